@@ -1,0 +1,1 @@
+"""The front door: the `bai` command and its renderers."""

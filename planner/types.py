@@ -1,0 +1,239 @@
+"""The words of the planner: requests in, placements and waits out. All values are immutable and made of integers and strings.
+
+Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem` (bytes),
+`cuda.device` (whole devices), `cuda.shares` (milli of one device), `cuda.mig.<profile>` (instances).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from schemas.hardware.model import Hardware
+
+NumaPolicy = Literal["prefer-single-node", "interleaving"]
+NodeState = Literal["active", "cordoned", "drained"]
+SlotMap = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """One node offered to the planner. `hardware` is shared between equal nodes (same object → same topology class)."""
+
+    name: str
+    hardware: Hardware
+    group: str
+    state: NodeState = "active"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    reserved_cpus: tuple[int, ...] = ()
+    """Logical CPUs never given to sessions."""
+    reserved_memory: int = 0
+    unhealthy: frozenset[str] = frozenset()
+    """Device ids taken out of placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fractional:
+    """A group's fractional-GPU definition. Units: milli of one device."""
+
+    shares_per_device: int = 1
+    """User units per device: 2 means that 1 fGPU is half a device."""
+    quantum: int = 10
+    """Milli-device step that a request is rounded up to; divides 1000."""
+    spread: Literal["fill", "even"] = "fill"
+    enforcement: Literal["mps", "mig", "hami", "none"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """One resource group's rules, as the planner needs them."""
+
+    name: str
+    queue: str = "fifo"
+    queue_options: Mapping[str, object] = field(default_factory=dict)
+    """`maxSkips` (int or None for unlimited), `pendingTimeout` (seconds), `backfill` (bool), and a plugin's own."""
+    selection: str = "concentrated"
+    numa: NumaPolicy = "prefer-single-node"
+    fractional: Fractional = Fractional()
+    allowed_types: frozenset[str] | None = None
+    allowed_projects: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """One container's demand."""
+
+    name: str
+    role: str
+    index: int
+    slots: SlotMap
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """One pending (or running) session as the planner sees it. Times are seconds since the epoch."""
+
+    id: str
+    group: str
+    kernels: tuple[KernelRequest, ...]
+    multi_node: bool = False
+    type: str = "interactive"
+    domain: str = ""
+    project: str = ""
+    user: str = ""
+    priority: int = 10
+    enqueued: float = 0.0
+    starts_at: float | None = None
+    timeout: float | None = None
+    numa: NumaPolicy | None = None
+    exclusive_cpus: bool = True
+    """Whole cores pinned; False means shared milli-cores."""
+    designated: frozenset[str] = frozenset()
+    gpu_models: frozenset[str] = frozenset()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    blocked_by: tuple[str, ...] = ()
+    """Dependencies that have not succeeded, each with its state, e.g. `Session/vision/prep (RUNNING)`."""
+    preemptible: bool = False
+    skips: int = 0
+    """How often later sessions were placed before this one in earlier runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrant:
+    """A device, or part of one. `milli` is 1000 for a whole device."""
+
+    id: str
+    slot: str
+    milli: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlacement:
+    """Where one kernel sits, exactly."""
+
+    kernel: str
+    node: str
+    cpus: tuple[int, ...]
+    """Logical CPUs, ascending, SMT siblings together; empty for shared CPU."""
+    cpu_milli: int
+    memory_nodes: tuple[int, ...]
+    memory: int
+    """Bytes."""
+    devices: tuple[DeviceGrant, ...] = ()
+    nics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Why this node and mapping: scores in the strategy's own units, and the next best node."""
+
+    strategy: str
+    score: str
+    runner_up: str = ""
+    numa_nodes: int = 1
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    session: str
+    group: str
+    kernels: tuple[KernelPlacement, ...]
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reason:
+    """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`, `starts-at`, `dependency`, ...); the message has the numbers."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    session: str
+    group: str
+    position: int
+    """Place in its group's queue, from 1."""
+    reasons: tuple[Reason, ...]
+    freed_by: str = ""
+    """What would free it first: a running session's id, or empty."""
+    latest: float | None = None
+    """When at the latest it fits, from the timeouts of what runs; None when unknown."""
+    passed_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimit:
+    """One quota applied to one subject. A slot that is missing is unlimited, or zero when `unspecified` is `zero`."""
+
+    name: str
+    subject_kind: Literal["domain", "project", "user"]
+    subject: str
+    group: str | None = None
+    slots: SlotMap = field(default_factory=dict)
+    per_session: SlotMap = field(default_factory=dict)
+    unspecified: Literal["unlimited", "zero"] = "unlimited"
+    concurrent: int | None = None
+    pending: int | None = None
+    kernels_per_session: int | None = None
+    max_priority: int | None = None
+    max_lifetime: float | None = None
+    cohort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A session that holds resources now."""
+
+    request: SessionRequest
+    placement: Placement
+    started: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a placement depends on."""
+
+    nodes: tuple[NodeInfo, ...]
+    groups: tuple[GroupInfo, ...]
+    quotas: tuple[QuotaLimit, ...] = ()
+    running: tuple[Running, ...] = ()
+    pending: tuple[SessionRequest, ...] = ()
+    now: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """Use of one quota before and after the plan; slots in smallest units."""
+
+    quota: str
+    subject: str
+    limit: SlotMap
+    before: SlotMap
+    after: SlotMap
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUse:
+    """One group's capacity and what is allocated before and after; `fits_before`/`fits_after`: how many more sessions of a size (`1 GPU`, `2 GPUs`, ...) fit."""
+
+    group: str
+    capacity: SlotMap
+    before: SlotMap
+    after: SlotMap
+    fits_before: Mapping[str, int] = field(default_factory=dict)
+    fits_after: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `place(snapshot)` says: every pending session is in exactly one of `placements` and `waits`."""
+
+    placements: tuple[Placement, ...]
+    waits: tuple[Wait, ...]
+    quotas: tuple[QuotaUse, ...] = ()
+    groups: tuple[GroupUse, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,105 @@
+"""The Plan: everything that an apply will do, and why the rest is not done, as one immutable value.
+
+There is one action type. Whether it creates, updates, replaces, deletes or does nothing follows from what it has: `before` is
+what is recorded or runs, `after` is what is desired, and a change with `forces` turns an update into a replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from planner.types import GroupUse, Placement, QuotaUse, Wait
+
+Verb = Literal["create", "update", "replace", "delete", "no-op"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field that differs. `before`/`after` are rendered values (secrets already replaced by a hash); `forces`: it cannot change in place."""
+
+    path: str
+    before: str | None
+    after: str | None
+    forces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an action: a resource at a generation, with the digest of its canonical document and the document itself (no secrets)."""
+
+    generation: int
+    digest: str
+    document: Mapping[str, object] = field(default_factory=dict)
+    phase: str = ""
+    """For a session: PENDING, RUNNING, TERMINATED, ... as observed."""
+    placement: Placement | None = None
+    kernels: tuple[str, ...] = ()
+    """Ids of the provider's kernels on this side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One resource's step. `id` equals the resource's identity (`Session/vision/llama-sft`), or `Kernel/<id>` for a kernel nobody owns."""
+
+    id: str
+    cluster: str
+    before: Side | None
+    after: Side | None
+    changes: tuple[Change, ...] = ()
+    why: str = ""
+    """The cause in a few words: `new`, `spec changed`, `kernel main1 is gone`, `no longer in the repository`, ..."""
+    depends_on: tuple[str, ...] = ()
+    protected: bool = False
+    warnings: tuple[str, ...] = ()
+    """E.g. limits that this provider does not enforce."""
+
+    @property
+    def verb(self) -> Verb:
+        if self.before is None:
+            return "create" if self.after is not None else "no-op"
+        if self.after is None:
+            return "delete"
+        if any(change.forces for change in self.changes):
+            return "replace"
+        return "update" if self.changes or self.why else "no-op"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something found different from what was recorded, before any change of documents is considered."""
+
+    resource: str
+    what: str
+    kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reviewed, applicable value. `digest` covers everything an apply depends on except `made_at`; same inputs, same bytes."""
+
+    repo: str
+    cluster: str
+    commit: str
+    """Commit of the desired documents; empty for an uncommitted directory, whose `tree` digest stands alone."""
+    tree: str
+    """Digest of all desired documents."""
+    basis: str
+    """Digest of the actual state that the plan was made from: apply refuses when it has changed."""
+    complete: bool
+    """False when something could not be observed: nothing is deleted then."""
+    actions: tuple[Action, ...]
+    waits: tuple[Wait, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    quotas: tuple[QuotaUse, ...] = ()
+    groups: tuple[GroupUse, ...] = ()
+    warnings: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    made_at: float = 0.0
+    digest: str = ""
+
+    @property
+    def changes(self) -> tuple[Action, ...]:
+        """The actions that do something."""
+        return tuple(action for action in self.actions if action.verb != "no-op")

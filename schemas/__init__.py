@@ -1,0 +1,1 @@
+"""The resource model: what people write in git, as typed values. Read `envelope.py` first, then one module per kind."""

@@ -1,0 +1,133 @@
+"""What a machine is, as far as placement is concerned: NUMA nodes, cores, memory, PCI devices and how they are linked.
+
+The same model is written by the probe (JSON), by people (`Node.spec.hardware`), and by importers of foreign captures. What a
+source could not tell is left out and named in `unknown`; nothing is guessed silently.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from schemas.hardware.cpuset import CpuList
+
+LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
+"""`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class NumaNode(_Part):
+    """One NUMA node; a memory-only node (CXL, HBM, a GPU's own memory) has no CPUs."""
+
+    id: Annotated[int, Field(ge=0)]
+    cpus: CpuList = ()
+    """Online logical CPUs, written as a list string (`0-15,32-47`)."""
+    memory: Annotated[int, Field(ge=0)] = 0
+    """Bytes."""
+    kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
+    distances: dict[int, int] = {}
+    """NUMA distance to other nodes by id, 10 = local."""
+
+
+class Gpu(_Part):
+    """One GPU (or other accelerator). `slot` is the slot prefix it provides: `cuda`, `rocm`, ..."""
+
+    id: str
+    """Stable id: the UUID where known, else the PCI address, else `gpu<index>`."""
+    index: Annotated[int, Field(ge=0)]
+    slot: str = "cuda"
+    vendor: str = ""
+    model: str = ""
+    pci: str | None = None
+    """`dddd:bb:dd.f`, lower case."""
+    numa_node: int | None = None
+    memory: Annotated[int, Field(ge=0)] = 0
+    """Bytes."""
+    mig: Literal["disabled", "enabled"] | None = None
+    mig_devices: tuple[MigDevice, ...] = ()
+    healthy: bool = True
+    health: tuple[str, ...] = ()
+    """What is wrong, in words; empty when nothing is known to be."""
+    pcie_path: tuple[str, ...] = ()
+    """PCI bridges from the root port down to the device, addresses."""
+
+
+class MigDevice(_Part):
+    """One MIG instance that exists: its profile (`1g.10gb`) and placement over memory slices."""
+
+    id: str
+    profile: str
+    start: Annotated[int, Field(ge=0)] | None = None
+    size: Annotated[int, Field(ge=1)] | None = None
+
+
+class Nic(_Part):
+    """One network interface that can carry RDMA."""
+
+    id: str
+    """RDMA device name (`mlx5_0`) where known, else the interface or PCI address."""
+    pci: str | None = None
+    numa_node: int | None = None
+    interface: str | None = None
+    link_layer: Literal["infiniband", "ethernet"] | None = None
+    speed_mbps: Annotated[int, Field(ge=0)] | None = None
+    rdma: bool = True
+    rail: int | None = None
+    pcie_path: tuple[str, ...] = ()
+
+
+class Disk(_Part):
+    """One NVMe drive."""
+
+    id: str
+    pci: str | None = None
+    numa_node: int | None = None
+    size: Annotated[int, Field(ge=0)] = 0
+    pcie_path: tuple[str, ...] = ()
+
+
+class Link(_Part):
+    """How two devices (ids of GPUs or NICs) are connected; `count` is the number of direct links for `NV` and `XGMI`."""
+
+    a: str
+    b: str
+    kind: LinkKind
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Software(_Part):
+    """Versions found on the machine; None where absent or unknown."""
+
+    kernel: str | None = None
+    os: str | None = None
+    nvidia_driver: str | None = None
+    cuda: str | None = None
+    mlnx_ofed: str | None = None
+
+
+class Hardware(_Part):
+    """One machine."""
+
+    architecture: str = "x86_64"
+    hostname: str | None = None
+    numa_nodes: Annotated[tuple[NumaNode, ...], Field(min_length=1)]
+    siblings: tuple[CpuList, ...] = ()
+    """Logical CPUs of each physical core that has more than one thread (`0,32`); cores not named have one thread."""
+    offline_cpus: CpuList = ()
+    isolated_cpus: CpuList = ()
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    links: tuple[Link, ...] = ()
+    nv_switches: Annotated[int, Field(ge=0)] = 0
+    software: Software = Software()
+    unknown: tuple[str, ...] = ()
+    """What the source could not tell, in words: `NUMA distances`, `PCI addresses of GPUs`, ..."""
+
+
+Gpu.model_rebuild()
