@@ -1,6 +1,8 @@
-"""The words of the planner: requests in, placements and waits out. All values are immutable and made of integers and strings.
+"""The words of the planner: requests in, placements and waits out. All values are immutable and made of
+integers and strings.
 
-Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem` (bytes),
+Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem`
+(bytes),
 `cuda.device` (whole devices), `cuda.shares` (milli of one device), `cuda.mig.<profile>` (instances).
 """
 
@@ -19,7 +21,8 @@ SlotMap = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """One node offered to the planner. `hardware` is shared between equal nodes (same object → same topology class)."""
+    """One node offered to the planner. `hardware` is shared between equal nodes (same object → same topology
+    class)."""
 
     name: str
     hardware: Hardware
@@ -52,7 +55,8 @@ class GroupInfo:
     name: str
     queue: str = "fifo"
     queue_options: Mapping[str, object] = field(default_factory=dict)
-    """`maxSkips` (int or None for unlimited), `pendingTimeout` (seconds), `backfill` (bool), and a plugin's own."""
+    """`maxSkips` (int or None for unlimited), `pendingTimeout` (seconds), `backfill` (bool), and a plugin's
+    own."""
     selection: str = "concentrated"
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
@@ -145,7 +149,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:
-    """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`, `starts-at`, `dependency`, ...); the message has the numbers."""
+    """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`,
+    `starts-at`, `dependency`, ...); the message has the numbers."""
 
     code: str
     message: str
@@ -167,7 +172,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """One quota applied to one subject. A slot that is missing is unlimited, or zero when `unspecified` is `zero`."""
+    """One quota applied to one subject. A slot that is missing is unlimited, or zero when `unspecified` is
+    `zero`."""
 
     name: str
     subject_kind: Literal["domain", "project", "user"]
@@ -218,7 +224,8 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class GroupUse:
-    """One group's capacity and what is allocated before and after; `fits_before`/`fits_after`: how many more sessions of a size (`1 GPU`, `2 GPUs`, ...) fit."""
+    """One group's capacity and what is allocated before and after; `fits_before`/`fits_after`: how many more
+    sessions of a size (`1 GPU`, `2 GPUs`, ...) fit."""
 
     group: str
     capacity: SlotMap

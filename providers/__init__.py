@@ -1,1 +1,2 @@
-"""Hands on the world, one folder per agent provider. Read `base.py` first: it is the seam every provider implements."""
+"""Hands on the world, one folder per agent provider. Read `base.py` first: it is the seam every provider
+implements."""

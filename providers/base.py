@@ -1,8 +1,11 @@
 """The seam between bai and whatever runs kernels.
 
-A *kernel* is one container (or process tree, pod, VM) of a session. A provider is asked for five things: what it can
-enforce, what runs, and to create, update or remove one kernel. Everything is keyed by the kernel's id, which is derived from the
-resource's identity and generation: creating twice finds the first. Every provider stores `Labels` where it survives
+A *kernel* is one container (or process tree, pod, VM) of a session. A provider is asked for five things: what
+it can
+enforce, what runs, and to create, update or remove one kernel. Everything is keyed by the kernel's id, which
+is derived from the
+resource's identity and generation: creating twice finds the first. Every provider stores `Labels` where it
+survives
 the loss of bai's store, and gives them back in `Observed`.
 """
 
@@ -18,7 +21,8 @@ KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
 
 
 class Limit(enum.StrEnum):
-    """A limit that a provider may or may not be able to enforce; the plan warns by name about those it cannot."""
+    """A limit that a provider may or may not be able to enforce; the plan warns by name about those it
+    cannot."""
 
     CPUSET = "cpuset"
     MEMSET = "memory-nodes"
@@ -31,7 +35,8 @@ class Limit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Ownership, written on every kernel. `document` is the session document as canonical JSON without secrets, so that a lost store can be rebuilt."""
+    """Ownership, written on every kernel. `document` is the session document as canonical JSON without
+    secrets, so that a lost store can be rebuilt."""
 
     repo: str
     cluster: str
@@ -52,7 +57,8 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved and checked."""
+    """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved
+    and checked."""
 
     source: str
     target: str
@@ -126,7 +132,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What runs. `complete` is False when anything could not be read: then absence means nothing. `unlabelled`: ids found that carry no readable labels."""
+    """What runs. `complete` is False when anything could not be read: then absence means nothing.
+    `unlabelled`: ids found that carry no readable labels."""
 
     kernels: tuple[Observed, ...]
     complete: bool = True
@@ -136,7 +143,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What this provider can do on this machine, and why not where it cannot (`limits_missing`: limit → reason)."""
+    """What this provider can do on this machine, and why not where it cannot (`limits_missing`: limit →
+    reason)."""
 
     name: str
     limits: frozenset[Limit]
@@ -148,7 +156,8 @@ class Capabilities:
 
 
 class Provider(Protocol):
-    """One agent provider. Methods raise `ProviderError` only; `ProviderUnavailable` and its kind are retryable."""
+    """One agent provider. Methods raise `ProviderError` only; `ProviderUnavailable` and its kind are
+    retryable."""
 
     def capabilities(self) -> Capabilities: ...
 
@@ -157,7 +166,8 @@ class Provider(Protocol):
         ...
 
     def create(self, spec: KernelSpec) -> Observed:
-        """Create and start. Idempotent by `spec.id`: an existing kernel with the same id is adopted and returned."""
+        """Create and start. Idempotent by `spec.id`: an existing kernel with the same id is adopted and
+        returned."""
         ...
 
     def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
@@ -165,7 +175,8 @@ class Provider(Protocol):
         ...
 
     def stop(self, kernel_id: str, *, grace: float) -> Observed:
-        """Stop gracefully, then kill the whole tree; the record, exit code and logs stay. Stopping an exited one is a no-op."""
+        """Stop gracefully, then kill the whole tree; the record, exit code and logs stay. Stopping an exited
+        one is a no-op."""
         ...
 
     def remove(self, kernel_id: str) -> None:
@@ -174,6 +185,9 @@ class Provider(Protocol):
 
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]: ...
 
-    def execute(self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False) -> int:
-        """Run a command inside the kernel's limits and view, attached to the caller's stdio; gives its exit code."""
+    def execute(
+        self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
+    ) -> int:
+        """Run a command inside the kernel's limits and view, attached to the caller's stdio; gives its exit
+        code."""
         ...

@@ -1,7 +1,9 @@
 """The Plan: everything that an apply will do, and why the rest is not done, as one immutable value.
 
-There is one action type. Whether it creates, updates, replaces, deletes or does nothing follows from what it has: `before` is
-what is recorded or runs, `after` is what is desired, and a change with `forces` turns an update into a replacement.
+There is one action type. Whether it creates, updates, replaces, deletes or does nothing follows from what it
+has: `before` is
+what is recorded or runs, `after` is what is desired, and a change with `forces` turns an update into a
+replacement.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ Verb = Literal["create", "update", "replace", "delete", "no-op"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field that differs. `before`/`after` are rendered values (secrets already replaced by a hash); `forces`: it cannot change in place."""
+    """One field that differs. `before`/`after` are rendered values (secrets already replaced by a hash);
+    `forces`: it cannot change in place."""
 
     path: str
     before: str | None
@@ -27,7 +30,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an action: a resource at a generation, with the digest of its canonical document and the document itself (no secrets)."""
+    """One side of an action: a resource at a generation, with the digest of its canonical document and the
+    document itself (no secrets)."""
 
     generation: int
     digest: str
@@ -41,7 +45,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One resource's step. `id` equals the resource's identity (`Session/vision/llama-sft`), or `Kernel/<id>` for a kernel nobody owns."""
+    """One resource's step. `id` equals the resource's identity (`Session/vision/llama-sft`), or `Kernel/<id>`
+    for a kernel nobody owns."""
 
     id: str
     cluster: str
@@ -49,7 +54,8 @@ class Action:
     after: Side | None
     changes: tuple[Change, ...] = ()
     why: str = ""
-    """The cause in a few words: `new`, `spec changed`, `kernel main1 is gone`, `no longer in the repository`, ..."""
+    """The cause in a few words: `new`, `spec changed`, `kernel main1 is gone`, `no longer in the repository`,
+    ..."""
     depends_on: tuple[str, ...] = ()
     protected: bool = False
     warnings: tuple[str, ...] = ()
@@ -77,12 +83,14 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reviewed, applicable value. `digest` covers everything an apply depends on except `made_at`; same inputs, same bytes."""
+    """A reviewed, applicable value. `digest` covers everything an apply depends on except `made_at`; same
+    inputs, same bytes."""
 
     repo: str
     cluster: str
     commit: str
-    """Commit of the desired documents; empty for an uncommitted directory, whose `tree` digest stands alone."""
+    """Commit of the desired documents; empty for an uncommitted directory, whose `tree` digest stands
+    alone."""
     tree: str
     """Digest of all desired documents."""
     basis: str

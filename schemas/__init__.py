@@ -1,1 +1,2 @@
-"""The resource model: what people write in git, as typed values. Read `envelope.py` first, then one module per kind."""
+"""The resource model: what people write in git, as typed values. Read `envelope.py` first, then one module
+per kind."""

@@ -1,7 +1,9 @@
 """Every error of bai, in one place.
 
-An error class's docstring is its message (formatted with the keyword arguments it was raised with); `code` is stable
-and has an entry in the reference documentation; `retryable` says whether the same call may succeed later; `hint` says what to do.
+An error class's docstring is its message (formatted with the keyword arguments it was raised with); `code` is
+stable
+and has an entry in the reference documentation; `retryable` says whether the same call may succeed later;
+`hint` says what to do.
 
     BaiError
     ├── InvalidRepository        E0001  the documents have problems (each a `Problem` with its place)
@@ -16,7 +18,8 @@ and has an entry in the reference documentation; `retryable` says whether the sa
     └── PlanError                E0500  a plan cannot be made or carried out
         ├── StalePlan            E0501  the world moved since the plan was made
         ├── GuardRefused         E0502  a protected resource would be deleted
-        └── IncompleteObservation E0503 (retryable) something could not be observed; absence cannot be concluded
+        └── IncompleteObservation E0503 (retryable) something could not be observed; absence cannot be
+        concluded
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing wrong with a document: its place, stable code (`BAI-V…`), path inside the document, what is wrong, what would be right."""
+    """One thing wrong with a document: its place, stable code (`BAI-V…`), path inside the document, what is
+    wrong, what would be right."""
 
     place: Place
     code: str

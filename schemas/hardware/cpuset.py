@@ -55,9 +55,11 @@ def _read(value: object) -> object:
     return value
 
 
+_PATTERN = r"^\s*(\d{1,6}(-\d{1,6})?(\s*,\s*\d{1,6}(-\d{1,6})?)*)?\s*$"
+
 CpuList = Annotated[
     tuple[int, ...],
     BeforeValidator(_read),
     PlainSerializer(format_cpus, return_type=str),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\s*(\d{1,6}(-\d{1,6})?(\s*,\s*\d{1,6}(-\d{1,6})?)*)?\s*$"}, {"type": "integer", "minimum": 0}]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": _PATTERN}, {"type": "integer", "minimum": 0}]}),
 ]

@@ -1,6 +1,8 @@
-"""What a machine is, as far as placement is concerned: NUMA nodes, cores, memory, PCI devices and how they are linked.
+"""What a machine is, as far as placement is concerned: NUMA nodes, cores, memory, PCI devices and how they
+are linked.
 
-The same model is written by the probe (JSON), by people (`Node.spec.hardware`), and by importers of foreign captures. What a
+The same model is written by the probe (JSON), by people (`Node.spec.hardware`), and by importers of foreign
+captures. What a
 source could not tell is left out and named in `unknown`; nothing is guessed silently.
 """
 
@@ -92,7 +94,8 @@ class Disk(_Part):
 
 
 class Link(_Part):
-    """How two devices (ids of GPUs or NICs) are connected; `count` is the number of direct links for `NV` and `XGMI`."""
+    """How two devices (ids of GPUs or NICs) are connected; `count` is the number of direct links for `NV` and
+    `XGMI`."""
 
     a: str
     b: str
@@ -117,7 +120,8 @@ class Hardware(_Part):
     hostname: str | None = None
     numa_nodes: Annotated[tuple[NumaNode, ...], Field(min_length=1)]
     siblings: tuple[CpuList, ...] = ()
-    """Logical CPUs of each physical core that has more than one thread (`0,32`); cores not named have one thread."""
+    """Logical CPUs of each physical core that has more than one thread (`0,32`); cores not named have one
+    thread."""
     offline_cpus: CpuList = ()
     isolated_cpus: CpuList = ()
     gpus: tuple[Gpu, ...] = ()
