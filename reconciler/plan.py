@@ -41,6 +41,16 @@ class Side:
     placement: Placement | None = None
     kernels: tuple[str, ...] = ()
     """Ids of the provider's kernels on this side."""
+    enqueued_at: float | None = None
+    """When a session joined its queue, seconds since the epoch; kept while it waits."""
+    skips: int = 0
+    """How often later sessions were placed before this one."""
+    reason: str = ""
+    """Why the phase is what it is: what a waiting session waits for, why one ended."""
+    result: str = ""
+    """For a finished batch session: `success` or `failure`."""
+    exit_codes: Mapping[str, int] = field(default_factory=dict)
+    """Kernel name → exit code, for kernels that ended."""
 
 
 @dataclass(frozen=True, slots=True)

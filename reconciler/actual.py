@@ -1,0 +1,86 @@
+"""What is wanted and what is: the two inputs of a plan, as values.
+
+`Desired` comes from one commit or directory (`source.py`), `Actual` from the store and the provider (`observe.py`). Both
+are complete in themselves: the diff reads nothing else, so that a case can be written down as two files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from planner.types import KernelPlacement
+from providers.base import Capabilities, Observed
+from reconciler.records import Recorded
+from schemas.hardware.model import Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """Everything the documents of one cluster say. `documents` and `digests` are canonical; `hardware` is what nodes declare, by node name."""
+
+    repo: str
+    cluster: str
+    commit: str
+    """Empty for a working directory with uncommitted changes or no repository."""
+    tree: str
+    """Digest of all documents."""
+    resources: Mapping[str, object]
+    """Identity → typed resource, node pools expanded, other clusters' resources left out."""
+    documents: Mapping[str, Mapping[str, object]]
+    digests: Mapping[str, str]
+    protected: frozenset[str] = frozenset()
+    hardware: Mapping[str, Hardware] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """One resource as it is: its record and the kernels found for it; a record that was lost is made anew from the kernels' labels.
+
+    `phase`, `result`, `exit_codes` and `reason` are derived from what runs, not from what was recorded. `kernels` are those of the
+    recorded generation, `strays` those of other generations, which an apply removes. `missing` names kernels that are recorded but not found.
+    """
+
+    id: str
+    recorded: Recorded
+    phase: str
+    kernels: tuple[Observed, ...] = ()
+    strays: tuple[Observed, ...] = ()
+    missing: tuple[str, ...] = ()
+    result: str = ""
+    exit_codes: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+    adopted: bool = False
+    """True when the store had no record, and the labels gave it."""
+
+    @property
+    def protected(self) -> bool:
+        """Whether the record or any live kernel says so."""
+        return self.recorded.protected or any(k.labels.protected for k in self.kernels + self.strays)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a kernel of another owner holds on a machine that this cluster uses too."""
+
+    kernel: str
+    owner: str
+    placement: KernelPlacement
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What is recorded and what runs in one cluster. Only an observation that is `complete` lets absence mean anything."""
+
+    repo: str
+    cluster: str
+    existing: Mapping[str, Existing] = field(default_factory=dict)
+    holds: tuple[Hold, ...] = ()
+    hardware: Mapping[str, Hardware] = field(default_factory=dict)
+    """Node name → what the machine is: probed now, else last observed."""
+    capabilities: Capabilities | None = None
+    """None when no provider was asked (`offline`)."""
+    complete: bool = True
+    errors: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
+    """Ids found that carry no readable labels: reported, never touched."""
