@@ -1,1 +1,3 @@
-"""The front door: the `bai` command and its renderers."""
+"""The front door: the `bai` command and its renderers. Read `cli/main.py` first, then `render/`."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,35 @@
+"""Global options may stand anywhere on the line: they are moved before the command, where Typer expects them.
+
+Nothing after `--` is touched, nor anything that belongs to the command line given to `bai exec SESSION COMMAND...`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision"})
+FLAGS = frozenset({"--no-color", "--verbose"})
+
+
+def hoist(arguments: Sequence[str]) -> list[str]:
+    """The same words with the global options first, in their order."""
+    front: list[str] = []
+    rest: list[str] = []
+    words = list(arguments)
+    while words:
+        if words[0] == "--" or _ends_at(rest):
+            break
+        word = words.pop(0)
+        if word in FLAGS or word.partition("=")[0] in VALUED and "=" in word:
+            front.append(word)
+        elif word in VALUED:
+            front += [word, *words[:1]]
+            words = words[1:]
+        else:
+            rest.append(word)
+    return front + rest + words
+
+
+def _ends_at(rest: Sequence[str]) -> bool:
+    """Whether what follows belongs to a program run by `exec`."""
+    return rest[:1] == ["exec"] and any(not word.startswith("-") for word in rest[1:])

@@ -1,0 +1,52 @@
+"""A Typer group that imports a command's module only when that command is run.
+
+Help, completion and suggestions are answered from a table of names and one-line helps, so that they cost no more than Typer itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from typer import _click
+
+
+class LazyGroup(TyperGroup):
+    """Commands by name; `modules` maps a name to (module with an `app`, one line of help)."""
+
+    modules: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (_, line) in self.modules.items():
+            self.commands[name] = TyperCommand(name, help=line, rich_markup_mode=None)
+
+    def resolve_command(
+        self, ctx: _click.Context, args: list[str]
+    ) -> tuple[str | None, _click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in self.modules:
+            command = load(self.modules[name][0])
+            command.name = name
+        return name, command, rest
+
+
+def load(module: str) -> _click.Command:
+    """The command (or group of commands) that a module defines as `app`."""
+    return typer.main.get_command(importlib.import_module(module).app)
+
+
+def new_app(**options: Any) -> typer.Typer:
+    """A Typer app as every command module makes it: plain help, no completion options of its own, exceptions left to `failure.py`."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **options,
+    )
