@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from planner.types import GroupUse, Placement, QuotaUse, Wait
+from providers.base import KernelSpec
 
 Verb = Literal["create", "update", "replace", "delete", "no-op"]
 
@@ -51,6 +52,10 @@ class Side:
     """For a finished batch session: `success` or `failure`."""
     exit_codes: Mapping[str, int] = field(default_factory=dict)
     """Kernel name → exit code, for kernels that ended."""
+    specs: tuple[KernelSpec, ...] = ()
+    """What to create or update, complete but for secrets; `labels.document` and `labels.placement` are filled in by `steps`."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variable → reference (`env:NAME`, `file:/path`), resolved only while applying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,8 @@ class Action:
             return "create" if self.after is not None else "no-op"
         if self.after is None:
             return "delete"
+        if self.before.phase == "PENDING" and self.after.kernels:
+            return "create"
         if any(change.forces for change in self.changes):
             return "replace"
         return "update" if self.changes or self.why else "no-op"
