@@ -1,0 +1,42 @@
+# The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
+# They presuppose git, make and Python >= 3.11.
+.PHONY: help demo test setup lint docs docs-serve generate bench clean
+
+help:
+	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
+	@echo "make test      every check and test"
+	@echo "make setup     only the development environment in .venv"
+	@echo "make lint      lint, types and import arrows"
+	@echo "make generate  refresh the generated reference pages and JSON schemas"
+	@echo "make docs      build the documentation into site/"
+	@echo "make bench     run the benchmarks"
+
+demo:
+	@scripts/setup.sh run
+	@.venv/bin/python scripts/demo.py
+
+test:
+	@scripts/test.sh </dev/null
+
+setup:
+	@scripts/setup.sh dev
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+generate: setup
+	.venv/bin/python scripts/gen_docs.py
+
+docs: setup
+	.venv/bin/mkdocs build --strict --quiet
+
+docs-serve: setup
+	.venv/bin/mkdocs serve
+
+bench: setup
+	.venv/bin/python -m benchmarks
+
+clean:
+	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*

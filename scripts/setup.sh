@@ -1,0 +1,112 @@
+#!/bin/sh
+# Makes .venv with everything that bai needs ("run") or its development needs too ("dev").
+# Does nothing, fast, when nothing changed. BAI_PYTHON names the interpreter to use.
+set -eu
+cd "$(dirname "$0")/.."
+level=${1:-dev}
+venv=.venv
+stamp=$venv/.bai-setup
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    for candidate in ${BAI_PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14 python \
+        /usr/bin/python3 /usr/local/bin/python3; do
+        if command -v "$candidate" >/dev/null 2>&1 && new_enough "$candidate"; then
+            "$candidate" -c 'import sys; print(sys.executable)'
+            return
+        fi
+    done
+    die "Python 3.11 or newer is needed and none was found; name one with BAI_PYTHON=/path/to/python3"
+}
+
+# --- virtual environment, whatever this machine's Python is missing -----------------------------------------------
+
+working() { "$venv/bin/python" -m pip --version >/dev/null 2>&1 && new_enough "$venv/bin/python"; }
+
+apt_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
+    say "installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 300 apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null 2>&1 && return
+    timeout 300 apt-get update -qq </dev/null >/dev/null 2>&1 || return 1
+    timeout 300 apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null 2>&1
+}
+
+by_venv() { rm -rf "$venv"; "$1" -m venv "$venv" >/dev/null 2>&1 && working; }
+
+by_debian_package() {
+    version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    apt_install "python$version-venv" || apt_install python3-venv || return 1
+    by_venv "$1"
+}
+
+# A pip from anywhere, run from outside, fills an environment that was made without one.
+pip_wheel() {
+    for wheel in /usr/share/python-wheels/pip-*.whl; do
+        [ -e "$wheel" ] && { echo "$wheel"; return; }
+    done
+    command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || return 1
+    (cd "$venv" && timeout 120 apt-get download -qq python3-pip-whl </dev/null >/dev/null 2>&1 &&
+        dpkg-deb -x python3-pip-whl*.deb wheels) || return 1
+    ls "$venv"/wheels/usr/share/python-wheels/pip-*.whl
+}
+
+by_foreign_pip() {
+    rm -rf "$venv"
+    "$1" -m venv --without-pip "$venv" >/dev/null 2>&1 || return 1
+    "$1" -m pip --python "$venv/bin/python" install -q pip </dev/null >/dev/null 2>&1 && working && return
+    wheel=$(pip_wheel) || return 1
+    "$venv/bin/python" "$wheel/pip" install -q pip </dev/null >/dev/null 2>&1 && working
+}
+
+by_virtualenv() {
+    rm -rf "$venv"
+    "$1" -m virtualenv -q "$venv" >/dev/null 2>&1 && working && return
+    virtualenv -q -p "$1" "$venv" >/dev/null 2>&1 && working && return
+    uv venv -q --seed -p "$1" "$venv" >/dev/null 2>&1 && working && return
+    tools=$(mktemp -d) || return 1
+    "$1" -m pip install -q --target "$tools" virtualenv </dev/null >/dev/null 2>&1 &&
+        PYTHONPATH=$tools "$1" -m virtualenv -q "$venv" >/dev/null 2>&1
+    rm -rf "$tools"
+    working
+}
+
+make_venv() {
+    for way in by_venv by_debian_package by_foreign_pip by_virtualenv; do
+        "$way" "$1" && return
+    done
+    rm -rf "$venv"
+    die "$1 can make no virtual environment (no ensurepip, pip, virtualenv or uv); install one of them, or run as root"
+}
+
+# --- what to install, only when it changed ------------------------------------------------------------------------
+
+fingerprint() { cat pyproject.toml scripts/setup.sh | cksum | cut -d' ' -f1,2 | tr ' ' -; }
+
+if [ "$level" = dev ]; then extras='[dev,docs]'; else extras=''; fi
+wanted="$(fingerprint) $level"
+ready() {
+    [ -x "$venv/bin/python" ] && [ -f "$stamp" ] || return 1
+    [ "$(cat "$stamp")" = "$wanted" ] || [ "$(cat "$stamp")" = "$(fingerprint) dev" ]
+}
+
+ready && exit 0
+if command -v flock >/dev/null 2>&1; then
+    exec 9>.venv.lock
+    flock 9
+    ready && exit 0
+fi
+
+if [ ! -x "$venv/bin/python" ] || ! working; then
+    python=$(find_python)
+    say "making $venv with $python"
+    make_venv "$python"
+fi
+say "installing bai and what it needs$([ "$level" = dev ] && echo ' for development') into $venv"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input -e ".$extras" </dev/null ||
+    die "the packages could not be installed; see the message above (is a package index reachable?)"
+echo "$wanted" >"$stamp"

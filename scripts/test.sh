@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Every check and test, in one go; never waits for input and always ends. Arguments go to pytest (`scripts/test.sh -k wheel`).
+#   BAI_TEST_WORKERS   how many pytest workers (2)
+#   BAI_TEST_TIMEOUT   seconds after which everything is stopped (1500)
+#   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${BAI_TEST_LIMITED:-}" ] && command -v timeout >/dev/null 2>&1; then
+    export BAI_TEST_LIMITED=1
+    exec timeout --signal=TERM --kill-after=30 "${BAI_TEST_TIMEOUT:-1500}" "$0" "$@" </dev/null
+fi
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+failed=() passed=() absent=()
+export NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
+
+check() { # name, command...: runs it, shows its output only when it fails
+    local name=$1 started=$SECONDS
+    shift
+    if timeout 300 "$@" </dev/null >"$logs/out" 2>&1; then
+        passed+=("$name")
+        printf 'ok      %-34s %3ds\n' "$name" $((SECONDS - started))
+    else
+        failed+=("$name")
+        printf 'FAILED  %-34s %3ds\n' "$name" $((SECONDS - started))
+        sed 's/^/        /' "$logs/out"
+    fi
+}
+
+have() { # program, Debian package, what it is for
+    command -v "$1" >/dev/null 2>&1 && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && [ "${BAI_TEST_INSTALL:-1}" = 1 ]; then
+        DEBIAN_FRONTEND=noninteractive
+        export DEBIAN_FRONTEND
+        [ -e "$logs/updated" ] || timeout 120 apt-get update -qq </dev/null >/dev/null 2>&1
+        : >"$logs/updated"
+        timeout 240 apt-get install -y -qq --no-install-recommends "$2" </dev/null >/dev/null 2>&1
+        command -v "$1" >/dev/null 2>&1 && return
+    fi
+    absent+=("$1 (Debian package $2): $3 is not tested")
+}
+
+scripts/setup.sh dev || exit 1
+bin=.venv/bin
+have bwrap bubblewrap "that a session sees only its own files"
+
+check "ruff check" $bin/ruff check .
+check "ruff format" $bin/ruff format --check .
+check "mypy --strict" $bin/mypy
+check "import arrows" $bin/lint-imports --no-logo
+check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
+check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
+
+mkdir -p "$logs/cov"
+COVERAGE_FILE=$logs/cov/data timeout --kill-after=20 1200 $bin/python -m pytest -n "${BAI_TEST_WORKERS:-2}" --dist loadgroup \
+    -q -p no:cacheprovider -rfEs --cov --cov-report=term "$@" </dev/null 2>&1 | tee "$logs/pytest"
+[ "${PIPESTATUS[0]}" = 0 ] || failed+=(pytest)
+
+echo
+printf 'checks that passed: %s\n' "$(IFS=,; echo "${passed[*]:-none}" | sed 's/,/, /g')"
+for reason in "${absent[@]:-}"; do [ -z "$reason" ] || printf 'could not run: %s\n' "$reason"; done
+[ ${#failed[@]} = 0 ] || printf 'FAILED: %s\n' "$(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')"
+grep -E '^(=+ )?[0-9]+ (passed|failed|skipped|error)' "$logs/pytest" | tail -n 1
+[ ${#failed[@]} = 0 ]
