@@ -12,6 +12,8 @@ the loss of bai's store, and gives them back in `Observed`.
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +27,7 @@ class Limit(enum.StrEnum):
     cannot."""
 
     CPUSET = "cpuset"
+    CPU_SHARE = "cpu-share"
     MEMSET = "memory-nodes"
     MEMORY = "memory"
     PIDS = "pids"
@@ -191,3 +194,9 @@ class Provider(Protocol):
         """Run a command inside the kernel's limits and view, attached to the caller's stdio; gives its exit
         code."""
         ...
+
+
+def env_digest(env: Mapping[str, str]) -> str:
+    """Sixteen hex digits of the SHA-256 of an environment (without secrets), independent of order."""
+    text = json.dumps(dict(env), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

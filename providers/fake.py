@@ -1,0 +1,302 @@
+"""A provider without machines: deterministic, in memory, with faults on demand and its own clock.
+
+`World` is what survives (the "machines"); `FakeProvider` is one handle on it, as a process that may die would
+hold. Nothing here is random and nothing sleeps: the world changes when its clock is advanced, or when a test
+says so.
+
+    world = World()
+    provider = FakeProvider(world)
+    world.inject(Fault("create", moment="after"))     # the kernel is made, the caller hears an error
+    world.ends_after["a-main1-…"] = Ending(30.0, exit_code=0)
+    world.clock.sleep(30)
+
+For plugin authors: a provider that behaves like this one under the same faults is safe under the reconciler.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import IO, Literal
+
+from providers.base import (
+    Capabilities,
+    KernelSpec,
+    KernelState,
+    Labels,
+    Limit,
+    Observation,
+    Observed,
+    env_digest,
+)
+from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+
+Operation = Literal["observe", "create", "update", "stop", "remove", "execute", "logs"]
+Moment = Literal["before", "after"]
+Failure = Literal["error", "unavailable", "refused"]
+
+IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
+
+
+class VirtualClock:
+    """Seconds since the epoch that pass only when `sleep` is called."""
+
+    def __init__(self, start: float = 1_000_000.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += max(0.0, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong: the next `times` calls of `operation` fail, before or after their effect.
+
+    `kernel` None means any kernel.
+    """
+
+    operation: Operation
+    kernel: str | None = None
+    moment: Moment = "before"
+    failure: Failure = "unavailable"
+    times: int = 1
+    why: str = "injected fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A kernel ends by itself, `seconds` after it started."""
+
+    seconds: float
+    exit_code: int = 0
+    reason: str = "exit"
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One kernel of the world. Times are seconds since the epoch; `ready` and `gone` end slow transitions."""
+
+    spec: KernelSpec
+    created: float
+    ready: float
+    gone: float | None = None
+    """When a requested stop will be complete."""
+    ended: tuple[KernelState, float, int | None, str] | None = None
+    log: list[bytes] = field(default_factory=list)
+    executed: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class World:
+    """All kernels there are, the clock they live by, and the faults still to come.
+
+    `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `creating` and `stopping`. `hidden`
+    kernels are missing from observations, which are then incomplete. `at(operation, kernel_id, moment)` is called
+    at every effect boundary and may raise anything, for example a simulated kill.
+    """
+
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        self.kernels: dict[str, Kernel] = {}
+        self.hidden: set[str] = set()
+        self.unlabelled: tuple[str, ...] = ()
+        self.ends_after: dict[str, Ending] = {}
+        self.slow_create = 0.0
+        self.slow_stop = 0.0
+        self.calls: list[tuple[Operation, str]] = []
+        self.created: list[str] = []
+        """Every id really made, in order; an id twice without a removal between is a doubled kernel."""
+        self.at: Callable[[Operation, str, Moment], None] = lambda operation, kernel_id, moment: None
+        self.lock = threading.RLock()
+        self._faults: list[Fault] = []
+
+    def inject(self, fault: Fault) -> None:
+        self._faults.append(fault)
+
+    def die(self, kernel_id: str, *, exit_code: int = 1, reason: str = "exit") -> None:
+        """The kernel's main process ends now."""
+        self.kernels[kernel_id].ended = ("exited", self.clock.now(), exit_code, reason)
+
+    def lose(self, kernel_id: str, *, reason: str = "supervisor died") -> None:
+        """The kernel is no longer watched: its end is not known."""
+        self.kernels[kernel_id].ended = ("lost", self.clock.now(), None, reason)
+
+    def vanish(self, kernel_id: str) -> None:
+        """Somebody removed the kernel behind everyone's back."""
+        self.kernels.pop(kernel_id, None)
+
+    def boundary(self, operation: Operation, kernel_id: str, moment: Moment) -> None:
+        """Called by providers around each effect; raises the fault due here, if any."""
+        self.at(operation, kernel_id, moment)
+        for position, fault in enumerate(self._faults):
+            if fault.operation == operation and fault.moment == moment and fault.kernel in (None, kernel_id):
+                self._use(position, fault)
+                raise _error(fault, kernel_id)
+
+    def _use(self, position: int, fault: Fault) -> None:
+        if fault.times > 1:
+            self._faults[position] = replace(fault, times=fault.times - 1)
+        else:
+            del self._faults[position]
+
+    def settle(self, kernel_id: str) -> Kernel:
+        """Bring one kernel's state up to the clock. Raises KernelNotFound."""
+        kernel = self.kernels.get(kernel_id)
+        if kernel is None:
+            raise KernelNotFound(provider="fake", kernel=kernel_id)
+        if kernel.ended is None:
+            kernel.ended = self._end(kernel)
+        return kernel
+
+    def _end(self, kernel: Kernel) -> tuple[KernelState, float, int | None, str] | None:
+        now = self.clock.now()
+        ending = self.ends_after.get(kernel.spec.id)
+        own = kernel.ready + ending.seconds if ending else None
+        if ending and own is not None and own <= min(now, kernel.gone if kernel.gone is not None else now):
+            return ("exited", own, ending.exit_code, ending.reason)
+        if kernel.gone is not None and kernel.gone <= now:
+            return ("exited", kernel.gone, 143, "stopped")
+        return None
+
+
+def _error(fault: Fault, kernel_id: str) -> ProviderError:
+    if fault.failure == "unavailable":
+        return ProviderUnavailable(provider="fake", why=fault.why)
+    if fault.failure == "refused":
+        return KernelRefused(provider="fake", kernel=kernel_id, why=fault.why)
+    return ProviderError(provider="fake", why=fault.why)
+
+
+class FakeProvider:
+    """A `Provider` on a `World`. Any number of handles may share one world, from any thread."""
+
+    def __init__(
+        self,
+        world: World | None = None,
+        *,
+        limits: frozenset[Limit] = frozenset(Limit),
+        limits_missing: Mapping[Limit, str] | None = None,
+        in_place: frozenset[str] = IN_PLACE,
+    ) -> None:
+        self.world = world or World()
+        self._capabilities = Capabilities("fake", limits, limits_missing or {}, in_place)
+
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def observe(self) -> Observation:
+        world = self.world
+        with world.lock:
+            world.calls.append(("observe", ""))
+            world.boundary("observe", "", "before")
+            seen = tuple(_observed(world, kernel_id) for kernel_id in sorted(world.kernels.keys() - world.hidden))
+            missing = tuple(sorted(world.hidden & world.kernels.keys()))
+            world.boundary("observe", "", "after")
+        errors = tuple(f"{kernel_id}: cannot be read" for kernel_id in missing)
+        return Observation(seen, complete=not missing, errors=errors, unlabelled=world.unlabelled)
+
+    def create(self, spec: KernelSpec) -> Observed:
+        world = self.world
+        with world.lock:
+            world.calls.append(("create", spec.id))
+            world.boundary("create", spec.id, "before")
+            if spec.id not in world.kernels:
+                now = world.clock.now()
+                kept = replace(spec, secret_env={})
+                world.kernels[spec.id] = Kernel(kept, created=now, ready=now + world.slow_create)
+                world.created.append(spec.id)
+            world.boundary("create", spec.id, "after")
+            return _observed(world, spec.id)
+
+    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+        world = self.world
+        with world.lock:
+            world.calls.append(("update", kernel_id))
+            world.boundary("update", kernel_id, "before")
+            kernel = world.settle(kernel_id)
+            changes = {name: getattr(spec, name) for name in self._capabilities.in_place}
+            kernel.spec = replace(kernel.spec, **changes)
+            world.boundary("update", kernel_id, "after")
+            return _observed(world, kernel_id)
+
+    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+        world = self.world
+        with world.lock:
+            world.calls.append(("stop", kernel_id))
+            world.boundary("stop", kernel_id, "before")
+            kernel = world.settle(kernel_id)
+            if kernel.ended is None and kernel.gone is None:
+                kernel.gone = world.clock.now() + min(world.slow_stop, grace)
+            world.boundary("stop", kernel_id, "after")
+            return _observed(world, kernel_id)
+
+    def remove(self, kernel_id: str) -> None:
+        world = self.world
+        with world.lock:
+            world.calls.append(("remove", kernel_id))
+            world.boundary("remove", kernel_id, "before")
+            world.kernels.pop(kernel_id, None)
+            world.boundary("remove", kernel_id, "after")
+
+    def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        world = self.world
+        with world.lock:
+            world.boundary("logs", kernel_id, "before")
+            lines = list(world.settle(kernel_id).log)
+        yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
+
+    def execute(
+        self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
+    ) -> int:
+        world = self.world
+        with world.lock:
+            world.calls.append(("execute", kernel_id))
+            world.boundary("execute", kernel_id, "before")
+            kernel = world.settle(kernel_id)
+            if kernel.ended is not None:
+                raise ProviderError(provider="fake", why=f"kernel {kernel_id} does not run")
+            kernel.executed.append(argv)
+            world.boundary("execute", kernel_id, "after")
+            return 0
+
+
+def _state(world: World, kernel: Kernel) -> KernelState:
+    if kernel.ended is not None:
+        return kernel.ended[0]
+    if kernel.gone is not None:
+        return "stopping"
+    return "running" if kernel.ready <= world.clock.now() else "creating"
+
+
+def _observed(world: World, kernel_id: str) -> Observed:
+    kernel = world.settle(kernel_id)
+    spec, ended = kernel.spec, kernel.ended
+    alive = ended is None
+    return Observed(
+        id=spec.id,
+        labels=_copied(spec.labels),
+        state=_state(world, kernel),
+        exit_code=ended[2] if ended else None,
+        reason=ended[3] if ended else "",
+        created=_time(kernel.created),
+        started=_time(kernel.ready) if kernel.ready <= world.clock.now() else None,
+        finished=_time(ended[1]) if ended else None,
+        pid=10_000 + world.created.index(kernel_id) if alive else None,
+        cpus=spec.cpus,
+        memory_nodes=spec.memory_nodes,
+        memory=spec.memory,
+        pids=spec.pids,
+        env_digest=env_digest(spec.env),
+    )
+
+
+def _copied(labels: Labels) -> Labels:
+    return replace(labels)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
