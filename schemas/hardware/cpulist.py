@@ -1,0 +1,58 @@
+"""The kernel's notations for sets of CPUs: lists (`0-3,8`) and masks (`00000001,0000000f`). Standard library only."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, List, Set, Tuple
+
+_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\Z")
+MAX_CPU = 65_535
+
+
+def parse_cpus(text: str) -> Tuple[int, ...]:
+    """CPU numbers of a list string, ascending and unique.
+
+    Raises ValueError for anything that is not a list of numbers and ranges up to 65535.
+    """
+    cpus: Set[int] = set()
+    for part in text.strip().split(","):
+        if not part.strip():
+            continue
+        found = _RANGE.match(part.strip())
+        if not found:
+            raise ValueError(f"{part.strip()!r} is not a CPU number or range such as 0-3")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first or last > MAX_CPU:
+            raise ValueError(f"{part.strip()!r} is not an ascending range of CPU numbers up to {MAX_CPU}")
+        cpus.update(range(first, last + 1))
+    return tuple(sorted(cpus))
+
+
+def parse_mask(text: str) -> Tuple[int, ...]:
+    """CPU numbers of a mask of 32-bit words, highest first (`ffff` or `0x0000000f,...,0xffffffff`).
+
+    Raises ValueError for anything else. An empty word stands for zero, as hwloc writes it.
+    """
+    bits = 0
+    for word in text.strip().split(","):
+        digits = word.strip()
+        if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{0,8}", digits):
+            raise ValueError(f"{digits!r} is not a word of a CPU mask")
+        bits = (bits << 32) | int(digits or "0", 16)
+    if bits.bit_length() > MAX_CPU + 1:
+        raise ValueError(f"a CPU mask has at most {MAX_CPU + 1} bits")
+    return tuple(at for at in range(bits.bit_length()) if bits >> at & 1)
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """The shortest list string for these CPU numbers."""
+    ordered = sorted(set(cpus))
+    parts: List[str] = []
+    start = 0
+    for at in range(1, len(ordered) + 1):
+        if at < len(ordered) and ordered[at] == ordered[at - 1] + 1:
+            continue
+        first, last = ordered[start], ordered[at - 1]
+        parts.append(str(first) if first == last else f"{first}-{last}")
+        start = at
+    return ",".join(parts)

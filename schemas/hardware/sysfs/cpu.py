@@ -1,0 +1,66 @@
+"""Which logical CPUs there are: online, offline, isolated, and which share a physical core."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple
+
+from schemas.hardware.sysfs.tree import Tree, cpus, numbered, text
+
+CPU = "/sys/devices/system/cpu"
+Cpus = Tuple[int, ...]
+
+
+class Processors(NamedTuple):
+    online: Cpus
+    offline: Cpus
+    isolated: Cpus
+    siblings: Tuple[Cpus, ...]
+    """Online threads of each core that has more than one."""
+
+
+def processors(tree: Tree) -> Optional[Processors]:
+    """None when the tree says nothing about CPUs."""
+    present = cpus(tree, CPU + "/present") or tuple(numbered(tree, CPU, "cpu"))
+    if not present:
+        present = _from_cpuinfo(tree)
+    online = cpus(tree, CPU + "/online")
+    if online is None:
+        online = tuple(cpu for cpu in present if text(tree, f"{CPU}/cpu{cpu}/online") != "0")
+    if not online:
+        return None
+    isolated = cpus(tree, CPU + "/isolated") or ()
+    return Processors(
+        online=online,
+        offline=tuple(cpu for cpu in present if cpu not in set(online)),
+        isolated=tuple(cpu for cpu in isolated if cpu in set(online)),
+        siblings=_siblings(tree, online),
+    )
+
+
+def _from_cpuinfo(tree: Tree) -> Cpus:
+    lines = (tree.read("/proc/cpuinfo") or "").splitlines()
+    numbers = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor")
+    return tuple(sorted(int(number) for number in numbers if number.isdigit()))
+
+
+def _siblings(tree: Tree, online: Cpus) -> Tuple[Cpus, ...]:
+    here, cores = set(online), set()
+    for cpu in online:
+        folder = f"{CPU}/cpu{cpu}/topology/"
+        names = ("core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings")
+        threads = cpus(tree, *[folder + name for name in names]) or ()
+        core = tuple(thread for thread in threads if thread in here)
+        if len(core) > 1:
+            cores.add(core)
+    return tuple(sorted(cores))
+
+
+def without(found: Processors, allowed: Cpus) -> Processors:
+    """The same machine as seen by a process that may only use these CPUs."""
+    keep = set(allowed)
+
+    def kept(numbers: Cpus) -> Cpus:
+        return tuple(cpu for cpu in numbers if cpu in keep)
+
+    cores: List[Cpus] = [kept(core) for core in found.siblings]
+    return Processors(kept(found.online), found.offline, kept(found.isolated), tuple(core for core in cores if len(core) > 1))

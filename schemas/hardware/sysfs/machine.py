@@ -1,0 +1,162 @@
+"""One machine: all that a tree says, put together. What NVML adds about NVIDIA's GPUs is handed in as `Accelerators`."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.sysfs import devices
+from schemas.hardware.sysfs.cpu import Processors, processors, without
+from schemas.hardware.sysfs.devices import Device, Functions
+from schemas.hardware.sysfs.numa import numa_nodes
+from schemas.hardware.sysfs.pci import functions, relation
+from schemas.hardware.sysfs.tree import Tree, cpus, text
+
+
+class Accelerators(NamedTuple):
+    """What a vendor's library knows: GPUs in the model's shape, links by pair of GPU ids, and versions."""
+
+    gpus: Tuple[Dict[str, object], ...] = ()
+    links: Tuple[Dict[str, object], ...] = ()
+    switches: int = 0
+    software: Dict[str, Optional[str]] = {}
+    memory_nodes: Tuple[int, ...] = ()
+    """NUMA nodes that are GPU memory."""
+    unknown: Tuple[str, ...] = ()
+
+
+class Self(NamedTuple):
+    """What only the running machine can tell about itself, when the tree is its own `/`."""
+
+    architecture: str
+    hostname: str
+    kernel: str
+    allowed: Tuple[int, ...]
+
+
+class NotAMachine(ValueError):
+    """The tree has neither CPUs in /sys nor in /proc."""
+
+
+def machine(tree: Tree, accelerators: Optional[Accelerators] = None, own: Optional[Self] = None) -> Dict[str, object]:
+    """The machine as JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine."""
+    unknown: List[str] = list(accelerators.unknown) if accelerators else []
+    found = processors(tree)
+    if found is None:
+        raise NotAMachine("no CPU is listed in /sys/devices/system/cpu or /proc/cpuinfo")
+    usable = without(found, own.allowed) if own else found
+    _say_withheld(found, usable, unknown)
+    nodes = numa_nodes(tree, usable.online, unknown)
+    gpu_memory = accelerators.memory_nodes if accelerators else ()
+    nodes = [node._replace(kind="gpu") if node.id in gpu_memory and not node.cpus else node for node in nodes]
+    on_pci = functions(tree, [node.id for node in nodes if node.cpus])
+    gpus = _gpus(tree, on_pci, accelerators, unknown)
+    nics = devices.rdma_nics(tree, on_pci)
+    disks = devices.nvme_drives(tree, on_pci, unknown)
+    _say_unplaced([*gpus, *nics], unknown)
+    known = list(accelerators.links) if accelerators else []
+    return {
+        "architecture": own.architecture if own else _architecture(tree, unknown),
+        "hostname": own.hostname if own else text(tree, "/proc/sys/kernel/hostname") or text(tree, "/etc/hostname"),
+        "numaNodes": [node.as_dict() for node in nodes],
+        "siblings": [format_cpus(core) for core in usable.siblings],
+        "offlineCpus": format_cpus(usable.offline),
+        "isolatedCpus": format_cpus(usable.isolated),
+        "gpus": [gpu.fields for gpu in gpus],
+        "nics": [nic.fields for nic in nics],
+        "disks": [disk.fields for disk in disks],
+        "links": _links(tree, gpus, nics, known),
+        "nvSwitches": max(devices.nv_switches(on_pci), accelerators.switches if accelerators else 0),
+        "software": {**_software(tree, own), **(accelerators.software if accelerators else {})},
+        "unknown": unknown,
+    }
+
+
+def _say_withheld(found: Processors, usable: Processors, unknown: List[str]) -> None:
+    withheld = sorted(set(found.online) - set(usable.online))
+    if withheld:
+        unknown.append(f"CPUs {format_cpus(withheld)}: online, but this process may not use them")
+
+
+def _say_unplaced(found: List[Device], unknown: List[str]) -> None:
+    homeless = [device.id for device in found if device.fields.get("numaNode") is None]
+    if homeless:
+        unknown.append(f"NUMA node of {', '.join(homeless)}")
+
+
+def _gpus(tree: Tree, on_pci: Functions, accelerators: Optional[Accelerators], unknown: List[str]) -> List[Device]:
+    found = []
+    for fields in accelerators.gpus if accelerators else ():
+        function = on_pci.get(str(fields.get("pci")))
+        where = {} if function is None else devices.placed(function, None)
+        found.append(Device(str(fields["id"]), {**fields, **where}, function))
+    usable = {device.fields.get("pci") for device in found}
+    for function in devices.nvidia_gpus(on_pci):
+        if function.address not in usable:
+            why = f"the {function.driver} driver does not offer it" if function.driver else "no driver is loaded for it"
+            unknown.append(f"NVIDIA GPU at {function.address}: {why}")
+    return found + devices.amd_gpus(tree, on_pci, len(found))
+
+
+def _links(tree: Tree, gpus: List[Device], nics: List[Device], known: List[Dict[str, object]]) -> List[Dict[str, object]]:
+    """The library's links first, then XGMI, then what the PCI tree says about every remaining pair."""
+    links = list(known)
+    told = {frozenset((str(link["a"]), str(link["b"]))) for link in links}
+    xgmi = {frozenset(pair) for pair in devices.xgmi_pairs(tree)}
+    everything = gpus + nics
+    for at, a in enumerate(everything):
+        for b in everything[at + 1:]:
+            if frozenset((a.id, b.id)) in told or a.function is None or b.function is None:
+                continue
+            direct = frozenset((a.function.address, b.function.address)) in xgmi
+            kind = "XGMI" if direct else relation(a.function, b.function)
+            if kind is not None:
+                links.append({"a": a.id, "b": b.id, "kind": kind})
+    return links
+
+
+def _architecture(tree: Tree, unknown: List[str]) -> str:
+    told = text(tree, "/proc/sys/kernel/arch")
+    if told:
+        return told
+    cpuinfo = tree.read("/proc/cpuinfo") or ""
+    for pattern, name in (("vendor_id.*(Intel|AMD|Hygon)", "x86_64"), ("CPU implementer", "aarch64"), ("POWER", "ppc64le"),
+                          ("arch.*: IA-64", "ia64")):
+        if re.search(pattern, cpuinfo):
+            return name
+    unknown.append("architecture")
+    return "x86_64"
+
+
+def _software(tree: Tree, own: Optional[Self]) -> Dict[str, Optional[str]]:
+    release = re.search(r'^PRETTY_NAME="?([^"\n]+)', tree.read("/etc/os-release") or "", re.MULTILINE)
+    ofed = text(tree, "/sys/module/mlx5_core/version") or ""
+    return {
+        "kernel": own.kernel if own else text(tree, "/proc/sys/kernel/osrelease"),
+        "os": release.group(1) if release else None,
+        "nvidiaDriver": text(tree, "/sys/module/nvidia/version"),
+        "mlnxOfed": ofed if re.match(r"\d+\.\d+-", ofed) else None,
+    }
+
+
+def memory_nodes_allowed(tree: Tree) -> Optional[Tuple[int, ...]]:
+    """NUMA nodes whose memory the reading process may use; None when the kernel does not say."""
+    found = re.search(r"^Mems_allowed_list:\s*(\S+)", tree.read("/proc/self/status") or "", re.MULTILINE)
+    return cpus(_One(found.group(1)), "/x") if found else None
+
+
+class _One:
+    """A tree with a single file, for the parser of lists."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+
+    def read(self, path: str) -> Optional[str]:
+        return self._content
+
+    def names(self, path: str) -> List[str]:
+        return []
+
+    def real(self, path: str) -> str:
+        return path

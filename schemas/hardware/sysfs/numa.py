@@ -1,0 +1,107 @@
+"""NUMA nodes: CPUs, memory, distances, and what a node without CPUs is made of."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.sysfs.tree import Tree, cpus, integer, numbered, text
+
+NODE = "/sys/devices/system/node"
+DAX = "/sys/bus/dax/devices"
+NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
+_FASTER = 1.5
+
+
+class Numa(NamedTuple):
+    id: int
+    cpus: Tuple[int, ...]
+    memory: int
+    kind: str
+    distances: Dict[int, int]
+
+    def as_dict(self) -> Dict[str, object]:
+        """The node in the shape of `schemas.hardware.model.NumaNode`."""
+        distances = {str(other): distance for other, distance in sorted(self.distances.items())}
+        return {"id": self.id, "cpus": format_cpus(self.cpus), "memory": self.memory, "kind": self.kind,
+                "distances": distances}
+
+
+def numa_nodes(tree: Tree, online: Tuple[int, ...], unknown: List[str]) -> List[Numa]:
+    """All online nodes; a kernel without NUMA support has one, node 0."""
+    ids = numbered(tree, NODE, "node")
+    if not ids:
+        return [Numa(0, online, memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
+    here = set(online)
+    gpu_nodes, dax = _gpu_nodes(tree), _dax_nodes(tree)
+    found = []
+    for node in ids:
+        folder = f"{NODE}/node{node}"
+        own = cpus(tree, folder + "/cpulist", folder + "/cpumap") or ()
+        memory = memory_total(tree.read(folder + "/meminfo"))
+        if memory is None:
+            unknown.append(f"memory of NUMA node {node}")
+        kind = "gpu" if node in gpu_nodes else dax.get(node, "dram")
+        usable = tuple(cpu for cpu in own if cpu in here)
+        found.append(Numa(node, usable, memory or 0, kind, _distances(tree, node, ids)))
+    if len(found) > 1 and not any(node.distances for node in found):
+        unknown.append("NUMA distances")
+    cpuless = {node for node in ids if not cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")}
+    return [_told_by_speed(tree, node, cpuless, unknown) for node in found]
+
+
+def memory_total(meminfo: Optional[str]) -> Optional[int]:
+    """Bytes of the `MemTotal:` line of a meminfo file."""
+    found = re.search(r"MemTotal:\s+(\d+)\s*kB", meminfo or "")
+    return int(found.group(1)) * 1024 if found else None
+
+
+def _distances(tree: Tree, node: int, ids: List[int]) -> Dict[int, int]:
+    row = (text(tree, f"{NODE}/node{node}/distance") or "").split()
+    if len(row) != len(ids) or not all(value.isdigit() for value in row):
+        return {}
+    return {other: int(value) for other, value in zip(ids, row) if other != node}
+
+
+def _gpu_nodes(tree: Tree) -> Set[int]:
+    """Nodes that are a GPU's own memory (POWER9, Grace Hopper, Grace Blackwell)."""
+    nodes = set()
+    for gpu in tree.names(NVIDIA_GPUS):
+        status = tree.read(f"{NVIDIA_GPUS}/{gpu}/numa_status") or ""
+        found = re.search(r"^Node:\s*(\d+)", status, re.MULTILINE)
+        if found:
+            nodes.add(int(found.group(1)))
+    return nodes
+
+
+def _dax_nodes(tree: Tree) -> Dict[int, str]:
+    """Memory that was turned into a NUMA node by dax/kmem: the device's place tells CXL from other memory."""
+    kinds = {}
+    for name in tree.names(DAX):
+        node = integer(tree, f"{DAX}/{name}/target_node")
+        place = tree.real(f"{DAX}/{name}")
+        if node is not None and re.search(r"/(cxl|region\d|decoder\d)", place):
+            kinds[node] = "cxl"
+    return kinds
+
+
+def _told_by_speed(tree: Tree, node: Numa, cpuless: Set[int], unknown: List[str]) -> Numa:
+    """A node without CPUs whose memory is clearly faster than its CPUs' own is HBM (the bandwidths are the firmware's HMAT)."""
+    if node.id not in cpuless or node.kind != "dram" or not node.memory:
+        return node
+    mine = _bandwidth(tree, node.id)
+    theirs = [_bandwidth(tree, initiator) for initiator in _initiators(tree, node.id) if initiator not in cpuless]
+    known = [value for value in theirs if value]
+    if mine and known and mine > _FASTER * max(known):
+        return node._replace(kind="hbm")
+    unknown.append(f"what kind of memory NUMA node {node.id} (without CPUs) is")
+    return node
+
+
+def _bandwidth(tree: Tree, node: int) -> Optional[int]:
+    return integer(tree, f"{NODE}/node{node}/access0/initiators/read_bandwidth")
+
+
+def _initiators(tree: Tree, node: int) -> List[int]:
+    return numbered(tree, f"{NODE}/node{node}/access0/initiators", "node")

@@ -1,0 +1,106 @@
+"""A tree of small text files, wherever it comes from: a running machine's `/`, a copied folder, a tarball in memory."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Dict, List, Optional, Tuple
+
+from schemas.hardware.cpulist import parse_cpus, parse_mask
+
+try:
+    from typing import Protocol
+except ImportError:  # pragma: no cover - Python older than 3.8
+    Protocol = object  # type: ignore[assignment]
+
+_MAX_LINKS = 40
+
+
+class Tree(Protocol):
+    """Paths are absolute within the tree, with `/` between parts. Nothing raises: what cannot be read is not there."""
+
+    def read(self, path: str) -> Optional[str]:
+        """The text of a file, None when there is none or it cannot be read."""
+
+    def names(self, path: str) -> List[str]:
+        """Names in a folder, sorted; empty when there is none."""
+
+    def real(self, path: str) -> str:
+        """The path with every symbolic link followed."""
+
+
+class MemoryTree:
+    """A tree held in memory: `files` path → text, `links` path → target as stored (relative or absolute)."""
+
+    def __init__(self, files: Dict[str, str], links: Dict[str, str]) -> None:
+        self._files = files
+        self._links = links
+        self._folders: Dict[str, List[str]] = {}
+        for path in sorted({*files, *links}):
+            self._announce(path)
+
+    def _announce(self, path: str) -> None:
+        while path not in ("", "/"):
+            parent, name = posixpath.split(path)
+            known = self._folders.setdefault(parent, [])
+            if name in known:
+                return
+            known.append(name)
+            path = parent
+
+    def real(self, path: str) -> str:
+        done, rest, followed = "/", [part for part in path.split("/") if part], 0
+        while rest:
+            step = posixpath.normpath(posixpath.join(done, rest.pop(0)))
+            target = self._links.get(step)
+            if target is None or followed >= _MAX_LINKS:
+                done = step
+                continue
+            followed += 1
+            rest = [part for part in target.split("/") if part] + rest
+            done = "/" if target.startswith("/") else posixpath.dirname(step)
+        return done
+
+    def read(self, path: str) -> Optional[str]:
+        return self._files.get(self.real(path))
+
+    def names(self, path: str) -> List[str]:
+        return sorted(self._folders.get(self.real(path), []))
+
+
+def text(tree: Tree, path: str) -> Optional[str]:
+    """A file's text without surrounding white space and zero bytes; None when absent or empty."""
+    found = tree.read(path)
+    return found.strip().strip("\0") or None if found else None
+
+
+def integer(tree: Tree, path: str, base: int = 10) -> Optional[int]:
+    """A file's number; None when absent or not a number."""
+    try:
+        return int(text(tree, path) or "", base)
+    except ValueError:
+        return None
+
+
+def cpus(tree: Tree, *paths: str) -> Optional[Tuple[int, ...]]:
+    """The CPU set of the first of these files that is there; a name ending in `map` or `siblings` holds a mask."""
+    for path in paths:
+        found = tree.read(path)
+        if found is None:
+            continue
+        as_mask = path.endswith(("map", "siblings", "core_cpus"))
+        try:
+            return parse_mask(found) if as_mask else parse_cpus(found.strip().strip("\0"))
+        except ValueError:
+            continue
+    return None
+
+
+def is_there(tree: Tree, path: str) -> bool:
+    """Whether a folder with something in it, or a file, is at this path."""
+    return bool(tree.names(path)) or tree.read(path) is not None
+
+
+def numbered(tree: Tree, folder: str, prefix: str) -> List[int]:
+    """The numbers N of the entries `<prefix>N` of a folder, ascending."""
+    names = (name[len(prefix):] for name in tree.names(folder) if name.startswith(prefix))
+    return sorted(int(rest) for rest in names if rest.isdigit())

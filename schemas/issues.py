@@ -1,0 +1,63 @@
+"""Problems raised from inside a model: a validator says where below itself something is wrong, and what would be right.
+
+Pydantic's own errors carry one place each; `refuse` carries several, with hints. `flatten` turns both back into one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing wrong below a model, at `at` (keys and indexes); `code` is a `BAI-V…` code; `value` what stood there."""
+
+    at: Loc
+    message: str
+    hint: str = ""
+    code: str = "BAI-V031"
+    value: Any = None
+    key: bool = False
+    """The key itself is wrong, not what it holds."""
+
+
+def refuse(issues: Sequence[Issue]) -> PydanticCustomError:
+    """The error that a validator raises for these issues."""
+    return PydanticCustomError("bai", "{text}", {"text": "; ".join(i.message for i in issues), "issues": tuple(issues)})
+
+
+def wrong(message: str, hint: str = "", code: str = "BAI-V032") -> PydanticCustomError:
+    """The error of one value, at its own place."""
+    return refuse([Issue((), message, hint, code)])
+
+
+def carried(error: ErrorDetails) -> tuple[Issue, ...]:
+    """The issues that a `refuse` put into one of Pydantic's error records, with full locations; empty for Pydantic's own."""
+    if error["type"] != "bai":
+        return ()
+    issues: Iterable[Issue] = error.get("ctx", {}).get("issues", ())
+    return tuple(
+        Issue((*error["loc"], *i.at), i.message, i.hint, i.code, error.get("input") if not i.at else i.value, i.key) for i in issues
+    )
+
+
+def below(error: ValidationError) -> list[Issue]:
+    """Every error of a nested validation as issues, to be raised together with others."""
+    found: list[Issue] = []
+    for record in error.errors(include_url=False):
+        found.extend(carried(record) or [from_pydantic(record)])
+    return found
+
+
+def from_pydantic(error: ErrorDetails) -> Issue:
+    """One of Pydantic's own errors as an issue, in plain words."""
+    from schemas.explain import explain
+
+    return explain(error)

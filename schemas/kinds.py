@@ -1,0 +1,34 @@
+"""The registry of kinds: the word in `kind:` and the model that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from schemas.cluster import Cluster
+from schemas.envelope import Resource
+from schemas.node import Node, NodePool
+from schemas.quota import Quota
+from schemas.resource_group import ResourceGroup
+from schemas.session import Session
+from schemas.storage import StorageHost, Volume
+from schemas.tenancy import Domain, Project, User
+
+KINDS: Mapping[str, type[Resource]] = MappingProxyType(
+    {
+        model.__name__: model
+        for model in (
+            Cluster,
+            Node,
+            NodePool,
+            ResourceGroup,
+            Domain,
+            Project,
+            User,
+            Quota,
+            StorageHost,
+            Volume,
+            Session,
+        )
+    }
+)

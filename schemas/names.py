@@ -1,0 +1,80 @@
+"""Names that are safe as a hostname, as one component of a path, in a label and in a shell word."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from schemas.issues import wrong
+from schemas.text import shown
+
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+NAME_PATTERN = rf"^{LABEL}$"
+NODE_PATTERN = rf"^(?=.{{1,253}}$){LABEL}(\.{LABEL})*$"
+KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+VALUE_PATTERN = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+ENV_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,254}$"
+ADDRESS_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9.:]{0,251}[A-Za-z0-9])?$"
+ABSOLUTE_PATTERN = r"^/(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f]*$"
+RELATIVE_PATTERN = r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f\\]+$"
+USER_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9._+@]{0,251}[A-Za-z0-9])?$"
+LINUX_USER_PATTERN = r"^[a-z_][-a-z0-9_.]{0,30}[a-z0-9_$]?$"
+NO_CONTROL_PATTERN = r"^[^\u0000]*$"
+
+
+def suggest(text: str) -> str:
+    """The nearest safe name, for a hint; empty when nothing is left of it."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-")
+
+
+def _checked(pattern: str, rule: str, *, suggesting: bool = False) -> AfterValidator:
+    compiled = re.compile(pattern.removesuffix("$") + r"\Z")
+
+    def check(value: str) -> str:
+        if compiled.match(value):
+            return value
+        meant = suggest(value) if suggesting else ""
+        raise wrong(f"{shown(value)} is not {rule}", f"did you mean '{meant}'?" if meant else "", "BAI-V033")
+
+    return AfterValidator(check)
+
+
+def _schema(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+_NAME_RULE = "a safe name: 1 to 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit"
+
+Name = Annotated[str, _checked(NAME_PATTERN, _NAME_RULE, suggesting=True), _schema(NAME_PATTERN)]
+NodeName = Annotated[
+    str,
+    _checked(NODE_PATTERN, "a safe hostname: labels of a-z, 0-9 and '-', joined by dots", suggesting=True),
+    _schema(NODE_PATTERN),
+]
+LabelKey = Annotated[str, _checked(KEY_PATTERN, "a label key such as team or example.org/team"), _schema(KEY_PATTERN)]
+LabelValue = Annotated[
+    str,
+    _checked(VALUE_PATTERN, "a label value: at most 63 of A-Z, a-z, 0-9, '-', '_' and '.'"),
+    _schema(VALUE_PATTERN),
+]
+EnvName = Annotated[
+    str,
+    _checked(ENV_PATTERN, "the name of an environment variable: letters, digits and '_', no digit first"),
+    _schema(ENV_PATTERN),
+]
+Address = Annotated[str, _checked(ADDRESS_PATTERN, "a host name or IP address"), _schema(ADDRESS_PATTERN)]
+AbsolutePath = Annotated[
+    str,
+    _checked(ABSOLUTE_PATTERN, "an absolute path without '..' and control characters"),
+    _schema(ABSOLUTE_PATTERN),
+]
+RelativePath = Annotated[
+    str,
+    _checked(RELATIVE_PATTERN, "a relative path without '..', backslashes and control characters"),
+    _schema(RELATIVE_PATTERN),
+]
+UserRef = Annotated[str, _checked(USER_PATTERN, "a user's name or e-mail address"), _schema(USER_PATTERN)]
+LinuxUser = Annotated[str, _checked(LINUX_USER_PATTERN, "a Linux user name"), _schema(LINUX_USER_PATTERN)]
+Text = Annotated[str, _checked(NO_CONTROL_PATTERN, "text without NUL characters"), _schema(NO_CONTROL_PATTERN)]

@@ -1,0 +1,76 @@
+"""Node and NodePool: machines, one by one or many equal ones in one document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from schemas.cluster import Ssh
+from schemas.envelope import Metadata, Model, NodeMetadata, Resource
+from schemas.hardware.cpuset import CpuList
+from schemas.hardware.model import Hardware
+from schemas.names import Address, LabelKey, LabelValue, Name, RelativePath
+from schemas.quantities import Memory
+
+RangePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\[\]:.-]{1,253}$")]
+
+
+class Reserved(Model):
+    """What sessions never get."""
+
+    cpus: CpuList = ()
+    """Logical CPUs kept for the system, `0-1`."""
+    memory: Memory = 0
+
+
+class MachineSpec(Model):
+    """What `Node` and `NodePool` share."""
+
+    cluster: Name | None = None
+    """May be left out when the repository has exactly one Cluster."""
+    ssh: Ssh = Ssh()
+    resource_group: Name | None = None
+    """Left out: the group of its cluster whose `nodeSelector` matches, or the only group."""
+    labels: Mapping[LabelKey, LabelValue] = {}
+    """What sessions and groups select by."""
+    state: Literal["active", "cordoned", "drained"] = "active"
+    """`cordoned` takes nothing new; `drained` also moves what runs away."""
+    reserved: Reserved = Reserved()
+    hardware: Hardware | None = None
+    """What the machine is, declared, for nodes that cannot be probed."""
+    hardware_from: RelativePath | None = None
+    """A file with it: a saved `bai nodes probe`. Relative to this document's file, or to the repository's root."""
+
+
+class NodeSpec(MachineSpec):
+    address: Address | None = None
+    """Host name or IP address; the node's name when left out."""
+
+
+class Node(Resource):
+    """One machine."""
+
+    singular = "node"
+    kind: Literal["Node"]
+    metadata: NodeMetadata
+    spec: NodeSpec
+
+
+class NodePoolSpec(MachineSpec):
+    name_pattern: RangePattern
+    """`gpu-[001-128]`: one node per number, leading zeros kept. Several ranges multiply."""
+    address_pattern: RangePattern | None = None
+    """`10.0.0.[1-128]`: as many addresses as names, in the same order; the names themselves when left out."""
+    exclude: Annotated[tuple[str, ...], Field(max_length=10_000)] = ()
+    """Names of the pattern that do not exist or have a Node document of their own."""
+
+
+class NodePool(Resource):
+    """Many equal machines."""
+
+    singular = "node pool"
+    kind: Literal["NodePool"]
+    metadata: Metadata
+    spec: NodePoolSpec

@@ -1,0 +1,102 @@
+"""What the loader gives: every resource of a repository by identity, where each came from, and how they belong together.
+
+Which cluster, group or host a document that names none belongs to is decided here, once; the loader has already refused whatever
+would make these questions ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from schemas.cluster import Cluster
+from schemas.envelope import Resource
+from schemas.errors import Place, Problem
+from schemas.hardware.model import Hardware
+from schemas.node import Node, NodePool
+from schemas.resource_group import ResourceGroup
+from schemas.session import Session
+from schemas.storage import StorageHost, Volume
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """All resources of one directory or commit."""
+
+    resources: Mapping[str, Resource]
+    """By identity, sorted."""
+    places: Mapping[str, Place]
+    """Where each document begins."""
+    machines: Mapping[str, Node] = field(default_factory=dict)
+    """Every node by its identity `Node/<name>`: documents and expanded pools, with `hardwareFrom` read into `hardware`."""
+    commit: str = ""
+    """Full hash of the commit; empty for a directory."""
+    warnings: tuple[Problem, ...] = ()
+    """Accepted, yet worth saying."""
+
+    def of(self, kind: type[R]) -> Iterator[R]:
+        """The resources of one kind, by name."""
+        return (item for item in self.resources.values() if isinstance(item, kind))
+
+    def cluster_of(self, resource: Resource) -> str | None:
+        """Name of the cluster that a resource belongs to; None for one that belongs to the whole repository (tenancy, quotas)."""
+        if isinstance(resource, Cluster):
+            return resource.name
+        if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
+            return resource.spec.cluster or self._only(Cluster)
+        if isinstance(resource, Session):
+            group = self.group_of(resource)
+            return self.cluster_of(group) if group else None
+        if isinstance(resource, Volume):
+            host = self.host_of(resource)
+            return self.cluster_of(host) if host else None
+        return None
+
+    def group_of(self, session: Session) -> ResourceGroup | None:
+        """The group that a session queues in: its own choice, its only cluster's default, or the only group."""
+        name = session.spec.resource_group or self._default_group() or self._only(ResourceGroup)
+        found = self.resources.get(f"ResourceGroup/{name}")
+        return found if isinstance(found, ResourceGroup) else None
+
+    def group_of_node(self, node: Node) -> str | None:
+        """Name of the group that a node belongs to; None when no group takes it."""
+        if node.spec.resource_group:
+            return node.spec.resource_group
+        names = self.groups_matching(node)
+        return names[0] if len(names) == 1 else None
+
+    def groups_matching(self, node: Node) -> list[str]:
+        """Names of the groups whose selector takes a node that names none; the only group of a cluster needs no selector."""
+        groups = [g for g in self.of(ResourceGroup) if self.cluster_of(g) == self.cluster_of(node)]
+        if len(groups) == 1 and not groups[0].spec.node_selector:
+            return [groups[0].name]
+        labels = node.metadata.labels | node.spec.labels if node.metadata.labels else node.spec.labels
+        return [g.name for g in groups if g.spec.node_selector and g.spec.node_selector.items() <= labels.items()]
+
+    def nodes_of(self, cluster: str) -> tuple[Node, ...]:
+        """Every machine of a cluster, by name."""
+        return tuple(node for node in self.machines.values() if self.cluster_of(node) == cluster)
+
+    def host_of(self, volume: Volume) -> StorageHost | None:
+        """The storage host of a volume."""
+        found = self.resources.get(f"StorageHost/{volume.spec.host or self._only(StorageHost)}")
+        return found if isinstance(found, StorageHost) else None
+
+    def volume_of(self, session: Session, name: str) -> Volume | None:
+        """The volume that a session's mount means: the project's own before one without a project."""
+        for identity in (f"Volume/{session.project}/{name}", f"Volume/{name}"):
+            found = self.resources.get(identity)
+            if isinstance(found, Volume):
+                return found
+        return None
+
+    def _default_group(self) -> str | None:
+        clusters = list(self.of(Cluster))
+        return clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None
+
+    def _only(self, kind: type[Resource]) -> str | None:
+        names = [item.name for item in self.of(kind)]
+        return names[0] if len(names) == 1 else None

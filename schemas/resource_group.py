@@ -1,0 +1,90 @@
+"""ResourceGroup: a partition of nodes with its own queue and placement rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from schemas.envelope import Flag, Model, Options, Positive, Resource
+from schemas.names import LabelKey, LabelValue, Name, NodeName
+from schemas.quantities import Duration, Shares
+
+NumaPolicy = Literal["prefer-single-node", "interleaving"]
+SessionType = Literal["interactive", "batch", "inference", "system"]
+
+
+class Fractional(Model):
+    """How one GPU is divided."""
+
+    shares_per_device: Annotated[Positive, Field(le=1000)] = 1
+    """How many `cuda.shares` one device is: with 2, one share is half a device."""
+    quantum: Annotated[Shares, Field(ge=1, le=1000)] = 10
+    """Step that a request is rounded up to, as a part of a device (`0.05`); divides a whole device."""
+    spread: Literal["fill", "even"] = "fill"
+    """`fill` one device before the next, or spread `even`ly."""
+    enforcement: Literal["mps", "mig", "hami", "none"] = "none"
+
+
+class QueueOptions(Model):
+    """Options of the queue."""
+
+    max_skips: Annotated[Positive, Field(le=1_000_000)] | Literal[0] | None = None
+    """How often later sessions may pass the head of the line before it blocks the rest; unlimited when left out."""
+    pending_timeout: Duration | None = None
+    """After this long a waiting session is cancelled."""
+    backfill: Flag = False
+    """Later sessions may run when they delay nobody."""
+    plugin: Options = {}
+    """Options of a queue that is a plugin."""
+
+
+class Preemption(Model):
+    """Who may push out whom."""
+
+    mode: Literal["none", "priority"] = "none"
+    grace: Duration = 120
+
+
+class Reservation(Model):
+    """Nodes kept for projects during a time."""
+
+    name: Name
+    nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
+    projects: Annotated[tuple[Name, ...], Field(min_length=1)]
+    starts_at: AwareDatetime
+    ends_at: AwareDatetime
+
+    def covers(self, moment: datetime) -> bool:
+        """Whether it is in force at this time."""
+        return self.starts_at <= moment < self.ends_at
+
+
+class ResourceGroupSpec(Model):
+    cluster: Name | None = None
+    """May be left out when the repository has exactly one Cluster."""
+    node_selector: Mapping[LabelKey, LabelValue] = {}
+    """Nodes that name no group belong here when they carry all these labels."""
+    queue: Name = "fifo"
+    """`fifo`, `lifo`, `drf`, or a plugin's name: whose turn it is."""
+    queue_options: QueueOptions = QueueOptions()
+    selection: Name = "concentrated"
+    """`concentrated`, `dispersed`, `roundrobin`, `least-fragmentation`, or a plugin's name: which node."""
+    numa: NumaPolicy = "prefer-single-node"
+    fractional: Fractional = Fractional()
+    allowed_types: Annotated[tuple[SessionType, ...], Field(min_length=1)] | None = None
+    """Session types that may run here; all when left out."""
+    allowed_projects: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Projects that may run here; all when left out."""
+    preemption: Preemption = Preemption()
+    reservations: tuple[Reservation, ...] = ()
+
+
+class ResourceGroup(Resource):
+    """A partition of nodes."""
+
+    singular = "resource group"
+    kind: Literal["ResourceGroup"]
+    spec: ResourceGroupSpec

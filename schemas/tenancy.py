@@ -1,0 +1,55 @@
+"""Domain, Project, User: who uses the cluster. None of them is a Linux user."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.envelope import Flag, Model, Resource
+from schemas.names import Name, Text
+
+Email = Annotated[str, Field(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}[A-Za-z0-9]$")]
+
+
+class DomainSpec(Model):
+    description: Text = ""
+
+
+class Domain(Resource):
+    """An organisation."""
+
+    singular = "domain"
+    kind: Literal["Domain"]
+    spec: DomainSpec = DomainSpec()
+
+
+class ProjectSpec(Model):
+    domain: Name | None = None
+    """May be left out when the repository has exactly one Domain, or none."""
+    description: Text = ""
+
+
+class Project(Resource):
+    """A group of users that shares sessions, volumes and quotas."""
+
+    singular = "project"
+    kind: Literal["Project"]
+    spec: ProjectSpec = ProjectSpec()
+
+
+class UserSpec(Model):
+    email: Email | None = None
+    """Sessions may name their owner by it."""
+    full_name: Text = ""
+    projects: tuple[Name, ...] = ()
+    active: Flag = True
+    """An inactive user's sessions are refused."""
+
+
+class User(Resource):
+    """A person or a service account."""
+
+    singular = "user"
+    kind: Literal["User"]
+    spec: UserSpec = UserSpec()
