@@ -3,7 +3,8 @@ integers and strings.
 
 Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem`
 (bytes),
-`cuda.device` (whole devices), `cuda.shares` (milli of one device), `cuda.mig.<profile>` (instances).
+`cuda.device` (whole devices), `cuda.mig.<profile>` (instances), `cuda.shares` (milli of the user's unit, of which a group's
+`Fractional.shares_per_device` make one device). A core is a physical core: an exclusive one is given with all its threads.
 """
 
 from __future__ import annotations
@@ -113,6 +114,15 @@ class DeviceGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class NumaPart:
+    """What a kernel takes on one NUMA node: milli-cores (exclusive or shared) and bytes."""
+
+    node: int
+    cpu_milli: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
 class KernelPlacement:
     """Where one kernel sits, exactly."""
 
@@ -126,6 +136,8 @@ class KernelPlacement:
     """Bytes."""
     devices: tuple[DeviceGrant, ...] = ()
     nics: tuple[str, ...] = ()
+    parts: tuple[NumaPart, ...] = ()
+    """Cores and memory by NUMA node; empty means: evenly over `memory_nodes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +180,9 @@ class Wait:
     latest: float | None = None
     """When at the latest it fits, from the timeouts of what runs; None when unknown."""
     passed_over: bool = False
+    """Whether later sessions were placed before it in this plan."""
+    skips: int = 0
+    """How often later sessions were placed before it, this plan included: the next plan's `SessionRequest.skips`."""
 
 
 @dataclass(frozen=True, slots=True)
