@@ -9,9 +9,9 @@ from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs import devices
 from schemas.hardware.sysfs.cpu import Processors, processors, without
 from schemas.hardware.sysfs.devices import Device, Functions
-from schemas.hardware.sysfs.numa import numa_nodes
+from schemas.hardware.sysfs.numa import Numa, numa_nodes
 from schemas.hardware.sysfs.pci import functions, relation
-from schemas.hardware.sysfs.tree import Tree, cpus, text
+from schemas.hardware.sysfs.tree import Tree, text
 
 
 class Accelerators(NamedTuple):
@@ -33,6 +33,9 @@ class Self(NamedTuple):
     hostname: str
     kernel: str
     allowed: Tuple[int, ...]
+    """CPUs that this process may use."""
+    memory_nodes: Optional[Tuple[int, ...]] = None
+    """NUMA nodes whose memory this process may use; None for all."""
 
 
 class NotAMachine(ValueError):
@@ -48,6 +51,7 @@ def machine(tree: Tree, accelerators: Optional[Accelerators] = None, own: Option
     usable = without(found, own.allowed) if own else found
     _say_withheld(found, usable, unknown)
     nodes = numa_nodes(tree, usable.online, unknown)
+    nodes = _allowed_memory(nodes, own, unknown)
     gpu_memory = accelerators.memory_nodes if accelerators else ()
     nodes = [node._replace(kind="gpu") if node.id in gpu_memory and not node.cpus else node for node in nodes]
     on_pci = functions(tree, [node.id for node in nodes if node.cpus])
@@ -77,6 +81,15 @@ def _say_withheld(found: Processors, usable: Processors, unknown: List[str]) -> 
     withheld = sorted(set(found.online) - set(usable.online))
     if withheld:
         unknown.append(f"CPUs {format_cpus(withheld)}: online, but this process may not use them")
+
+
+def _allowed_memory(nodes: List[Numa], own: Optional[Self], unknown: List[str]) -> List[Numa]:
+    if own is None or own.memory_nodes is None:
+        return nodes
+    withheld = [node.id for node in nodes if node.memory and node.id not in own.memory_nodes]
+    if withheld:
+        unknown.append(f"memory of NUMA nodes {format_cpus(withheld)}: there, but this process may not use it")
+    return [node._replace(memory=0) if node.id in withheld else node for node in nodes]
 
 
 def _say_unplaced(found: List[Device], unknown: List[str]) -> None:
@@ -138,25 +151,3 @@ def _software(tree: Tree, own: Optional[Self]) -> Dict[str, Optional[str]]:
         "nvidiaDriver": text(tree, "/sys/module/nvidia/version"),
         "mlnxOfed": ofed if re.match(r"\d+\.\d+-", ofed) else None,
     }
-
-
-def memory_nodes_allowed(tree: Tree) -> Optional[Tuple[int, ...]]:
-    """NUMA nodes whose memory the reading process may use; None when the kernel does not say."""
-    found = re.search(r"^Mems_allowed_list:\s*(\S+)", tree.read("/proc/self/status") or "", re.MULTILINE)
-    return cpus(_One(found.group(1)), "/x") if found else None
-
-
-class _One:
-    """A tree with a single file, for the parser of lists."""
-
-    def __init__(self, content: str) -> None:
-        self._content = content
-
-    def read(self, path: str) -> Optional[str]:
-        return self._content
-
-    def names(self, path: str) -> List[str]:
-        return []
-
-    def real(self, path: str) -> str:
-        return path
