@@ -1,0 +1,46 @@
+"""The fingerprint of what a plan was made from: an apply refuses when it has changed.
+
+It covers what decisions rest on: what is recorded, which kernels exist and under which limits, what others hold. It leaves out
+what only moves forward by itself (a kernel starts, ends, restarts): that makes no decision wrong, and the next plan sees it.
+"""
+
+from __future__ import annotations
+
+from providers.base import Observed
+from reconciler.actual import Actual, Existing
+from reconciler.derive import ENDED
+from reconciler.plan_values import fingerprint
+
+
+def basis(actual: Actual) -> str:
+    """64 hex digits; equal for equal states, however they were reached."""
+    return fingerprint(
+        {
+            "repo": actual.repo,
+            "cluster": actual.cluster,
+            "existing": {identity: _existing(each) for identity, each in sorted(actual.existing.items())},
+            "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
+            "complete": actual.complete,
+        }
+    )
+
+
+def _existing(each: Existing) -> dict[str, object]:
+    record = each.recorded
+    return {
+        "generation": record.generation,
+        "digest": record.digest,
+        "pending": record.phase == "PENDING",
+        "unfinished": record.phase in ("SCHEDULED", "PREPARING", "CREATING", "TERMINATING"),
+        "recorded": not each.adopted,
+        "placement": record.placement,
+        "kernels": record.kernels,
+        "protected": each.protected,
+        "skips": record.skips,
+        "seen": [_kernel(kernel) for kernel in each.kernels + each.strays],
+        "missing": [] if each.phase in ENDED else each.missing,
+    }
+
+
+def _kernel(kernel: Observed) -> tuple[object, ...]:
+    return kernel.id, kernel.labels.digest, kernel.cpus, kernel.memory_nodes, kernel.memory, kernel.pids
