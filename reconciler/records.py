@@ -118,6 +118,8 @@ class Lease:
     """Seconds from the last renewal."""
     acquired: float
     expires: float
+    process: str = ""
+    """The process that holds it (see `alive.py`); empty when not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from reconciler.store import tables
+from reconciler.store import leases, tables
 from reconciler.store.engine import complaints, reading, sqlite_engine, writing
 from reconciler.store.migrate import current, migrate
-from schemas.errors import LeaseHeld, StoreError
+from schemas.errors import StoreError
 
 
 def backup(path: Path, target: Path) -> None:
@@ -79,8 +79,7 @@ def _tokens(path: Path, now: float) -> dict[str, int]:
     finally:
         engine.dispose()
     for row in found:
-        if row["held"] and row["expires"] > now:
-            raise LeaseHeld(holder=row["holder"], cluster=row["cluster"], until=f"{row['expires']:.0f}")
+        leases.refuse_while_held(row, now)
     return {row["cluster"]: row["token"] for row in found}
 
 

@@ -6,11 +6,13 @@ write checks the token in its own transaction. Taking it over raises the token, 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import replace
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
+from reconciler.alive import is_gone, this_process
 from reconciler.records import Lease
 from reconciler.store import rows
 from reconciler.store.tables import leases
@@ -26,20 +28,26 @@ def current(connection: Connection, cluster: str) -> Lease | None:
 def acquire(
     connection: Connection, cluster: str, holder: str, ttl: float, now: float, *, steal: bool = False
 ) -> Lease:
-    """A lease with a new token. Raises LeaseHeld while another one is unexpired, unless `steal`."""
+    """A lease with a new token. Raises LeaseHeld while another one is good, unless `steal`."""
     row = _row(connection, cluster)
-    if row is not None and row["held"] and row["expires"] > now and not steal:
-        until = dt.datetime.fromtimestamp(row["expires"], dt.UTC).isoformat(timespec="seconds")
-        raise LeaseHeld(
-            holder=row["holder"],
-            cluster=cluster,
-            until=until,
-            hint="wait, or `bai state unlock` if it is gone for good",
-        )
+    if row is not None and not steal:
+        refuse_while_held(row, now)
     token = 1 if row is None else row["token"] + 1
-    lease = Lease(cluster=cluster, holder=holder, token=token, ttl=ttl, acquired=now, expires=now + ttl)
+    lease = Lease(cluster, holder, token, ttl, acquired=now, expires=now + ttl, process=this_process())
     _save(connection, lease, held=True, exists=row is not None)
     return lease
+
+
+def refuse_while_held(row: RowMapping, now: float) -> None:
+    """Raise LeaseHeld when this row of the table is a lease that is good."""
+    if not row["held"] or row["expires"] <= now or is_gone(row["process"]):
+        return
+    raise LeaseHeld(
+        holder=row["holder"],
+        cluster=row["cluster"],
+        until=dt.datetime.fromtimestamp(row["expires"], dt.UTC).isoformat(timespec="seconds"),
+        hint="wait, or `bai state unlock` if it is gone for good",
+    )
 
 
 def check(connection: Connection, lease: Lease) -> None:
@@ -79,9 +87,7 @@ def _row(connection: Connection, cluster: str) -> RowMapping | None:
 
 
 def _save(connection: Connection, lease: Lease, *, held: bool, exists: bool) -> None:
-    values = {
-        name: getattr(lease, name) for name in ("cluster", "holder", "token", "ttl", "acquired", "expires")
-    }
+    values = {field.name: getattr(lease, field.name) for field in dataclasses.fields(lease)}
     if exists:
         connection.execute(
             update(leases).where(leases.c.cluster == lease.cluster).values(**values, held=held)

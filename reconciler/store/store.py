@@ -78,7 +78,10 @@ class Store:
     # Leases
 
     def acquire(self, cluster: str, holder: str, ttl: float, now: float) -> Lease:
-        """The right to write, for `ttl` seconds from `now`. Raises LeaseHeld while somebody else has it."""
+        """The right to write, for `ttl` seconds from `now`. Raises LeaseHeld while somebody else has it.
+
+        A lease that expired, or whose process on this machine is gone, is taken over.
+        """
         with writing(self._engine, self.path) as connection:
             return leases.acquire(connection, cluster, holder, ttl, now)
 

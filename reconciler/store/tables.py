@@ -42,6 +42,7 @@ leases = Table(
     Column("ttl", Float, nullable=False),
     Column("acquired", Float, nullable=False),
     Column("expires", Float, nullable=False),
+    Column("process", Text, nullable=False),
 )
 
 journal = Table(

@@ -52,6 +52,7 @@ def _leases() -> None:
         sa.Column("ttl", sa.Float, nullable=False),
         sa.Column("acquired", sa.Float, nullable=False),
         sa.Column("expires", sa.Float, nullable=False),
+        sa.Column("process", sa.Text, nullable=False),
     )
 
 

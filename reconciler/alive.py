@@ -1,0 +1,37 @@
+"""Which process is this, and is that one still there: so that the lease of a killed apply need not be waited for.
+
+A process is named by the machine's boot, its PID namespace, its PID and its start time: PIDs come again, this does not. Of another
+machine's or namespace's processes nothing is known, and what is not known counts as alive.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def this_process() -> str:
+    """A name for this process; empty where /proc cannot tell."""
+    return _name(os.getpid()) or ""
+
+
+def is_gone(process: str) -> bool:
+    """True only when the process named so is certainly not running any more."""
+    mine = this_process()
+    if not process or not mine or process.split("/")[:2] != mine.split("/")[:2]:
+        return False
+    pid = process.split("/")[2]
+    return not pid.isdecimal() or _name(int(pid)) != process
+
+
+def _name(pid: int) -> str | None:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+        # The command name stands in parentheses and may hold anything; the 22nd field is the start time.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in "ZX":
+        return None
+    return f"{boot}/{namespace}/{pid}/{fields[19]}"
