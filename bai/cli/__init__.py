@@ -1,1 +1,4 @@
-"""The command line: `main.py` is the way in, `commands/` has one module per command, `failure.py` turns errors into messages."""
+"""The command line: `main.py` is the way in, `commands/` has one module per command.
+
+`failure.py` turns errors into messages.
+"""

@@ -1,7 +1,7 @@
 """Every way a run can fail, turned into a message a person can act on and an exit code.
 
-Expected errors (BaiError, wrong usage, files that cannot be opened) are explained; anything else is a defect of bai: it gets a
-short message and a report file with the traceback.
+Expected errors (BaiError, wrong usage, files that cannot be opened) are explained; anything else is a defect
+of bai, which gets a short message and a report file with the traceback.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _unexpected(error: BaseException, command: Sequence[str]) -> list[str]:
 
 
 def _write_report(error: BaseException, command: Sequence[str]) -> Path:
-    """A file with the traceback, readable by its owner alone. Only the command's name is kept of the command line."""
+    """A file with the traceback, readable by its owner alone; of the command line only the command's name."""
     import platform
 
     from bai import __version__

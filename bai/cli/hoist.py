@@ -1,6 +1,6 @@
 """Global options may stand anywhere on the line: they are moved before the command, where Typer expects them.
 
-Nothing after `--` is touched, nor anything that belongs to the command line given to `bai exec SESSION COMMAND...`.
+Nothing after `--` is touched, nor anything that belongs to the program in `bai exec SESSION PROGRAM...`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def hoist(arguments: Sequence[str]) -> list[str]:
         if words[0] == "--" or _ends_at(rest):
             break
         word = words.pop(0)
-        if word in FLAGS or word.partition("=")[0] in VALUED and "=" in word:
+        if word in FLAGS or (word.partition("=")[0] in VALUED and "=" in word):
             front.append(word)
         elif word in VALUED:
             front += [word, *words[:1]]

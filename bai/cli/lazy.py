@@ -1,6 +1,7 @@
 """A Typer group that imports a command's module only when that command is run.
 
-Help, completion and suggestions are answered from a table of names and one-line helps, so that they cost no more than Typer itself.
+Help, completion and suggestions are answered from a table of names and one-line helps, so that they cost no
+more than Typer itself.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class LazyGroup(TyperGroup):
         self, ctx: _click.Context, args: list[str]
     ) -> tuple[str | None, _click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        if name in self.modules:
+        if name is not None and name in self.modules:
             command = load(self.modules[name][0])
             command.name = name
         return name, command, rest
@@ -42,7 +43,7 @@ def load(module: str) -> _click.Command:
 
 
 def new_app(**options: Any) -> typer.Typer:
-    """A Typer app as every command module makes it: plain help, no completion options of its own, exceptions left to `failure.py`."""
+    """A Typer app as every command module makes it: plain help, exceptions left to `failure.py`."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,

@@ -31,9 +31,7 @@ class Settings:
         """
         from reconciler.workspace import Workspace
 
-        return Workspace.open(
-            self.directory, revision=self.revision, cluster=self.cluster, state=self.state
-        )
+        return Workspace.open(self.directory, revision=self.revision, cluster=self.cluster, state=self.state)
 
 
 def settings_of(ctx: typer.Context) -> Settings:

@@ -1,0 +1,106 @@
+"""Where output goes: a rich console that is plain when nobody sits at a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from bai.cli.settings import Settings
+from bai.render.words import ascii_only, clean
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from bai.render.terminal import Look
+
+PLAIN_WIDTH = 100
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person sees this stream (a `dumb` terminal counts as none)."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def console(settings: Settings, stream: TextIO | None = None) -> Console:
+    """A console on stdout (or `stream`): colour only on a terminal, without NO_COLOR and `--no-color`."""
+    from rich.console import Console
+
+    stream = stream or sys.stdout
+    terminal = is_terminal(stream)
+    plain = settings.color is False or bool(os.environ.get("NO_COLOR"))
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        no_color=plain or not terminal,
+        width=None if terminal else _width(),
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def look() -> Look:
+    """Drawn characters that this output can show: ASCII unless it is a UTF-8 terminal."""
+    from bai.render.picture_text import ASCII
+    from bai.render.terminal import Look
+
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    if is_terminal(sys.stdout) and encoding == "utf8":
+        return Look()
+    return Look(glyphs=ASCII, bar="=", rest=".")
+
+
+def show(settings: Settings, renderable: RenderableType) -> None:
+    """Print to a terminal as it is, elsewhere as plain lines without trailing blanks."""
+    if is_terminal(sys.stdout):
+        console(settings).print(renderable)
+        return
+    text = io.StringIO()
+    console(settings, text).print(renderable)
+    for line in text.getvalue().splitlines():
+        emit(line.rstrip())
+
+
+def emit(line: str) -> None:
+    """One line on stdout, in ASCII where the encoding cannot show it."""
+    try:
+        sys.stdout.write(line + "\n")
+    except UnicodeEncodeError:
+        sys.stdout.write(ascii_only(line) + "\n")
+
+
+def table(settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; nothing is folded or cut when piped, so that lines stay lines."""
+    cells = [[clean(cell) or "-" for cell in row] for row in rows]
+    if is_terminal(sys.stdout):
+        _rich_table(settings, columns, cells)
+        return
+    widths = [max(len(row[at]) for row in [list(columns), *cells]) for at in range(len(columns))]
+    for row in [[column.upper() for column in columns], *cells]:
+        emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _rich_table(settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        grid.add_column(column.upper(), overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    console(settings).print(grid)
+
+
+def print_json(version: str, **fields: Any) -> None:
+    """A JSON object with its format's version first, the same bytes for the same values."""
+    document: Mapping[str, Any] = {"version": version, **fields}
+    emit(json.dumps(document, indent=2, ensure_ascii=True))
+
+
+def _width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdigit() and 40 <= int(columns) <= 1000 else PLAIN_WIDTH

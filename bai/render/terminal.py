@@ -1,0 +1,183 @@
+"""A Plan for a person at a terminal: what changes and why, where it goes, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bai.render.picture_text import UNICODE, Glyphs, draw, legend
+from bai.render.plan_view import (
+    SYMBOLS,
+    Entry,
+    entries,
+    origin,
+    pictures,
+    placement_rows,
+    summary,
+    wait_lines,
+)
+from bai.render.usage_view import UseRow, fit_lines, group_rows, quota_rows
+from bai.render.words import clean, plural, short
+from planner.types import NodeInfo
+from reconciler.plan import Plan
+
+STYLES = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red", "queue": "cyan"}
+MOST_PICTURES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How it is drawn: the characters of pictures and bars."""
+
+    glyphs: Glyphs = UNICODE
+    bar: str = "━"
+    rest: str = "─"
+
+
+def render(
+    plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, look: Look | None = None
+) -> RenderableType:
+    """The whole plan; `nodes` gives the hardware for pictures (left out for nodes not given)."""
+    look = look or Look()
+    nodes = nodes or {}
+    sections = (
+        _drift(plan),
+        _changes(plan),
+        _placement(plan, nodes, look),
+        _waits(plan),
+        _use("Quotas", quota_rows(plan), look),
+        _groups(plan, look),
+        _warnings(plan),
+    )
+    parts: list[RenderableType] = [Text(f"bai plan: {origin(plan)}", "bold")]
+    for section in sections:
+        if section:
+            parts += [Text(""), *section]
+    return Group(*parts, Text(""), headline(plan))
+
+
+def headline(plan: Plan) -> Text:
+    """The summary line."""
+    text = Text(summary(plan), "bold")
+    if not plan.complete:
+        text.append(" Not everything could be observed: nothing is deleted.", "bold yellow")
+    return text
+
+
+def _changes(plan: Plan) -> list[RenderableType]:
+    found = entries(plan)
+    if not found:
+        return []
+    return [_heading("Changes"), *(line for entry in found for line in _entry(entry))]
+
+
+def _entry(entry: Entry) -> Iterator[Text]:
+    style = STYLES[entry.kind]
+    line = Text("  ").append(SYMBOLS[entry.kind].rjust(3), f"bold {style}")
+    line.append(f" {entry.title}", style)
+    if entry.why:
+        line.append(f"  {entry.why}", "dim")
+    yield line
+    for detail in entry.details:
+        value, mark, note = detail.partition("  # ")
+        line = Text(f"        {value}")
+        if mark:
+            line.append(f"  # {note}", "magenta")
+        yield line
+    for warning in entry.warnings:
+        yield Text(f"        ! {warning}", "yellow")
+
+
+def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[RenderableType]:
+    rows = placement_rows(plan, nodes)
+    if not rows:
+        return []
+    table = _table("session", "kernel", "node", "cores", "memory", "devices", "chosen by")
+    for row in rows:
+        cells = (row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
+        table.add_row(*cells, Text(row.why, "dim"))
+    drawn = pictures(plan, nodes)
+    parts: list[RenderableType] = [_heading("Placement"), _indented(table)]
+    for node in drawn[:MOST_PICTURES]:
+        parts += [Text(""), *(Text("  ").append_text(line) for line in draw(node, look.glyphs))]
+    if len(drawn) > MOST_PICTURES:
+        more = plural(len(drawn) - MOST_PICTURES, "more node")
+        parts.append(Text(f"  and {more}: `bai nodes show NODE`", "dim"))
+    if drawn:
+        parts.append(Text("  ").append_text(legend(look.glyphs)))
+    return parts
+
+
+def _waits(plan: Plan) -> list[RenderableType]:
+    if not plan.waits:
+        return []
+    parts: list[RenderableType] = [_heading("Waiting")]
+    for wait in plan.waits:
+        line = Text(f"  {wait.position:>3} ", "dim").append(short(wait.session), "cyan")
+        parts.append(line.append(f"  in group {clean(wait.group)}", "dim"))
+        parts += [Text(f"        {reason}") for reason in wait_lines(wait)]
+    return parts
+
+
+def _drift(plan: Plan) -> list[RenderableType]:
+    if not plan.drifts:
+        return []
+    lines = []
+    for drift in plan.drifts:
+        kernel = f" ({clean(drift.kernel)})" if drift.kernel else ""
+        lines.append(Text(f"    {clean(drift.resource)}{kernel}: ").append(clean(drift.what), "yellow"))
+    return [_heading("Drift: what runs differs from what was recorded"), *lines]
+
+
+def _use(title: str, rows: Sequence[UseRow], look: Look) -> list[RenderableType]:
+    shown = [row for row in rows if row.changed or row.full >= 1000]
+    if not shown:
+        return []
+    table = _table("", "slot", "before", "after", "limit", "")
+    last = ""
+    for row in shown:
+        name = "" if row.name == last else row.name
+        table.add_row(name, row.slot, row.before, row.after, row.limit, bar(row.full, look))
+        last = row.name
+    return [_heading(title), _indented(table)]
+
+
+def _groups(plan: Plan, look: Look) -> list[RenderableType]:
+    fits = fit_lines(plan)
+    parts = _use("Resource groups", group_rows(plan), look)
+    if parts and fits:
+        parts += [Text(f"    room left in {line}", "dim") for line in fits]
+    return parts
+
+
+def _warnings(plan: Plan) -> list[RenderableType]:
+    if not plan.warnings:
+        return []
+    return [_heading("Warnings"), *(Text(f"    ! {clean(warning)}", "yellow") for warning in plan.warnings)]
+
+
+def bar(full: int, look: Look, width: int = 10) -> Text:
+    """A bar for thousandths: full at 1000."""
+    filled = min(width, -(-full * width // 1000))
+    style = "red" if full >= 1000 else "yellow" if full >= 800 else "green"
+    return Text(look.bar * filled, style).append(look.rest * (width - filled), "dim")
+
+
+def _heading(title: str) -> Text:
+    return Text(title, "bold underline")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _indented(table: Table) -> Padding:
+    return Padding(table, (0, 0, 0, 4))

@@ -1,0 +1,95 @@
+"""Numbers and names as people read them. What came from outside passes through `clean` before it is shown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+_BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_TIMES = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def clean(text: str, limit: int = 0) -> str:
+    """The text with control and direction characters made visible, cut to `limit` characters (0: whole)."""
+    shown = _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return shown[: limit - 3] + "..." if 0 < limit < len(shown) else shown
+
+
+def ascii_only(text: str) -> str:
+    """The nearest ASCII text."""
+    plain = text.translate(_ASCII)
+    return unicodedata.normalize("NFKD", plain).encode("ascii", "replace").decode()
+
+
+_ASCII = str.maketrans({"·": "-", "→": "->", "≥": ">=", "≤": "<=", "…": "...", "–": "-", "×": "x", "’": "'"})
+
+
+def size(count: int) -> str:
+    """Bytes with a binary unit: `64GiB`, `1.5TiB`, `0`."""
+    for unit, name in _BYTES:
+        if count >= unit:
+            whole, rest = divmod(count * 10, unit * 10)
+            tenth = rest // unit
+            return f"{whole}.{tenth}{name}" if tenth and whole < 100 else f"{whole}{name}"
+    return f"{count}B" if count else "0"
+
+
+def thousandths(milli: int) -> str:
+    """Thousandths as a decimal: 16000 → `16`, 500 → `0.5`."""
+    whole, rest = divmod(milli, 1000)
+    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
+
+
+def slot(name: str, amount: int) -> str:
+    """One amount of a slot in words: `16 cpu`, `64GiB mem`, `2 cuda.device`, `0.5 cuda.shares`."""
+    if name == "mem":
+        return size(amount)
+    if name == "cpu" or name.endswith(".shares"):
+        return thousandths(amount)
+    return str(amount)
+
+
+def slots(amounts: Mapping[str, int]) -> str:
+    """All amounts that are not zero: `cpu 16, mem 64GiB, cuda.device 2`."""
+    return ", ".join(f"{name} {slot(name, amount)}" for name, amount in sorted(amounts.items()) if amount)
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: `3d4h`, `5m10s`, `0s`."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, name in _TIMES:
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    if left or not parts:
+        parts.append(f"{left}s")
+    return "".join(parts[:2])
+
+
+def moment(seconds: float | None) -> str:
+    """A time as ISO 8601 in UTC to the second; empty when there is none."""
+    if seconds is None:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """`1 session`, `2 sessions`."""
+    return f"{count} {noun if count == 1 else many or noun + 's'}"
+
+
+def listed(items: Iterable[object], most: int = 6) -> str:
+    """`a, b, c and 4 more`."""
+    names = [str(item) for item in items]
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def short(identity: str) -> str:
+    """An identity without its kind: `Session/vision/llama` → `vision/llama`."""
+    return clean(identity.partition("/")[2] or identity)
