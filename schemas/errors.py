@@ -15,9 +15,15 @@ and has an entry in the reference documentation; `retryable` says whether the sa
     ├── StoreError               E0400  the store cannot be used
     │   ├── LeaseHeld            E0401  (retryable) somebody else is applying
     │   └── LeaseLost            E0402  the fencing token is no longer the newest
+    ├── CommandError             E0600  what was asked of the command cannot be done
+    │   ├── NoSuchResource       E0601  the name given means no resource
+    │   ├── AmbiguousName        E0602  the name given means several
+    │   ├── NotConfirmed         E0603  nobody said yes, and nobody can be asked
+    │   └── AlreadyThere         E0604  a file would be overwritten
     └── PlanError                E0500  a plan cannot be made or carried out
         ├── StalePlan            E0501  the world moved since the plan was made
         ├── GuardRefused         E0502  a protected resource would be deleted
+        ├── SecretMissing        E0504  a secret's reference leads nowhere
         └── IncompleteObservation E0503 (retryable) something could not be observed; absence cannot be
         concluded
 """
@@ -161,3 +167,39 @@ class IncompleteObservation(PlanError):
 
     code = "BAI-E0503"
     retryable = True
+
+
+class SecretMissing(PlanError):
+    """The secret {reference} cannot be read: {why}"""
+
+    code = "BAI-E0504"
+
+
+class CommandError(BaiError):
+    """{why}"""
+
+    code = "BAI-E0600"
+
+
+class NoSuchResource(CommandError):
+    """There is no {what} named {name}"""
+
+    code = "BAI-E0601"
+
+
+class AmbiguousName(CommandError):
+    """{name} can mean {candidates}"""
+
+    code = "BAI-E0602"
+
+
+class NotConfirmed(CommandError):
+    """Nothing was changed: {why}"""
+
+    code = "BAI-E0603"
+
+
+class AlreadyThere(CommandError):
+    """{path} is already there and is not overwritten"""
+
+    code = "BAI-E0604"
