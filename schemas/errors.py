@@ -1,8 +1,7 @@
 """Every error of bai, in one place.
 
 An error class's docstring is its message (formatted with the keyword arguments it was raised with); `code` is
-stable
-and has an entry in the reference documentation; `retryable` says whether the same call may succeed later;
+stable and has an entry in the reference documentation; `retryable` says whether the same call may succeed later;
 `hint` says what to do.
 
     BaiError
@@ -24,8 +23,7 @@ and has an entry in the reference documentation; `retryable` says whether the sa
         ├── StalePlan            E0501  the world moved since the plan was made
         ├── GuardRefused         E0502  a protected resource would be deleted
         ├── SecretMissing        E0504  a secret's reference leads nowhere
-        └── IncompleteObservation E0503 (retryable) something could not be observed; absence cannot be
-        concluded
+        └── IncompleteObservation E0503 (retryable) not all could be observed; absence says nothing
 """
 
 from __future__ import annotations
