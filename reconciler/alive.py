@@ -1,7 +1,9 @@
-"""Which process is this, and is that one still there: so that the lease of a killed apply need not be waited for.
+"""Which process is this, and is that one still there: so that the lease of a killed apply need not be waited
+for.
 
-A process is named by the machine's boot, its PID namespace, its PID and its start time: PIDs come again, this does not. Of another
-machine's or namespace's processes nothing is known, and what is not known counts as alive.
+A process is named by the machine's boot, its PID namespace, its PID and its start time: PIDs come again, this
+does not. Of another machine's or namespace's processes nothing is known, and what is not known counts as
+alive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Time as a seam: the engine asks a `Clock`, never the machine, so that the same code runs under a virtual clock."""
+"""Time as a seam: the engine asks a `Clock`, never the machine, so that the same code runs under a virtual
+clock."""
 
 from __future__ import annotations
 

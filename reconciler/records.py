@@ -1,6 +1,7 @@
 """What the store remembers, as values: resources, leases, journal entries, events.
 
-`Store.write` takes any mix of `Put`, `Forget`, `Event` and `JournalEntry` and writes all of it, or nothing, in one transaction.
+`Store.write` takes any mix of `Put`, `Forget`, `Event` and `JournalEntry` and writes all of it, or nothing,
+in one transaction.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write one cluster's records. `token` only ever grows: an older one is refused at every write."""
+    """The right to write one cluster's records. `token` only ever grows: an older one is refused at every
+    write."""
 
     cluster: str
     holder: str

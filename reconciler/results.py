@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["done", "failed", "skipped", "stopped"]
-"""`skipped`: something it depends on did not come about; `stopped`: the apply was interrupted before or while doing it."""
+"""`skipped`: something it depends on did not come about; `stopped`: the apply was interrupted before or while
+doing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class ApplyEvent:
     """Progress, in the order in which it was written down. Called from the thread that called `apply`."""
 
     kind: Literal["begin", "action", "step", "retry", "end"]
-    """`begin`/`end`: the apply itself; `action`: an action started or ended; `step`: one step of it did; `retry`: a step is tried again."""
+    """`begin`/`end`: the apply itself; `action`: an action started or ended; `step`: one step of it did;
+    `retry`: a step is tried again."""
     at: float
     action: str = ""
     verb: str = ""
@@ -30,7 +32,8 @@ class ApplyEvent:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """How one action ended. `error` says why it failed; `because` names the action that kept a skipped one from starting."""
+    """How one action ended. `error` says why it failed; `because` names the action that kept a skipped one
+    from starting."""
 
     action: str
     verb: str

@@ -10,7 +10,9 @@ stable and has an entry in the reference documentation; `retryable` says whether
     ├── ProviderError            E0300  an agent provider failed
     │   ├── ProviderUnavailable  E0301  (retryable) cannot be reached or answers nothing useful
     │   ├── KernelRefused        E0302  the provider cannot create what was asked
-    │   └── KernelNotFound       E0303  no such kernel
+    │   ├── KernelNotFound       E0303  no such kernel
+    │   ├── UnknownProvider      E0304  no provider of this name
+    │   └── InvalidOption        E0305  a provider's option is not usable
     ├── StoreError               E0400  the store cannot be used
     │   ├── LeaseHeld            E0401  (retryable) somebody else is applying
     │   └── LeaseLost            E0402  the fencing token is no longer the newest
@@ -121,6 +123,18 @@ class KernelNotFound(ProviderError):
     """Provider {provider} has no kernel {kernel}"""
 
     code = "BAI-E0303"
+
+
+class UnknownProvider(ProviderError):
+    """There is no provider {provider}; known are {known}"""
+
+    code = "BAI-E0304"
+
+
+class InvalidOption(ProviderError):
+    """Provider {provider}, option {option}: {why}"""
+
+    code = "BAI-E0305"
 
 
 class StoreError(BaiError):

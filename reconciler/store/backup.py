@@ -21,6 +21,7 @@ def backup(path: Path, target: Path) -> None:
     """Copy the store at `path` to `target` (mode 0600), through a temporary file beside it."""
     with _beside(target) as temporary:
         _copy(path, temporary)
+        _make_single(temporary)
         _sync(temporary)
         os.replace(temporary, target)
         _sync(target.parent)
@@ -40,9 +41,18 @@ def restore(path: Path, source: Path, now: float) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with contextlib.closing(sqlite3.connect(f"file:{_quoted(source)}?mode=ro", uri=True)) as reader:
-        with contextlib.closing(sqlite3.connect(target)) as writer:
-            reader.backup(writer)
+    read_only = f"file:{_quoted(source)}?mode=ro"
+    with (
+        contextlib.closing(sqlite3.connect(read_only, uri=True)) as reader,
+        contextlib.closing(sqlite3.connect(target)) as writer,
+    ):
+        reader.backup(writer)
+
+
+def _make_single(path: Path) -> None:
+    """One file, readable from anywhere: no write-ahead log beside it."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _quoted(path: Path) -> str:
@@ -98,12 +108,15 @@ def _raise_tokens(copy: Path, tokens: dict[str, int]) -> None:
 
 
 def _put_in_place(copy: Path, path: Path) -> None:
-    """Over a readable store through SQLite, so that its write-ahead log cannot be mixed up; else by replacing the file."""
+    """Over a readable store through SQLite, so that its write-ahead log cannot be mixed up; else by replacing
+    the file."""
     try:
         if path.exists() and path.stat().st_size:
             _copy(copy, path)
             return
-    except sqlite3.Error:
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
         os.replace(path, path.with_name(path.name + ".damaged"))
     for side in ("-wal", "-shm"):
         path.with_name(path.name + side).unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, and_, delete, insert, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, update
 
 from reconciler.records import Event, Forget, JournalEntry, Lease, Put, Recorded, StoreChange
 from reconciler.store import rows
@@ -19,7 +19,7 @@ def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) 
             case Put(record):
                 _put(connection, lease, record)
             case Forget(resource):
-                connection.execute(delete(resources).where(*_is(lease.cluster, resource)))
+                connection.execute(delete(resources).where(_is(lease.cluster, resource)))
             case Event():
                 _event(connection, lease, change)
             case JournalEntry():
@@ -30,13 +30,13 @@ def _put(connection: Connection, lease: Lease, record: Recorded) -> None:
     if record.cluster != lease.cluster:
         raise StoreError(store=lease.cluster, why=f"{record.resource} belongs to cluster {record.cluster}")
     row = rows.resource_row(record)
-    changed = connection.execute(update(resources).where(*_is(record.cluster, record.resource)).values(**row))
+    changed = connection.execute(update(resources).where(_is(record.cluster, record.resource)).values(**row))
     if changed.rowcount == 0:
         connection.execute(insert(resources).values(**row))
 
 
-def _is(cluster: str, resource: str):  # type: ignore[no-untyped-def]
-    return resources.c.cluster == cluster, resources.c.resource == resource
+def _is(cluster: str, resource: str) -> ColumnElement[bool]:
+    return and_(resources.c.cluster == cluster, resources.c.resource == resource)
 
 
 def _event(connection: Connection, lease: Lease, event: Event) -> None:

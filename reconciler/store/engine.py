@@ -1,4 +1,4 @@
-"""Connections and transactions: how a store is opened, and how a database's complaint becomes a `StoreError`."""
+"""Connections and transactions: how a store is opened, how a database's complaint becomes a `StoreError`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _BEGIN = "bai_begin"
 
 
 def sqlite_engine(path: Path) -> Engine:
-    """An engine over one SQLite file: foreign keys on, waiting for other writers, every commit on the disk before it counts."""
+    """An engine over one SQLite file: foreign keys on, waiting for other writers, every commit on the disk
+    before it counts."""
     engine = create_engine(URL.create("sqlite", database=str(path)), pool_size=4, max_overflow=16)
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
@@ -60,7 +61,7 @@ def complaints(store: Path) -> Iterator[None]:
     """Turn what the database says into a `StoreError` a person can act on."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error, OSError) as error:
+    except (DBAPIError, sqlite3.Error, OSError, ValueError) as error:
         raise StoreError(store=store, why=_why(error), hint=_hint(error)) from error
 
 

@@ -1,7 +1,8 @@
 """Leases with fencing tokens: one writer per cluster.
 
-A lease is good until somebody else takes it: an expired one may still write as long as its token is the newest, since every
-write checks the token in its own transaction. Taking it over raises the token, and the old holder's next write is refused.
+A lease is good until somebody else takes it: an expired one may still write as long as its token is the
+newest, since every write checks the token in its own transaction. Taking it over raises the token, and the
+old holder's next write is refused.
 """
 
 from __future__ import annotations

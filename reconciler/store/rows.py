@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import RowMapping
 
-from planner.types import Choice, DeviceGrant, KernelPlacement, Placement
+from planner.types import Placement
 from reconciler.records import Event, JournalEntry, Lease, NodeObservation, Recorded
 
 
@@ -18,27 +19,18 @@ def to_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+@functools.cache
+def _placements() -> TypeAdapter[Placement]:
+    return TypeAdapter(Placement)
+
+
 def placement_to_json(placement: Placement | None) -> str | None:
     return None if placement is None else to_json(dataclasses.asdict(placement))
 
 
 def placement_from_json(text: str | None) -> Placement | None:
-    if text is None:
-        return None
-    data = json.loads(text)
-    choice = data.pop("choice")
-    kernels = tuple(_kernel(kernel) for kernel in data.pop("kernels"))
-    return Placement(**data, kernels=kernels, choice=Choice(**choice) if choice else None)
-
-
-def _kernel(data: Mapping[str, Any]) -> KernelPlacement:
-    parts = {
-        "cpus": tuple(data["cpus"]),
-        "memory_nodes": tuple(data["memory_nodes"]),
-        "devices": tuple(DeviceGrant(**device) for device in data["devices"]),
-        "nics": tuple(data["nics"]),
-    }
-    return KernelPlacement(**{**data, **parts})
+    """Raises ValueError for anything that is not a placement."""
+    return None if text is None else _placements().validate_json(text)
 
 
 def resource_row(record: Recorded) -> dict[str, Any]:

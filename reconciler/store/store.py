@@ -1,7 +1,8 @@
 """The store: a small database beside the repository that remembers what was decided.
 
-Reality wins over it (see `observe.py`) and it can be rebuilt from the labels on what runs. Every write of a cluster's records
-names its lease, and is refused in the same transaction when the lease's token is no longer the newest.
+Reality wins over it (see `observe.py`) and it can be rebuilt from the labels on what runs. Every write of a
+cluster's records names its lease, and is refused in the same transaction when the lease's token is no longer
+the newest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from schemas.errors import StoreError
 
 
 class Store:
-    """Open with `Store.open`; every method raises StoreError (LeaseHeld and LeaseLost among its kinds) and nothing else. Thread-safe."""
+    """Open with `Store.open`; every method raises StoreError (LeaseHeld and LeaseLost among its kinds) and
+    nothing else. Thread-safe."""
 
     def __init__(self, path: Path, engine: Engine) -> None:
         self.path = path
@@ -196,7 +198,8 @@ class Store:
     def restore(cls, path: Path, source: Path, now: float) -> None:
         """Replace the store at `path` by the backup `source`, after checking it.
 
-        Raises StoreError when the backup is not a sound store of bai's, and LeaseHeld while somebody is applying.
+        Raises StoreError when the backup is not a sound store of bai's, and LeaseHeld while somebody is
+        applying.
         """
         backups.restore(path, source, now)
 

@@ -1,4 +1,5 @@
-"""The tables, in types that SQLite and PostgreSQL share. JSON is text in one normal form, times are seconds since the epoch."""
+"""The tables, in types that SQLite and PostgreSQL share. JSON is text in one normal form, times are seconds
+since the epoch."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ open_intents = Table(
     Column("step", String(1024), primary_key=True),
     Column("seq", BigInteger, nullable=False),
 )
-"""The journal's intents that have no outcome yet: kept beside it so that finding them does not cost the whole history."""
+"""The journal's intents that have no outcome yet: kept beside it so that finding them does not cost the whole
+history."""
 
 events = Table(
     "events",

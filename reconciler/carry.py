@@ -1,0 +1,66 @@
+"""Carrying out single steps: the effect, its errors, and when to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from providers.base import KernelSpec, Provider
+from reconciler.steps import Step
+from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError
+
+ATTEMPTS = 4
+FIRST_DELAY = 0.5
+"""Seconds before the second attempt; doubled for each further one."""
+
+Resolve = Callable[[str], str]
+
+
+def carry_out(step: Step, provider: Provider, resolve: Resolve) -> None:
+    """Do one step's effect. Raises BaiError."""
+    match step.kind:
+        case "create" if step.spec is not None:
+            _create(_with_secrets(step, step.spec, resolve), provider)
+        case "update" if step.spec is not None:
+            provider.update(step.kernel_id, _with_secrets(step, step.spec, resolve))
+        case "stop":
+            _stop(step, provider)
+        case "remove":
+            provider.remove(step.kernel_id)
+        case _:
+            raise ProviderError(provider="", why=f"step {step.key} has nothing to carry out")
+
+
+def retry_delay(error: BaseException, attempt: int) -> float | None:
+    """Seconds to wait before the next attempt (the first was attempt 1), or None when there is none."""
+    if isinstance(error, BaiError) and error.retryable and attempt < ATTEMPTS:
+        return FIRST_DELAY * 2.0 ** (attempt - 1)
+    return None
+
+
+def explain(error: BaseException) -> str:
+    """What to tell a person about an error of a step."""
+    return str(error) if isinstance(error, BaiError) else f"{type(error).__name__}: {error}"
+
+
+def _create(spec: KernelSpec, provider: Provider) -> None:
+    found = provider.create(spec).labels
+    wanted = spec.labels
+    if (found.repo, found.resource, found.digest) != (wanted.repo, wanted.resource, wanted.digest):
+        # Creating adopts a kernel with the same id: it must really be this one.
+        why = f"another one with this id is there, made from digest {found.digest} of {found.resource}"
+        raise KernelRefused(provider=provider.capabilities().name, kernel=spec.id, why=why)
+
+
+def _stop(step: Step, provider: Provider) -> None:
+    try:
+        provider.stop(step.kernel_id, grace=step.grace)
+    except KernelNotFound:
+        return
+
+
+def _with_secrets(step: Step, spec: KernelSpec, resolve: Resolve) -> KernelSpec:
+    if not step.secrets:
+        return spec
+    values = {variable: resolve(reference) for variable, reference in step.secrets.items()}
+    return replace(spec, secret_env={**spec.secret_env, **values})

@@ -1,0 +1,255 @@
+"""The engine: walks the graph, starts effects, writes down before and after. One thread owns all of this
+state."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from providers.base import Provider
+from reconciler.carry import Resolve, carry_out, explain, retry_delay
+from reconciler.clock import Clock
+from reconciler.graph import Part
+from reconciler.ledger import Ledger
+from reconciler.plan import Plan
+from reconciler.progress import Effect, PartProgress, Tally
+from reconciler.results import ActionResult, ApplyEvent, Outcome
+from reconciler.runner import Runner
+from reconciler.steps import Step
+from reconciler.walk import Walk
+
+_TICK = 1.0
+"""Most seconds without looking at the stop flag and the lease."""
+
+
+class Engine:
+    """Carries out the parts of one plan. `run` once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        parts: dict[str, Part],
+        *,
+        ledger: Ledger,
+        provider: Provider,
+        clock: Clock,
+        runner: Runner,
+        parallel: int,
+        resolve: Resolve,
+        on_event: Callable[[ApplyEvent], None],
+        stop: threading.Event,
+    ) -> None:
+        self._ledger = ledger
+        self._provider = provider
+        self._clock = clock
+        self._runner = runner
+        self._parallel = max(1, parallel)
+        self._resolve = resolve
+        self._on_event = on_event
+        self._stop = stop
+        self._walk = Walk(parts)
+        self._tally = Tally(plan.changes, parts)
+        self._numbers = itertools.count(1)
+        self._queue: list[Effect] = []
+        self._running: dict[int, Effect] = {}
+        self._news: list[ApplyEvent] = []
+
+    def run(self) -> tuple[ActionResult, ...]:
+        """Everything that can be done; raises StoreError or LeaseLost when nothing more can be written."""
+        self._begin_ready()
+        while self._queue or self._running:
+            self._start_effects()
+            self._ledger.renew()
+            for number, error in self._wait():
+                self._ended(self._running.pop(number), error)
+            self._begin_ready()
+        self._flush()
+        return self._tally.results()
+
+    # Parts
+
+    def _begin_ready(self) -> None:
+        """Start what may start, and what became free by parts that had only something to write."""
+        while ready := self._walk.take_ready():
+            for part in ready:
+                if self._stop.is_set():
+                    self._give_up(part, "stopped")
+                    continue
+                if self._tally.start(part.action, self._clock.now()):
+                    self._tell("action", part, "started")
+                self._advance(PartProgress(part))
+
+    def _advance(self, progress: PartProgress) -> None:
+        """Write what is only to be written, up to the next wave of effects, or to the end."""
+        waves = progress.part.waves
+        while progress.wave < len(waves):
+            wave = waves[progress.wave]
+            if wave[0].kind in ("record", "forget"):
+                self._write(progress.part, wave[0])
+                progress.wave += 1
+            elif self._stop.is_set():
+                self._give_up(progress.part, "stopped")
+                return
+            else:
+                self._enqueue(progress, wave)
+                return
+        self._walk.succeeded(progress.part)
+        if self._tally.part_done(progress.part.action, self._clock.now()):
+            self._tell("action", progress.part, "done")
+
+    def _write(self, part: Part, step: Step) -> None:
+        if step.record is not None:
+            self._ledger.put(step.record, part.action.why or part.action.verb)
+        else:
+            self._ledger.forget(step.resource, part.action.why or part.action.verb)
+
+    def _enqueue(self, progress: PartProgress, wave: tuple[Step, ...]) -> None:
+        progress.open = len(wave)
+        self._queue.extend(Effect(step, progress) for step in wave)
+
+    def _give_up(self, part: Part, outcome: Outcome, error: str = "") -> None:
+        """End this part's action so, and skip what depends on it."""
+        now = self._clock.now()
+        if self._tally.end(part.action, outcome, now, error=error):
+            self._tell("action", part, outcome, error=error)
+        follow: Outcome = "stopped" if outcome == "stopped" else "skipped"
+        for other in self._walk.failed(part):
+            if self._tally.end(other.action, follow, now, because=part.action.id):
+                self._tell("action", other, follow)
+
+    # Effects
+
+    def _start_effects(self) -> None:
+        """Write down the intents of all that starts now, then start it."""
+        now = self._clock.now()
+        free = self._parallel - len(self._running)
+        starting = [effect for effect in self._queue if effect.due <= now][: max(0, free)]
+        for effect in starting:
+            self._queue.remove(effect)
+            if effect.attempt == 1:
+                self._ledger.journal(effect.progress.part.action.id, effect.step, "intent")
+                self._tell("step", effect.progress.part, "started", step=effect.step)
+            if effect.step.kind == "create" and effect.step not in effect.progress.created:
+                effect.progress.created.append(effect.step)
+        self._flush()
+        for effect in starting:
+            number = next(self._numbers)
+            self._running[number] = effect
+            self._runner.submit(number, lambda step=effect.step: self._carry_out(step))  # type: ignore[misc]
+
+    def _carry_out(self, step: Step) -> None:
+        carry_out(step, self._provider, self._resolve)
+
+    def _wait(self) -> list[tuple[int, BaseException | None]]:
+        due = min((effect.due for effect in self._queue), default=None)
+        patience = _TICK if due is None else min(_TICK, max(0.0, due - self._clock.now()))
+        if self._running:
+            return self._runner.wait(patience if len(self._running) < self._parallel else _TICK)
+        self._clock.sleep(patience)
+        return []
+
+    def _ended(self, effect: Effect, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        delay = None if error is None or self._stop.is_set() else retry_delay(error, effect.attempt)
+        if error is not None and delay is not None:
+            due = self._clock.now() + delay
+            self._queue.append(replace(effect, attempt=effect.attempt + 1, due=due))
+            self._tell("retry", effect.progress.part, "failed", step=effect.step, error=explain(error))
+            return
+        self._settle(effect, "" if error is None else explain(error))
+
+    def _settle(self, effect: Effect, error: str) -> None:
+        progress, step = effect.progress, effect.step
+        self._ledger.journal(progress.part.action.id, step, "failed" if error else "done", error)
+        self._tell("step", progress.part, "failed" if error else "done", step=step, error=error)
+        progress.open -= 1
+        if error and progress.undoing:
+            progress.left.append(step.kernel_id)
+        elif error:
+            progress.error = progress.error or error
+            self._drop_queued(progress)
+        if progress.open == 0:
+            self._wave_ended(progress)
+
+    def _drop_queued(self, progress: PartProgress) -> None:
+        """After a failure nothing new of this part starts; what has been tried already is awaited."""
+        dropped = [effect for effect in self._queue if effect.progress is progress and effect.attempt == 1]
+        for effect in dropped:
+            self._queue.remove(effect)
+        progress.open -= len(dropped)
+
+    def _wave_ended(self, progress: PartProgress) -> None:
+        if not progress.error:
+            progress.wave += 1
+            self._advance(progress)
+        elif progress.created and not progress.undoing:
+            self._undo(progress)
+        else:
+            self._fail(progress)
+
+    # Failure
+
+    def _undo(self, progress: PartProgress) -> None:
+        """All of a session's kernels or none: remove those that were begun, the failed one too, for it may be
+        half there."""
+        progress.undoing = True
+        undo = tuple(
+            replace(step, kind="remove", kernel_id=step.kernel_id, spec=None, secrets={})
+            for step in progress.created
+        )
+        self._enqueue(progress, undo)
+
+    def _fail(self, progress: PartProgress) -> None:
+        if progress.created:
+            self._record_error(progress)
+        self._give_up(progress.part, "failed", progress.error)
+
+    def _record_error(self, progress: PartProgress) -> None:
+        """Record the session as ERROR, with the kernels that it still has."""
+        target = next(
+            (step.record for wave in reversed(progress.part.waves) for step in wave if step.record), None
+        )
+        if target is None:
+            return
+        gone = {step.kernel_id for step in progress.created} - set(progress.left)
+        kernels = tuple(kernel for kernel in target.kernels if kernel not in gone)
+        self._ledger.put(
+            replace(
+                target,
+                phase="ERROR",
+                reason=progress.error,
+                kernels=kernels,
+                placement=target.placement if kernels else None,
+                started_at=None,
+                finished_at=None,
+            ),
+            progress.error,
+        )
+
+    # Telling
+
+    def _tell(self, kind: str, part: Part, state: str, *, step: Step | None = None, error: str = "") -> None:
+        self._news.append(
+            ApplyEvent(
+                kind=kind,  # type: ignore[arg-type]
+                at=self._clock.now(),
+                action=part.action.id,
+                verb=part.action.verb,
+                state=state,  # type: ignore[arg-type]
+                step=f"{step.kind} {step.kernel_id}" if step else "",
+                kernel=step.kernel_id if step else "",
+                error=error,
+                done=self._tally.ended,
+                total=self._tally.total,
+            )
+        )
+
+    def _flush(self) -> None:
+        """Write, and only then tell."""
+        self._ledger.flush()
+        news, self._news = self._news, []
+        for each in news:
+            self._on_event(each)
