@@ -66,6 +66,8 @@ class Mount:
     source: str
     target: str
     read_only: bool = False
+    root: str = ""
+    """The storage host's root that `source` must lie under; a missing folder below it is made. Empty: only checked for links."""
 
 
 @dataclass(frozen=True, slots=True)

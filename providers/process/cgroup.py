@@ -1,0 +1,289 @@
+"""Control groups, versions 1 and 2: where they are, limits into them, processes into them, everything in them killed.
+
+A kernel's groups are one directory per hierarchy: `{"path", "version", "controllers"}`, plain data that travels to the supervisor
+and into the record. Each hierarchy is optional; what is missing is said by `Hierarchies.missing`. Cheap imports only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+
+CONTROLLERS = ("cpuset", "cpu", "memory", "pids")
+KEEPERS = "_keepers"
+"""Group of all supervisors; no kernel id can be named so."""
+PERIOD = 100_000
+"""Microseconds of a CPU quota period, the kernel's default."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Group(TypedDict):
+        """One directory of one hierarchy."""
+
+        path: str
+        version: int
+        controllers: list[str]
+
+    class Limits(TypedDict):
+        """What to enforce; empty and zero mean no limit. Bytes, thousandths of a CPU, numbers."""
+
+        cpus: list[int]
+        memory_nodes: list[int]
+        memory: int
+        pids: int
+        cpu_milli: int
+
+
+def read(path: str) -> str:
+    with open(path, encoding="ascii") as stream:
+        return stream.read().strip()
+
+
+def write(path: str, text: str) -> None:
+    """One write call, as cgroup files want it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def mounted(mountinfo: str = "/proc/self/mountinfo") -> list[Group]:
+    """The mounted hierarchies that matter: one per version 1 controller, and version 2's."""
+    found: list[Group] = []
+    with open(mountinfo, encoding="utf-8") as stream:
+        for line in stream:
+            left, _, right = line.partition(" - ")
+            kind, _, options = right.split(" ", 2)
+            path = left.split(" ")[4].replace("\\040", " ")
+            controllers = [name for name in CONTROLLERS if name in options.strip().split(",")]
+            if kind == "cgroup" and controllers:
+                found.append({"path": path, "version": 1, "controllers": controllers})
+            elif kind == "cgroup2":
+                found.append({"path": path, "version": 2, "controllers": []})
+    return found
+
+
+def prepare(base: str) -> tuple[list[Group], dict[str, str]]:
+    """Make the group `base` in every hierarchy that lets us, ready to hold kernels; and why a controller is missing."""
+    groups: list[Group] = []
+    missing = dict.fromkeys(CONTROLLERS, "no cgroup controller is mounted for it")
+    for top in mounted():
+        try:
+            groups.append(_prepare_one(top, base))
+        except OSError as error:
+            missing.update(dict.fromkeys(top["controllers"], f"{top['path']}: {os.strerror(error.errno or 0)}"))
+    for group in groups:
+        for name in group["controllers"]:
+            missing.pop(name, None)
+    return groups, missing
+
+
+def _prepare_one(top: Group, base: str) -> Group:
+    path = os.path.join(top["path"], base)
+    if top["version"] == 2:
+        offered = read(os.path.join(top["path"], "cgroup.controllers")).split()
+        enabled = enable(top["path"], [name for name in CONTROLLERS if name in offered])
+        _mkdir(path)
+        return {"path": path, "version": 2, "controllers": enable(path, enabled)}
+    _mkdir(path)
+    if "cpuset" in top["controllers"]:
+        _inherit_cpuset(path)
+    return {"path": path, "version": 1, "controllers": top["controllers"]}
+
+
+def enable(path: str, controllers: list[str]) -> list[str]:
+    """Hand controllers down to the children of a version 2 group; those it could."""
+    for name in controllers:
+        try:
+            write(os.path.join(path, "cgroup.subtree_control"), f"+{name}")
+        except OSError:
+            continue
+    enabled = read(os.path.join(path, "cgroup.subtree_control")).split()
+    return [name for name in controllers if name in enabled]
+
+
+def _mkdir(path: str) -> None:
+    try:
+        os.mkdir(path, 0o755)
+    except FileExistsError:
+        pass
+
+
+def _inherit_cpuset(path: str) -> None:
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if not read(os.path.join(path, name)):
+            write(os.path.join(path, name), read(os.path.join(os.path.dirname(path), name)))
+
+
+def below(groups: list[Group], name: str) -> list[Group]:
+    return [{**group, "path": os.path.join(group["path"], name)} for group in groups]
+
+
+def make(groups: list[Group]) -> None:
+    for group in groups:
+        os.makedirs(group["path"], 0o755, exist_ok=True)
+        if group["version"] == 1 and "cpuset" in group["controllers"]:
+            _inherit_cpuset(os.path.dirname(group["path"]))
+            _inherit_cpuset(group["path"])
+
+
+def limit(groups: list[Group], limits: Limits) -> None:
+    """Bring the groups to these limits, in place if processes run in them. Raises OSError."""
+    for group in groups:
+        settings = _settings_v2(limits) if group["version"] == 2 else _settings_v1(limits)
+        for name in group["controllers"]:
+            for file, text in settings[name]:
+                _set(os.path.join(group["path"], file), text)
+
+
+def _set(path: str, text: str) -> None:
+    """Write one setting; an optional file (starts with `?`) may be missing, and an empty cpuset is inherited in version 1."""
+    folder, _, file = path.rpartition("/")
+    optional = file.startswith("?")
+    path = f"{folder}/{file.lstrip('?')}"
+    if optional and not os.path.exists(path):
+        return
+    if not text and not optional:
+        text = read(f"{os.path.dirname(folder)}/{file}")
+    write(path, text or "\n")
+
+
+def _listed(numbers: list[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _settings_v1(limits: Limits) -> dict[str, list[tuple[str, str]]]:
+    memory = str(limits["memory"] or -1)
+    shares = max(2, limits["cpu_milli"] * 1024 // 1000) if limits["cpu_milli"] else 1024
+    swap = [("?memory.memsw.limit_in_bytes", "-1"), ("memory.limit_in_bytes", memory)]
+    return {
+        "cpuset": [
+            ("?cpuset.memory_migrate", "1"),
+            ("cpuset.mems", _listed(limits["memory_nodes"])),
+            ("cpuset.cpus", _listed(limits["cpus"])),
+        ],
+        "cpu": [("cpu.shares", str(shares)), ("?cpu.cfs_quota_us", str(_quota(limits) or -1))],
+        "memory": [*swap, ("?memory.memsw.limit_in_bytes", memory)],
+        "pids": [("pids.max", str(limits["pids"] or "max"))],
+    }
+
+
+def _settings_v2(limits: Limits) -> dict[str, list[tuple[str, str]]]:
+    memory = str(limits["memory"] or "max")
+    weight = min(10_000, max(1, limits["cpu_milli"] // 10)) if limits["cpu_milli"] else 100
+    return {
+        "cpuset": [
+            ("?cpuset.mems", _listed(limits["memory_nodes"])),
+            ("?cpuset.cpus", _listed(limits["cpus"])),
+        ],
+        "cpu": [("cpu.weight", str(weight)), ("?cpu.max", f"{_quota(limits) or 'max'} {PERIOD}")],
+        "memory": [("memory.max", memory), ("?memory.swap.max", "0" if limits["memory"] else "max")],
+        "pids": [("pids.max", str(limits["pids"] or "max"))],
+    }
+
+
+def _quota(limits: Limits) -> int:
+    """Microseconds per period for shared CPU; pinned kernels own their CPUs and need none."""
+    return 0 if limits["cpus"] else max(1000, limits["cpu_milli"] * PERIOD // 1000) if limits["cpu_milli"] else 0
+
+
+def join(groups: list[Group], pid: int = 0) -> None:
+    for group in groups:
+        write(os.path.join(group["path"], "cgroup.procs"), str(pid))
+
+
+def members(groups: list[Group]) -> set[int]:
+    found: set[int] = set()
+    for group in groups:
+        try:
+            found.update(map(int, read(os.path.join(group["path"], "cgroup.procs")).split()))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def kill(groups: list[Group], *, seconds: float = 30.0) -> bool:
+    """Kill all processes of the groups, fork bombs too, and wait until none is left; False on time-out."""
+    deadline = time.monotonic() + seconds
+    pause = 0.0005
+    while left := members(groups):
+        if time.monotonic() > deadline:
+            return False
+        _strike(groups, left)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+    return True
+
+
+def _strike(groups: list[Group], left: set[int]) -> None:
+    for group in groups:
+        file, text = ("cgroup.kill", "1") if group["version"] == 2 else ("pids.max", "0")
+        if group["version"] == 2 or "pids" in group["controllers"]:
+            try:
+                write(os.path.join(group["path"], file), text)
+            except OSError:
+                continue
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def destroy(groups: list[Group], *, seconds: float = 10.0) -> bool:
+    """Remove the (empty) groups; False when one stays. An exiting process may hold its group a moment longer."""
+    deadline = time.monotonic() + seconds
+    return all([_rmdir(group["path"], deadline) for group in groups])
+
+
+def _rmdir(path: str, deadline: float) -> bool:
+    while True:
+        try:
+            os.rmdir(path)
+            return True
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                return False
+        time.sleep(0.002)
+
+
+def oom_kills(groups: list[Group]) -> int:
+    """How many processes of the groups were killed for want of memory so far."""
+    for group in groups:
+        if "memory" not in group["controllers"]:
+            continue
+        file = "memory.events" if group["version"] == 2 else "memory.oom_control"
+        try:
+            fields = dict(line.split() for line in read(os.path.join(group["path"], file)).splitlines())
+        except OSError:
+            return 0
+        return int(fields.get("oom_kill", 0))
+    return 0
+
+
+def enforced(groups: list[Group], controller: str) -> int:
+    """The memory or pids limit as the kernel has it; 0 means none."""
+    files = {("memory", 1): "memory.limit_in_bytes", ("memory", 2): "memory.max"}
+    for group in groups:
+        if controller in group["controllers"]:
+            text = read(os.path.join(group["path"], files.get((controller, group["version"]), "pids.max")))
+            return 0 if text == "max" or int(text) >= 1 << 62 else int(text)
+    return 0
+
+
+def own_scope() -> list[Group]:
+    """The version 2 group this process is in, when it was delegated to us: for supervisors started as a systemd scope."""
+    tops = [top["path"] for top in mounted() if top["version"] == 2]
+    with open("/proc/self/cgroup", encoding="utf-8") as stream:
+        paths = [line.strip()[3:] for line in stream if line.startswith("0::")]
+    if not tops or not paths:
+        return []
+    path = tops[0] + paths[0].rstrip("/")
+    return [{"path": path, "version": 2, "controllers": []}] if os.access(path, os.W_OK) else []

@@ -1,0 +1,112 @@
+"""Between fork and exec: how a kernel's main process comes to be. Cheap imports only."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+from providers.process import cgroup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn, TypedDict
+
+    class Order(TypedDict):
+        """Everything a supervisor is told, once, through its standard input. `env` holds the secrets too."""
+
+        id: str
+        nonce: str
+        folder: str
+        mark: str
+        argv: list[str]
+        env: dict[str, str]
+        cwd: str
+        signal: int
+        grace: float
+        timeout: float
+        restart: str
+        restarts: int
+        groups: list[cgroup.Group]
+        scope: bool
+        sandboxed: bool
+        log_size: int
+        log_files: int
+
+
+class Spawned:
+    """A started main process: `log` is its output, `status` is where the sandbox reports (−1 without one)."""
+
+    def __init__(self, pid: int, log: int, status: int) -> None:
+        self.pid = pid
+        self.log = log
+        self.status = status
+
+
+def spawn(order: Order, groups: list[cgroup.Group], limits: cgroup.Limits) -> Spawned:
+    """Fork and exec the main process into its groups. Raises OSError, with the errno of what failed in the child."""
+    log_out, log_in = os.pipe2(os.O_CLOEXEC)
+    fail_out, fail_in = os.pipe2(os.O_CLOEXEC)
+    status_out, status_in = os.pipe2(os.O_CLOEXEC) if order["sandboxed"] else (-1, -1)
+    pid = os.fork()
+    if pid == 0:
+        _become(order, groups, limits, log_in, fail_in, status_in)
+    for descriptor in (log_in, fail_in, status_in):
+        if descriptor >= 0:
+            os.close(descriptor)
+    with os.fdopen(fail_out, "rb") as stream:
+        failure = stream.read().decode(errors="replace")
+    if failure:
+        os.waitpid(pid, 0)
+        os.close(log_out)
+        number, _, what = failure.partition(" ")
+        raise OSError(int(number), os.strerror(int(number)), what)
+    os.set_blocking(log_out, False)
+    if status_out >= 0:
+        os.set_blocking(status_out, False)
+    return Spawned(pid, log_out, status_out)
+
+
+def _become(
+    order: Order, groups: list[cgroup.Group], limits: cgroup.Limits, log: int, fail: int, status: int
+) -> NoReturn:
+    what = order["argv"][0]
+    try:
+        os.setsid()
+        cgroup.join(groups)
+        _bind_without_groups(groups, limits)
+        _reset_signals()
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        if status >= 0:
+            os.set_inheritable(status, True)
+        os.umask(0o022)
+        what = order["cwd"]
+        os.chdir(what)
+        what = order["argv"][0]
+        report = ["--json-status-fd", str(status)] if status >= 0 else []
+        os.execvpe(what, [what, *report, *order["argv"][1:]], order["env"])
+    except OSError as error:
+        os.write(fail, f"{error.errno or 5} {what}".encode())
+    finally:
+        os._exit(127)
+
+
+def _bind_without_groups(groups: list[cgroup.Group], limits: cgroup.Limits) -> None:
+    """Affinity and a limit per process, where no control group does it better."""
+    have = {name for group in groups for name in group["controllers"]}
+    if "cpuset" not in have and limits["cpus"]:
+        os.sched_setaffinity(0, limits["cpus"])
+    if "memory" not in have and limits["memory"]:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        wanted = limits["memory"] if hard == resource.RLIM_INFINITY else min(hard, limits["memory"])
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, wanted))
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,0 +1,93 @@
+"""Running one more command inside a kernel: in its control groups, its namespaces and its environment.
+
+A small helper process (`enter.py`) joins the groups and becomes the command, so that bai itself never does. It is told
+what to do through a pipe, secrets of the kernel's environment included; its standard streams are the caller's, or a
+terminal of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import IO
+
+from providers.process import procfs, terminal, watch
+from providers.process.launch import PACKAGES, python
+from providers.process.records import Record
+from schemas.errors import ProviderError
+
+_BOOT = (
+    "import sys;sys.path.append(sys.argv[1]);from providers.process.enter import become;become(int(sys.argv[2]))"
+)
+
+
+def execute(record: Record, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
+    """The command's exit code; 128 + n for signal n. Raises ProviderError when the kernel does not run."""
+    pid = watch.main_pid(record.state) if record.alive else None
+    if pid is None:
+        raise ProviderError(provider="process", why=f"kernel {record.id} does not run")
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
+    order = json.dumps(_order(record, pid, argv, tty)).encode()
+    source, sink = os.pipe2(os.O_CLOEXEC)
+    helper = [*python(), "-c", _BOOT, PACKAGES, str(source)]
+    try:
+        run = terminal.run if tty else _run
+        return run(helper, source, lambda: _tell(sink, order), stdin)
+    finally:
+        os.close(source)
+
+
+def _order(record: Record, pid: int, argv: tuple[str, ...], tty: bool) -> dict[str, object]:
+    env = dict(_pair(entry) for entry in procfs.environment(pid) if b"=" in entry)
+    if tty and "TERM" in os.environ:
+        env.setdefault("TERM", os.environ["TERM"])
+    words = [*_namespaces(pid), *argv] if record.state.get("inner") else list(argv)
+    affinity = sorted(os.sched_getaffinity(pid))
+    return {
+        "argv": words,
+        "env": env,
+        "cwd": None if record.state.get("inner") else os.readlink(f"/proc/{pid}/cwd"),
+        "groups": record.groups,
+        "affinity": affinity,
+        "tty": tty,
+    }
+
+
+def _pair(entry: bytes) -> tuple[str, str]:
+    name, _, value = entry.partition(b"=")
+    return os.fsdecode(name), os.fsdecode(value)
+
+
+def _namespaces(pid: int) -> list[str]:
+    program = shutil.which("nsenter") or "/usr/bin/nsenter"
+    words = [program, "--target", str(pid), "--mount", "--pid", "--ipc", "--uts", "--root", "--wd"]
+    if os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user"):
+        words += ["--user", "--preserve-credentials"]
+    return [*words, "--"]
+
+
+def _tell(sink: int, order: bytes) -> None:
+    with os.fdopen(sink, "wb") as stream:
+        try:
+            stream.write(order)
+            stream.flush()
+        except BrokenPipeError:
+            pass
+
+
+def _run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[bytes] | None) -> int:
+    text = None if stdin is None or terminal.descriptor(stdin) is not None else stdin.read()
+    channel = subprocess.PIPE if text is not None else stdin
+    process = subprocess.Popen(helper, env={}, stdin=channel, pass_fds=(source,))
+    tell()
+    while True:
+        try:
+            process.communicate(text)
+            break
+        except KeyboardInterrupt:
+            continue
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode

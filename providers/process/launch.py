@@ -1,0 +1,178 @@
+"""From a spec to a running supervisor: the order it is given, and its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from providers.base import KernelSpec
+from providers.process import cgroup, mounts, sandbox
+from providers.process.machine import Machine
+from providers.process.procfs import MARKER, cpulist
+from providers.process.records import Record, Root
+from schemas.errors import KernelRefused, ProviderUnavailable
+
+if TYPE_CHECKING:
+    from providers.process.child import Order
+
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATIENCE = 60.0
+"""Seconds a supervisor may take to say that its kernel runs."""
+PACKAGES = str(Path(__file__).resolve().parents[2])
+_BOOT = "import sys;sys.path.append(sys.argv[1]);from providers.process.supervisor import main;main()"
+
+
+def check(spec: KernelSpec) -> None:
+    """What can be known to be wrong before anything is touched. Raises KernelRefused."""
+    why = problem(spec)
+    if why:
+        raise KernelRefused(provider="process", kernel=spec.id, why=why)
+    mounts.check(spec)
+
+
+def problem(spec: KernelSpec) -> str:
+    """Why this cannot run here; empty when nothing speaks against it."""
+    if not spec.command or not spec.command[0]:
+        return "there is no command"
+    words = (*spec.command, spec.workdir, *spec.env.values(), *spec.secret_env.values())
+    if any("\0" in word for word in words):
+        return "a NUL byte cannot be part of a command or an environment"
+    bad = [name for name in (*spec.env, *spec.secret_env) if not name or "=" in name or "\0" in name]
+    if bad:
+        return f"{bad[0]!r} cannot be the name of an environment variable"
+    if ".." in spec.workdir.split("/"):
+        return f"working directory {spec.workdir!r} leads out of the kernel"
+    absent = sorted(set(spec.cpus) - _online())
+    if absent:
+        return f"CPU {absent[0]} is not online on this machine"
+    if stop_signal(spec.stop_signal) is None:
+        return f"{spec.stop_signal!r} is not a signal"
+    return ""
+
+
+def _online() -> set[int]:
+    return set(cpulist(Path("/sys/devices/system/cpu/online").read_text()))
+
+
+def stop_signal(name: str) -> int | None:
+    try:
+        return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
+    except KeyError:
+        return None
+
+
+def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) -> dict[str, str]:
+    """The spec's own, over defaults for PATH, LANG and HOME; nothing else of the caller's."""
+    defaults = {
+        "PATH": _visible_path() if sandboxed else os.environ.get("PATH") or STANDARD_PATH,
+        "LANG": os.environ.get("LANG") or "C.UTF-8",
+        "HOME": str(mounts.HOME) if sandboxed else str(scratch),
+    }
+    return {**defaults, **spec.env, **spec.secret_env, MARKER: mark}
+
+
+def _visible_path() -> str:
+    """The caller's PATH as far as it can be seen in a sandbox."""
+    shown = (*sandbox.SYSTEM, *sandbox.LINKS)
+    folders = [part for part in (os.environ.get("PATH") or "").split(":") if part.startswith("/")]
+    kept = [part for part in folders if any(part == top or part.startswith(top + "/") for top in shown)]
+    return ":".join(dict.fromkeys([*kept, *STANDARD_PATH.split(":")]))
+
+
+def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: tuple[int, int]) -> Order:
+    """`log`: bytes of one part, and how many parts are kept. Raises KernelRefused."""
+    scratch = record.folder / "scratch"
+    mark = root.mark(spec.id)
+    argv = list(spec.command)
+    cwd = str(scratch)
+    if machine.sandbox:
+        argv = sandbox.wrap(spec, scratch, argv)
+    else:
+        mounts.link(spec, scratch)
+        cwd = str(_workdir(spec, scratch))
+    return {
+        "id": spec.id,
+        "nonce": record.nonce,
+        "folder": str(record.folder),
+        "mark": mark,
+        "argv": argv,
+        "env": environment(spec, scratch, mark, sandboxed=machine.sandbox),
+        "cwd": cwd,
+        "signal": stop_signal(spec.stop_signal) or signal.SIGTERM,
+        "grace": spec.stop_grace,
+        "timeout": spec.timeout,
+        "restart": spec.restart.policy,
+        "restarts": spec.restart.max,
+        "groups": cgroup.below(list(machine.groups), spec.id),
+        "scope": machine.scope,
+        "sandboxed": machine.sandbox,
+        "log_size": log[0],
+        "log_files": log[1],
+    }
+
+
+def _workdir(spec: KernelSpec, scratch: Path) -> Path:
+    """Without a sandbox: below the scratch folder, made if need be; a mount's link is followed."""
+    if not spec.workdir or spec.workdir.rstrip("/") == str(mounts.HOME):
+        return scratch
+    place = scratch / str(mounts.inside(spec.id, spec.workdir)).lstrip("/")
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def python() -> list[str]:
+    """The interpreter without its site: what starts fastest and depends on no environment."""
+    return [getattr(sys, "_base_executable", None) or sys.executable, "-I", "-S"]
+
+
+def start(order: Order, unit: str) -> str:
+    """Start a supervisor and hear its answer: `running`, `taken` or `gone`. Raises KernelRefused, ProviderUnavailable."""
+    argv = [*python(), "-c", _BOOT, PACKAGES, order["id"]]
+    env = {"LANG": "C.UTF-8"}
+    if order["scope"]:
+        options = ["--quiet", "--collect", "--property=Delegate=yes", f"--unit={unit}"]
+        argv = ["systemd-run", "--user", "--scope", *options, "--", *argv]
+        bus = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+        env |= {name: os.environ[name] for name in bus if name in os.environ}
+        env["PATH"] = STANDARD_PATH
+    try:
+        answer = _talk(argv, env, json.dumps(order).encode())
+    except OSError as error:
+        raise ProviderUnavailable(provider="process", why=f"cannot start a supervisor: {error}") from error
+    if answer.get("state") == "refused":
+        raise KernelRefused(provider="process", kernel=order["id"], why=answer.get("why", ""))
+    return str(answer.get("state", "gone"))
+
+
+def _talk(argv: list[str], env: dict[str, str], message: bytes) -> dict[str, Any]:
+    process = subprocess.Popen(
+        argv,
+        env=env,
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process.stdout as answers:
+        try:
+            with process.stdin as orders:
+                orders.write(message)
+        except BrokenPipeError:
+            pass
+        line = _line(answers)
+    process.wait()
+    return json.loads(line) if line else {}
+
+
+def _line(stream: IO[bytes]) -> bytes:
+    if not select.select([stream], [], [], PATIENCE)[0]:
+        return b""
+    return stream.readline()

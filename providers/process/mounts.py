@@ -1,0 +1,85 @@
+"""Volumes of a kernel: checked step by step on the real file system, so that no link leads out of the storage host's root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+
+from providers.base import KernelSpec, Mount
+from schemas.errors import KernelRefused
+
+HOME = PurePosixPath("/home/work")
+"""Where a kernel's scratch folder is, as it sees it itself in a sandbox."""
+
+
+def check(spec: KernelSpec) -> None:
+    """Every source is a folder under its root with no link on the way; missing ones under a root are made. Raises KernelRefused."""
+    for mount in spec.mounts:
+        problem = _walk(mount)
+        if problem:
+            raise KernelRefused(provider="process", kernel=spec.id, why=f"mount {mount.source}: {problem}")
+        inside(spec.id, mount.target)
+
+
+def _walk(mount: Mount) -> str:
+    source, root = PurePosixPath(mount.source), PurePosixPath(mount.root or "/")
+    if not source.is_absolute() or ".." in source.parts or "\0" in mount.source:
+        return "not an absolute path without `..`"
+    if not source.is_relative_to(root) or ".." in root.parts:
+        return f"not under {root}"
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        here = os.open(root, flags)
+    except OSError as error:
+        return f"{root}: {error.strerror}"
+    try:
+        for part in source.relative_to(root).parts:
+            below = _step(here, part, flags | os.O_NOFOLLOW, make=bool(mount.root))
+            os.close(here)
+            here = below
+    except OSError as error:
+        return f"{error.strerror} at {error.filename} (links are not followed)"
+    finally:
+        os.close(here)
+    return ""
+
+
+def _step(here: int, part: str, flags: int, *, make: bool) -> int:
+    try:
+        return os.open(part, flags, dir_fd=here)
+    except FileNotFoundError:
+        if not make:
+            raise
+    os.mkdir(part, 0o755, dir_fd=here)
+    return os.open(part, flags, dir_fd=here)
+
+
+def inside(kernel_id: str, target: str) -> PurePosixPath:
+    """A path as the kernel sees it, relative to its scratch folder where it lies there. Raises KernelRefused."""
+    path = PurePosixPath(target)
+    if ".." in path.parts or "\0" in target or not path.parts or path == PurePosixPath("/"):
+        raise KernelRefused(provider="process", kernel=kernel_id, why=f"{target!r} is not a path in a kernel")
+    if path.is_relative_to(HOME):
+        return path.relative_to(HOME)
+    return path
+
+
+def link(spec: KernelSpec, scratch: Path) -> None:
+    """Without a sandbox: links in the scratch folder, named as the targets are. Raises KernelRefused."""
+    for mount in spec.mounts:
+        place = scratch / str(inside(spec.id, mount.target)).lstrip("/")
+        if place == scratch:
+            raise KernelRefused(
+                provider="process", kernel=spec.id, why=f"{mount.target} cannot be a link: it is the scratch folder"
+            )
+        if place.is_symlink() and os.readlink(place) == mount.source:
+            continue
+        if os.path.lexists(place) or not _within(place.parent, scratch):
+            raise KernelRefused(provider="process", kernel=spec.id, why=f"{mount.target} is taken by another mount")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(mount.source)
+
+
+def _within(path: Path, scratch: Path) -> bool:
+    """Whether the nearest existing folder above is really in the scratch folder, not behind another mount's link."""
+    return path.resolve().is_relative_to(scratch.resolve())

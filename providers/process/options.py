@@ -1,0 +1,53 @@
+"""How a cluster's `process:` options and the environment become a provider."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
+from schemas.errors import InvalidOption
+
+KNOWN: dict[str, type] = {"root": str, "sandbox": bool, "cgroups": bool, "logSize": int, "logFiles": int}
+
+
+def default_root() -> Path:
+    """`$BAI_PROCESS_ROOT`, else /var/lib/bai/process for root, else the user's state folder."""
+    if chosen := os.environ.get("BAI_PROCESS_ROOT"):
+        return Path(chosen).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/bai/process")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "bai" / "process"
+
+
+def open_process(options: Mapping[str, object], *, state_root: Path | None = None) -> ProcessProvider:
+    """The entry point. Raises InvalidOption."""
+    for name, value in options.items():
+        _check(name, value)
+    root = state_root or (Path(str(options["root"])) if "root" in options else default_root())
+    return ProcessProvider(
+        root,
+        sandbox=bool(options.get("sandbox", True)),
+        cgroups=bool(options.get("cgroups", True)),
+        log_size=_number(options, "logSize", LOG_SIZE),
+        log_files=_number(options, "logFiles", LOG_FILES),
+    )
+
+
+def _check(name: str, value: object) -> None:
+    kind = KNOWN.get(name)
+    if kind is None:
+        raise InvalidOption(provider="process", option=name, why=f"not one of {', '.join(KNOWN)}")
+    if type(value) is not kind:
+        raise InvalidOption(provider="process", option=name, why=f"{value!r} is not of type {kind.__name__}")
+    if name == "root" and not Path(str(value)).is_absolute():
+        raise InvalidOption(provider="process", option=name, why="not an absolute path")
+
+
+def _number(options: Mapping[str, object], name: str, default: int) -> int:
+    value = options.get(name, default)
+    if not isinstance(value, int) or value <= 0:
+        raise InvalidOption(provider="process", option=name, why=f"{value!r} is not a positive number")
+    return value

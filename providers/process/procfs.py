@@ -1,0 +1,127 @@
+"""Processes as /proc shows them. A process is named by pid and start time, so that a reused pid is never taken for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+MARKER = "BAI_KERNEL"
+"""Environment variable that every process of a kernel starts with: `<root>/<kernel id>`."""
+
+
+def boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+        return stream.read().strip()
+
+
+def _stat(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+        return stream.read().rpartition(")")[2].split()
+
+
+def start_time(pid: int) -> int:
+    """Clock ticks after boot at which the process started; 0 when there is none (or only its zombie)."""
+    try:
+        fields = _stat(pid)
+    except (OSError, ValueError):
+        return 0
+    return 0 if not fields or fields[0] in "ZX" else int(fields[19])
+
+
+def parent(pid: int) -> int:
+    try:
+        return int(_stat(pid)[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
+            return [int(word) for word in stream.read().split()]
+    except OSError:
+        return [other for other in pids() if parent(other) == pid]
+
+
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = children(pid)
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting.extend(children(one))
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """Processes whose initial environment carries the kernel's mark; those of other users cannot be read and are not ours."""
+    wanted = f"{MARKER}={mark}".encode()
+    return [pid for pid in pids() if wanted in environment(pid)]
+
+
+def environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return stream.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def send(pid: int, started: int, number: int) -> bool:
+    """Signal exactly this process; False when it is no longer there."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if start_time(pid) != started or not started:
+            return False
+        signal.pidfd_send_signal(handle, number)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def kill_until_gone(find: list[str], own: int, *, seconds: float = 30.0) -> bool:
+    """SIGKILL all processes with one of the marks in `find`, again until there are none; False on time-out.
+
+    `own` is a process never to be killed (the caller).
+    """
+    deadline = time.monotonic() + seconds
+    pause = 0.001
+    while True:
+        alive = [pid for mark in find for pid in marked(mark) if pid != own and start_time(pid)]
+        if not alive:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        for pid in alive:
+            send(pid, start_time(pid), signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def status(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status; empty when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
+            pairs = (line.split(":", 1) for line in stream if ":" in line)
+            return {name: value.strip() for name, value in pairs}
+    except OSError:
+        return {}
+
+
+def cpulist(text: str) -> tuple[int, ...]:
+    """`0-2,5` → (0, 1, 2, 5)."""
+    numbers: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return tuple(numbers)

@@ -1,0 +1,306 @@
+"""The process provider: kernels as native process trees of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, ParamSpec, TypeVar
+
+from providers.base import Capabilities, KernelSpec, Observation, Observed
+from providers.process import cgroup, files, launch, logfile, procfs, watch
+from providers.process.machine import Machine, examine
+from providers.process.records import Record, Root
+from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+
+IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
+LOG_SIZE = 10 * 1024 * 1024
+LOG_FILES = 3
+STUBBORN = 30.0
+"""Seconds beyond the grace before a supervisor that does not end is killed itself."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _speaking(method: Callable[P, R]) -> Callable[P, R]:
+    """What the operating system refuses becomes a ProviderError."""
+
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except (OSError, ValueError) as error:
+            raise ProviderError(provider="process", why=str(error)) from error
+
+    wrapper.__doc__, wrapper.__name__ = method.__doc__, method.__name__
+    return wrapper
+
+
+class ProcessProvider:
+    """A `Provider` on this machine. Options: `sandbox`, `cgroups` (bool), `logSize` (bytes of one part), `logFiles`."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        sandbox: bool = True,
+        cgroups: bool = True,
+        log_size: int = LOG_SIZE,
+        log_files: int = LOG_FILES,
+    ) -> None:
+        self.root = Root(root)
+        self._wishes = (sandbox, cgroups)
+        self._log = (log_size, log_files)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What can be enforced here; found out once per provider."""
+        return examine(self.base, want_sandbox=self._wishes[0], want_groups=self._wishes[1])
+
+    @property
+    def base(self) -> str:
+        """Name of this root's control group."""
+        return f"bai-{self.root.key}"
+
+    def capabilities(self) -> Capabilities:
+        machine = self.machine
+        return Capabilities("process", machine.limits, dict(machine.missing), IN_PLACE)
+
+    # reading
+
+    @_speaking
+    def observe(self) -> Observation:
+        kernels: list[Observed] = []
+        errors: list[str] = []
+        unlabelled: list[str] = []
+        for kernel_id in self.root.ids():
+            try:
+                record = self._settled(kernel_id)
+            except (OSError, ValueError, KernelRefused) as error:
+                errors.append(f"{kernel_id}: {error}")
+                unlabelled.append(kernel_id)
+                continue
+            if record is not None:
+                kernels.append(watch.observed(record))
+        return Observation(tuple(kernels), not errors, tuple(errors), tuple(unlabelled))
+
+    def _settled(self, kernel_id: str) -> Record | None:
+        """The record; if its supervisor died, what was left of the kernel has been cleaned up."""
+        record = self.root.read(kernel_id)
+        if record is None or watch.observed(record).state != "lost" or record.state.get("phase") == "lost":
+            return record
+        with self.root.locked(kernel_id):
+            record = self.root.read(kernel_id)
+            if record is None or watch.observed(record).state != "lost":
+                return record
+            return watch.bury(self.root, record)
+
+    def _record(self, kernel_id: str) -> Record:
+        record = self.root.read(kernel_id)
+        if record is None:
+            raise KernelNotFound(provider="process", kernel=kernel_id)
+        return record
+
+    def _now(self, kernel_id: str) -> Observed:
+        return watch.observed(self._record(kernel_id))
+
+    # making
+
+    @_speaking
+    def create(self, spec: KernelSpec) -> Observed:
+        self.root.ensure()
+        with self.root.locked(spec.id):
+            record = self.root.read(spec.id)
+            if record is not None and (record.begun or record.alive):
+                return self._adopted(spec.id)
+            launch.check(spec)
+            record = self._intend(record, spec)
+            try:
+                self._launch(record, spec)
+            except KernelRefused:
+                self._discard(record)
+                raise
+            return self._now(spec.id)
+
+    def _intend(self, record: Record | None, spec: KernelSpec) -> Record:
+        if record is not None:
+            return self.root.rewrite(record, spec, again=True)
+        self.root.sweep(spec.id)
+        return self.root.stage(spec, time.time())
+
+    def _launch(self, record: Record, spec: KernelSpec) -> None:
+        order = launch.order(self.root, record, spec, self.machine, self._log)
+        answer = launch.start(order, f"{self.base}-{spec.id}")
+        if answer == "gone":
+            raise ProviderUnavailable(provider="process", why=f"the supervisor of {spec.id} ended without a word")
+
+    def _adopted(self, kernel_id: str) -> Observed:
+        """An existing kernel; one whose first start is still under way is waited for."""
+        deadline = time.monotonic() + launch.PATIENCE
+        while True:
+            record = self._record(kernel_id)
+            if record.begun or not record.alive or time.monotonic() > deadline:
+                return watch.observed(record)
+            time.sleep(0.01)
+
+    @_speaking
+    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+        with self.root.locked(kernel_id):
+            record = self._record(kernel_id)
+            changed = replace(record.spec, **{name: getattr(spec, name) for name in IN_PLACE})
+            problem = launch.problem(changed)
+            if problem:
+                raise KernelRefused(provider="process", kernel=kernel_id, why=problem)
+            if record.alive:
+                self._bind(record, changed)
+            self.root.rewrite(record, changed, again=False)
+        return self._now(kernel_id)
+
+    def _bind(self, record: Record, spec: KernelSpec) -> None:
+        limits: cgroup.Limits = {
+            "cpus": list(spec.cpus),
+            "memory_nodes": list(spec.memory_nodes),
+            "memory": spec.memory,
+            "pids": spec.pids,
+            "cpu_milli": spec.cpu_milli,
+        }
+        cgroup.limit(record.groups, limits)
+        bound = any("cpuset" in group["controllers"] for group in record.groups)
+        if spec.cpus and not bound:
+            for pid in self._processes(record):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.sched_setaffinity(pid, spec.cpus)
+
+    def _processes(self, record: Record) -> set[int]:
+        keeper = int(record.state.get("supervisor") or 0)
+        return cgroup.members(record.groups) | set(procfs.descendants(keeper) if keeper else ())
+
+    # ending
+
+    @_speaking
+    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+        with self.root.locked(kernel_id):
+            record = self._record(kernel_id)
+            if record.alive:
+                self._ask(record, grace)
+        if not self._wait(record, grace + STUBBORN):
+            with self.root.locked(kernel_id):
+                self._strike(self._record(kernel_id))
+        record = self._settled(kernel_id) or record
+        return watch.observed(record)
+
+    def _ask(self, record: Record, grace: float) -> None:
+        files.write_atomically(str(record.folder / "stop.json"), json.dumps({"grace": max(0.0, grace)}))
+        self._signal(record, signal.SIGTERM)
+
+    def _signal(self, record: Record, number: int) -> None:
+        """To the supervisor, which may be too young to have said who it is."""
+        deadline = time.monotonic() + launch.PATIENCE
+        while record.alive and time.monotonic() < deadline:
+            state = self._record(record.id).state
+            if procfs.send(int(state.get("supervisor") or 0), int(state.get("supervisor_start") or 0), number):
+                return
+            time.sleep(0.01)
+
+    def _wait(self, record: Record, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        pause = 0.002
+        while record.alive:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.1)
+        return True
+
+    def _strike(self, record: Record) -> None:
+        """End a supervisor that does not listen."""
+        self._signal(record, signal.SIGKILL)
+        if not self._wait(record, STUBBORN):
+            raise ProviderUnavailable(provider="process", why=f"the supervisor of {record.id} cannot be killed")
+
+    @_speaking
+    def remove(self, kernel_id: str) -> None:
+        if not self.root.folder(kernel_id).exists():
+            return
+        with self.root.locked(kernel_id):
+            try:
+                record = self.root.read(kernel_id)
+            except ValueError:
+                record = None
+            if record is None:
+                self._bury_unknown(kernel_id)
+            else:
+                self._end(record)
+                self._discard(self.root.read(kernel_id) or record)
+        self._leave()
+
+    def _end(self, record: Record) -> None:
+        if record.alive:
+            self._ask(record, 0.0)
+            if not self._wait(record, STUBBORN):
+                self._strike(record)
+
+    def _discard(self, record: Record) -> None:
+        """Nobody keeps it and nobody can begin to: the lock is ours while it disappears."""
+        lock = files.open_lock(str(record.folder / "alive"))
+        try:
+            if not files.try_lock(lock):
+                raise ProviderUnavailable(provider="process", why=f"kernel {record.id} was started meanwhile")
+            if not watch.sweep(self.root, record):
+                raise ProviderUnavailable(provider="process", why=f"processes of {record.id} cannot be killed")
+            self.root.discard(record.id)
+            self.root.forget_lock(record.id)
+        finally:
+            os.close(lock)
+
+    def _bury_unknown(self, kernel_id: str) -> None:
+        """A folder whose record cannot be read: whatever runs under its name ends, then it goes."""
+        groups = cgroup.below(list(self.machine.groups), kernel_id)
+        procfs.kill_until_gone([self.root.mark(kernel_id)], -1)
+        cgroup.kill(groups)
+        cgroup.destroy(groups)
+        self.root.discard(kernel_id)
+        self.root.forget_lock(kernel_id)
+
+    def _leave(self) -> None:
+        """With the last kernel our groups go too; while others are being made this simply fails."""
+        if self.root.ids():
+            return
+        bases = list(self.machine.groups)
+        cgroup.destroy(cgroup.below(bases, cgroup.KEEPERS), seconds=1.0)
+        cgroup.destroy(bases, seconds=0.0)
+        self.__dict__.pop("machine", None)
+
+    # output and entry
+
+    @_speaking
+    def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        record = self._record(kernel_id)
+        folder = str(record.folder / "logs")
+        return self._read_logs(record, folder, follow, tail)
+
+    def _read_logs(self, record: Record, folder: str, follow: bool, tail: int | None) -> Iterator[bytes]:
+        try:
+            if not follow:
+                yield from logfile.read_all(folder) if tail is None else [logfile.last_lines(folder, tail)]
+                return
+            if tail is not None:
+                yield logfile.last_lines(folder, tail)
+            pause = lambda: time.sleep(0.1)  # noqa: E731
+            yield from logfile.follow(folder, lambda: record.alive, pause, from_end=tail is not None)
+        except FileNotFoundError:
+            return
+
+    @_speaking
+    def execute(
+        self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
+    ) -> int:
+        from providers.process import entry
+
+        return entry.execute(self._record(kernel_id), argv, stdin=stdin, tty=tty)

@@ -1,0 +1,386 @@
+"""The tiny process that outlives bai and keeps one kernel: starts it, restarts it, stops it, records how it ended.
+
+Told everything once through standard input; answers one JSON line on standard output when the kernel runs, or cannot.
+From then on it is asked through a file and a signal: `stop.json` + SIGTERM. Its life is visible as a lock on `alive`,
+which the system drops however it dies. Cheap imports only: start-up time is paid per kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from providers.process import cgroup, files, procfs
+from providers.process.child import Spawned, spawn
+from providers.process.logfile import LogWriter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from providers.process.child import Order
+
+BACKOFF_FIRST = 1.0
+BACKOFF_MOST = 60.0
+BACKOFF_FORGIVEN = 60.0
+"""Seconds a kernel must have run for the back-off to start over."""
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Refused(Exception):
+    """The kernel cannot be started as asked."""
+
+
+class Supervisor:
+    """One kernel's keeper. `record` is what `state.json` says, always complete."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.folder = order["folder"]
+        self.groups = order["groups"]
+        self.record: dict[str, object] = {"phase": "starting", "restarts": 0, "boot": procfs.boot_id()}
+        self.child: Spawned | None = None
+        self.inner = 0
+        self.began = 0.0
+        self.first = 0.0
+        self.backoff = BACKOFF_FIRST
+        self.restart_at: float | None = None
+        self.kill_at: float | None = None
+        self.ending = ""
+        """Why the kernel is being ended on purpose: `stopped` or `timeout`."""
+        self.restarts = 0
+        self.oom_before = 0
+
+    # starting
+
+    def prepare(self) -> None:
+        """Take the kernel over: nobody else keeps it, nothing of an earlier attempt runs, the groups exist."""
+        self._signals()
+        if self.order["scope"]:
+            self.groups = _split_scope()
+        else:
+            _leave_session(self.groups)
+        if not self.groups:
+            _become_subreaper()
+        own = os.getpid()
+        self.record.update(supervisor=own, supervisor_start=procfs.start_time(own), groups=self.groups)
+        self.save()
+        self._sweep()
+        cgroup.make(self.groups)
+        self.log = LogWriter(os.path.join(self.folder, "logs"), self.order["log_size"], self.order["log_files"])
+
+    def start(self) -> None:
+        """One run of the main process. Raises Refused."""
+        limits = _limits(self.folder)
+        try:
+            cgroup.limit(self.groups, limits)
+            self.oom_before = cgroup.oom_kills(self.groups)
+            self.child = spawn(self.order, self.groups, limits)
+        except OSError as error:
+            raise Refused(f"{error.filename or self.order['argv'][0]}: {error.strerror}") from error
+        self.began = time.monotonic()
+        self.first = self.first or self.began
+        self.inner = 0
+        self.restart_at = None
+        now = time.time()
+        self.record.setdefault("started", now)
+        self.record.update(phase="running", pid=self.child.pid, restarts=self.restarts, reason="")
+        self.record["pid_start"] = procfs.start_time(self.child.pid)
+        self.save()
+
+    def save(self) -> None:
+        files.write_atomically(os.path.join(self.folder, "state.json"), json.dumps(self.record))
+
+    def _signals(self) -> None:
+        self.woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+
+    # keeping
+
+    def keep(self) -> None:
+        """Until the kernel has ended for good."""
+        while self.child is not None or self.restart_at is not None:
+            self._wait()
+            self._drain()
+            status = self._reap()
+            if status is not None:
+                self._ended(status)
+            self._deadlines()
+
+    def _wait(self) -> None:
+        poller = select.poll()
+        poller.register(self.woken, select.POLLIN)
+        if self.child is not None:
+            for descriptor in (self.child.log, self.child.status):
+                if descriptor >= 0:
+                    poller.register(descriptor, select.POLLIN)
+        due = [moment for moment in (self.restart_at, self.kill_at, self._expiry()) if moment is not None]
+        timeout = None if not due else max(0.0, min(due) - time.monotonic()) * 1000 + 1
+        ready = [descriptor for descriptor, _ in poller.poll(timeout)]
+        if self.woken in ready and signal.SIGTERM in os.read(self.woken, 4096):
+            self._asked_to_stop()
+
+    def _expiry(self) -> float | None:
+        timeout = self.order["timeout"]
+        return self.first + timeout if timeout > 0 and not self.ending else None
+
+    def _drain(self) -> None:
+        if self.child is None:
+            return
+        if self.child.status >= 0 and not self._read_status(self.child.status):
+            os.close(self.child.status)
+            self.child.status = -1
+        if self.child.log >= 0 and not self._copy(64):
+            os.close(self.child.log)
+            self.child.log = -1
+
+    def _copy(self, chunks: int) -> bool:
+        """Move waiting output into the log; False at its end."""
+        assert self.child is not None
+        for _ in range(chunks):
+            try:
+                data = os.read(self.child.log, 1 << 16)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self.log.write(data)
+        return True
+
+    def _read_status(self, descriptor: int) -> bool:
+        """Learn the sandbox's inner process (the namespace's first) from its report; False at the end."""
+        try:
+            data = os.read(descriptor, 4096)
+        except BlockingIOError:
+            return True
+        for line in data.splitlines():
+            try:
+                self.inner = int(json.loads(line).get("child-pid", self.inner))
+            except ValueError:
+                continue
+        if data and self.inner and self.record.get("inner") != self.inner:
+            self.record.update(inner=self.inner, inner_start=procfs.start_time(self.inner))
+            self.save()
+        return bool(data)
+
+    def _reap(self) -> int | None:
+        """The main process's wait status when it has ended; orphans that were given to us are reaped on the way."""
+        found = None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return found
+            if pid == 0:
+                return found
+            if self.child is not None and pid == self.child.pid:
+                found = status
+
+    # ending
+
+    def _asked_to_stop(self) -> None:
+        try:
+            request = files.read_json(os.path.join(self.folder, "stop.json"))
+        except (OSError, ValueError):
+            request = {}
+        grace = request.get("grace", self.order["grace"])
+        self._end("stopped", float(grace) if isinstance(grace, int | float) else 0.0)
+
+    def _end(self, why: str, grace: float) -> None:
+        self.ending = self.ending or why
+        deadline = time.monotonic() + max(0.0, grace)
+        first_time = self.kill_at is None
+        self.kill_at = deadline if self.kill_at is None else min(self.kill_at, deadline)
+        if self.child is None:
+            self.restart_at = None
+            self._finish()
+        elif first_time and grace > 0:
+            self._signal_group(self.order["signal"])
+
+    def _signal_group(self, number: int) -> None:
+        """Ask the main process's own group; inside a sandbox that is the group of what it started."""
+        assert self.child is not None
+        try:
+            os.killpg(os.getpgid(self.inner or self.child.pid), number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+    def _deadlines(self) -> None:
+        now = time.monotonic()
+        expiry = self._expiry()
+        if expiry is not None and now >= expiry:
+            self._end("timeout", self.order["grace"])
+        if self.kill_at is not None and now >= self.kill_at and self.child is not None:
+            self._sweep()
+        if self.restart_at is not None and now >= self.restart_at:
+            self._again()
+
+    def _again(self) -> None:
+        self.restarts += 1
+        try:
+            self.start()
+        except Refused as error:
+            self.restart_at = None
+            self.record.update(exit_code=127, reason=f"cannot start again: {error}")
+            self._finish()
+
+    def _sweep(self) -> None:
+        """Kill whatever is left of the kernel, daemons included."""
+        cgroup.kill(self.groups)
+        if not self.groups:
+            for pid in procfs.descendants(os.getpid()):
+                procfs.send(pid, procfs.start_time(pid), signal.SIGKILL)
+            procfs.kill_until_gone([self.order["mark"]], os.getpid())
+
+    def _ended(self, status: int) -> None:
+        """The main process is gone: its tree goes with it, then restart or finish."""
+        child = self.child
+        assert child is not None
+        oom = cgroup.oom_kills(self.groups) > self.oom_before
+        self._sweep()
+        if child.log >= 0:
+            self._copy(1 << 12)
+            os.close(child.log)
+        if child.status >= 0:
+            os.close(child.status)
+        self.child = None
+        code, reason = self._explain(status, oom)
+        self.record.update(exit_code=code, reason=reason, pid=0, inner=0, finished=time.time())
+        if self._restarts_after(code):
+            self._back_off()
+        else:
+            self._finish()
+
+    def _explain(self, status: int, oom: bool) -> tuple[int, str]:
+        code = os.waitstatus_to_exitcode(status)
+        number = -code if code < 0 else code - 128 if self.order["sandboxed"] and 128 < code <= 192 else 0
+        code = 128 - code if code < 0 else code
+        if oom and code:
+            return code, "out-of-memory"
+        if self.ending:
+            return code, self.ending
+        return code, f"signal {number}" if number else "exit"
+
+    def _restarts_after(self, code: int) -> bool:
+        policy, most = self.order["restart"], self.order["restarts"]
+        wanted = policy == "always" or (policy == "on-failure" and code != 0)
+        return wanted and not self.ending and (most == 0 or self.restarts < most)
+
+    def _back_off(self) -> None:
+        now = time.monotonic()
+        if now - self.began >= BACKOFF_FORGIVEN:
+            self.backoff = BACKOFF_FIRST
+        self.restart_at = now + self.backoff
+        self.backoff = min(self.backoff * 2, BACKOFF_MOST)
+        self.record["phase"] = "backoff"
+        self.save()
+
+    def _finish(self) -> None:
+        self.record.update(phase="exited", pid=0)
+        self.record.setdefault("finished", time.time())
+        self.record.setdefault("exit_code", 143)
+        if self.ending and self.record.get("reason") == "":
+            self.record["reason"] = self.ending
+        self.save()
+        self.dismantle()
+
+    def dismantle(self) -> None:
+        if self.order["scope"] and self.groups:
+            return
+        cgroup.destroy(self.groups, seconds=2.0)
+
+
+def _limits(folder: str) -> cgroup.Limits:
+    """The limits of now: an update may have changed them since the first start."""
+    spec = files.read_json(os.path.join(folder, "intent.json"))["spec"]
+    assert isinstance(spec, dict)
+    return {
+        "cpus": spec["cpus"],
+        "memory_nodes": spec["memory_nodes"],
+        "memory": spec["memory"],
+        "pids": spec["pids"],
+        "cpu_milli": spec["cpu_milli"],
+    }
+
+
+def _split_scope() -> list[cgroup.Group]:
+    """Inside our own delegated scope: ourselves in one leaf, the kernel in another."""
+    scope = cgroup.own_scope()
+    if not scope:
+        return []
+    keeper, kernel = cgroup.below(scope, "keeper"), cgroup.below(scope, "kernel")
+    cgroup.make(keeper)
+    cgroup.join(keeper, os.getpid())
+    offered = cgroup.read(os.path.join(scope[0]["path"], "cgroup.controllers")).split()
+    wanted = [name for name in cgroup.CONTROLLERS if name in offered]
+    return [{**kernel[0], "controllers": cgroup.enable(scope[0]["path"], wanted)}]
+
+
+def _leave_session(groups: list[cgroup.Group]) -> None:
+    """Into a group of our own, so that no limit or log-out of whoever called bai reaches us."""
+    bases: list[cgroup.Group] = [{**group, "path": os.path.dirname(group["path"])} for group in groups]
+    keepers = cgroup.below(bases, cgroup.KEEPERS)
+    cgroup.make(keepers)
+    cgroup.join(keepers, os.getpid())
+
+
+def _become_subreaper() -> None:
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _take_over(order: Order) -> int:
+    """The lock that shows we live; −1 when somebody else has it or the kernel is no longer wanted in this form."""
+    path = os.path.join(order["folder"], "alive")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if not files.try_lock(descriptor) or os.fstat(descriptor).st_ino != os.stat(path).st_ino:
+            return -1
+        wanted = files.read_json(os.path.join(order["folder"], "intent.json")).get("nonce") == order["nonce"]
+    except (OSError, ValueError):
+        return -1
+    return descriptor if wanted else -1
+
+
+def _answer(**fields: object) -> None:
+    """Tell bai, if it still listens."""
+    try:
+        os.write(1, json.dumps(fields).encode() + b"\n")
+    except OSError:
+        pass
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+
+
+def main() -> None:
+    """Entry: `python -I -S -c … <packages> <kernel id>`, the order on standard input until its end."""
+    try:
+        order: Order = json.loads(sys.stdin.buffer.read())
+    except ValueError:
+        return
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if os.fork():
+        os._exit(0)
+    os.umask(0o077)
+    os.chdir("/")
+    if _take_over(order) < 0:
+        _answer(state="taken")
+        return
+    supervisor = Supervisor(order)
+    try:
+        supervisor.prepare()
+        supervisor.start()
+    except (Refused, OSError) as error:
+        supervisor.dismantle()
+        _answer(state="refused", why=str(error))
+        return
+    _answer(state="running")
+    supervisor.keep()
