@@ -1,0 +1,1 @@
+"""Real machines for tests. `fixtures.py` has what tests ask for; README.md says what it needs and costs."""

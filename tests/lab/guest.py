@@ -1,0 +1,138 @@
+"""A running virtual machine: commands go in over a virtio port, their output comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.lab.agent import PORT, receive, send
+from tests.lab.cache import LabUnavailable, tool
+from tests.lab.image import kernel, root
+from tests.lab.numa import Machine
+
+BOOT_SECONDS = 180.0
+_COMMAND_LINE = "console=ttyS0 quiet rdinit=/init cgroup_no_v1=all mitigations=off nokaslr panic=-1 audit=0"
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Guest:
+    """Boots on construction; raises LabUnavailable when it does not come up in time. Call `close` whatever happens."""
+
+    def __init__(self, machine: Machine, *, command_line: str = "", boot_seconds: float = BOOT_SECONDS) -> None:
+        self.machine = machine
+        image, initrd = kernel()
+        disk = root()
+        self._folder = Path(tempfile.mkdtemp(prefix="bai-vm-", dir="/tmp"))
+        self._console = self._folder / "console"
+        try:
+            self._process = subprocess.Popen(
+                self._arguments(image, initrd, disk, command_line), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=(self._folder / "qemu").open("wb"), preexec_fn=_die_with_parent,
+            )
+            self._connect(time.monotonic() + boot_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    def _arguments(self, image: Path, initrd: Path, disk: Path, command_line: str) -> list[str]:
+        drive = self._folder / "drive"
+        with drive.open("wb") as file:
+            file.truncate(self.machine.disk_mb << 20)
+        return [
+            tool("qemu-system-x86_64"), *self.machine.arguments(str(drive)),
+            "-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-nodefaults", "-no-reboot", "-display", "none",
+            "-kernel", str(image), "-initrd", str(initrd), "-append", f"{_COMMAND_LINE} {command_line}",
+            "-serial", f"file:{self._console}",
+            "-drive", f"if=none,id=root,file={disk},format=raw,snapshot=on", "-device", "virtio-blk-pci,drive=root,bus=pcie.0",
+            "-device", "virtio-serial-pci,bus=pcie.0", "-device", f"virtserialport,chardev=lab,name={PORT}",
+            "-chardev", f"socket,id=lab,path={self._folder}/port,server=on,wait=off",
+        ]
+
+    def _connect(self, deadline: float) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        while True:
+            self._still_runs()
+            try:
+                self._socket.connect(str(self._folder / "port"))
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise LabUnavailable("QEMU did not open its port in time") from None
+                time.sleep(0.05)
+        self._stream = self._socket.makefile("rwb")
+        self._socket.settimeout(max(1.0, deadline - time.monotonic()))
+        try:
+            receive(self._stream)
+        except (OSError, EOFError) as error:
+            raise LabUnavailable(f"the guest did not come up ({error or 'no answer'}): {self._last_words()}") from None
+
+    def _still_runs(self) -> None:
+        if self._process.poll() is not None:
+            raise LabUnavailable(f"QEMU ended with {self._process.returncode}: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        texts = [path.read_text(errors="replace").strip() for path in (self._folder / "qemu", self._console) if path.exists()]
+        return " | ".join(text[-400:] for text in texts if text) or "it said nothing"
+
+    def run(
+        self, argv: Sequence[str], *, timeout: float = 120, cwd: str = "/", env: Mapping[str, str] | None = None, stdin: bytes = b""
+    ) -> tuple[int, str]:
+        """Exit code and output (stdout and stderr) of a command inside; 124 when it took longer than `timeout` seconds."""
+        header = {"op": "run", "argv": list(argv), "timeout": timeout, "cwd": cwd, "env": dict(env or {})}
+        code, output = self._ask(header, stdin, timeout + 60)
+        return code, output.decode("utf-8", "replace")
+
+    def put(self, source: Path, destination: str = "/", *, name: str | None = None) -> str:
+        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders); gives its path there."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            archive.add(source, arcname=name or source.name, filter=_worth_sending)
+        self._ask({"op": "put", "destination": destination}, packed.getvalue(), 120)
+        return os.path.join(destination, name or source.name)
+
+    def put_bytes(self, content: bytes, path: str) -> None:
+        """Write one executable file in the guest."""
+        entry = tarfile.TarInfo(path.lstrip("/"))
+        entry.size, entry.mode = len(content), 0o755
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.addfile(entry, io.BytesIO(content))
+        self._ask({"op": "put", "destination": "/"}, packed.getvalue(), 120)
+
+    def _ask(self, header: dict[str, object], body: bytes, timeout: float) -> tuple[int, bytes]:
+        self._still_runs()
+        self._socket.settimeout(timeout)
+        send(self._stream, header, body)
+        reply, output = receive(self._stream)
+        return int(reply["rc"]), output
+
+    def close(self) -> None:
+        """Stop the machine and remove what it left on disk; may be called again."""
+        with contextlib.suppress(AttributeError, OSError):
+            self._stream.close()
+        with contextlib.suppress(AttributeError, OSError):
+            self._socket.close()
+        with contextlib.suppress(AttributeError):
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _worth_sending(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = entry.name.rpartition("/")[2]
+    hidden = name.startswith(".") and entry.isdir() and "/" in entry.name
+    return None if hidden or name == "__pycache__" or name.endswith(".pyc") else entry
