@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from schemas.cluster import Cluster
@@ -18,6 +19,7 @@ from schemas.node import Node, NodePool
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
+from schemas.tenancy import User
 
 R = TypeVar("R", bound=Resource)
 
@@ -39,7 +41,15 @@ class Repository:
 
     def of(self, kind: type[R]) -> Iterator[R]:
         """The resources of one kind, by name."""
-        return (item for item in self.resources.values() if isinstance(item, kind))
+        found: list[R] = self._by_kind.get(kind, [])  # type: ignore[assignment]
+        return iter(found)
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Resource], list[Resource]]:
+        kinds: dict[type[Resource], list[Resource]] = {}
+        for item in self.resources.values():
+            kinds.setdefault(type(item), []).append(item)
+        return kinds
 
     def cluster_of(self, resource: Resource) -> str | None:
         """Name of the cluster that a resource belongs to; None for one that belongs to the whole repository (tenancy, quotas)."""
@@ -70,11 +80,18 @@ class Repository:
 
     def groups_matching(self, node: Node) -> list[str]:
         """Names of the groups whose selector takes a node that names none; the only group of a cluster needs no selector."""
-        groups = [g for g in self.of(ResourceGroup) if self.cluster_of(g) == self.cluster_of(node)]
+        groups = self._groups.get(self.cluster_of(node), [])
         if len(groups) == 1 and not groups[0].spec.node_selector:
             return [groups[0].name]
-        labels = node.metadata.labels | node.spec.labels if node.metadata.labels else node.spec.labels
+        labels = {**node.metadata.labels, **node.spec.labels}
         return [g.name for g in groups if g.spec.node_selector and g.spec.node_selector.items() <= labels.items()]
+
+    @cached_property
+    def _groups(self) -> dict[str | None, list[ResourceGroup]]:
+        clusters: dict[str | None, list[ResourceGroup]] = {}
+        for group in self.of(ResourceGroup):
+            clusters.setdefault(self.cluster_of(group), []).append(group)
+        return clusters
 
     def nodes_of(self, cluster: str) -> tuple[Node, ...]:
         """Every machine of a cluster, by name."""
@@ -84,6 +101,15 @@ class Repository:
         """The storage host of a volume."""
         found = self.resources.get(f"StorageHost/{volume.spec.host or self._only(StorageHost)}")
         return found if isinstance(found, StorageHost) else None
+
+    def user_of(self, reference: str | None) -> User | None:
+        """The user that an owner's name or e-mail address means."""
+        return self._users.get((reference or "").lower())
+
+    @cached_property
+    def _users(self) -> dict[str, User]:
+        named = {user.name: user for user in self.of(User)}
+        return {user.spec.email.lower(): user for user in self.of(User) if user.spec.email} | named
 
     def volume_of(self, session: Session, name: str) -> Volume | None:
         """The volume that a session's mount means: the project's own before one without a project."""
@@ -98,5 +124,5 @@ class Repository:
         return clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None
 
     def _only(self, kind: type[Resource]) -> str | None:
-        names = [item.name for item in self.of(kind)]
-        return names[0] if len(names) == 1 else None
+        found = self._by_kind.get(kind, [])
+        return found[0].name if len(found) == 1 else None

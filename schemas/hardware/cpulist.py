@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Set, Tuple
+from typing import Iterable
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\Z")
 MAX_CPU = 65_535
 
 
-def parse_cpus(text: str) -> Tuple[int, ...]:
+def parse_cpus(text: str) -> tuple[int, ...]:
     """CPU numbers of a list string, ascending and unique.
 
     Raises ValueError for anything that is not a list of numbers and ranges up to 65535.
     """
-    cpus: Set[int] = set()
+    cpus: set[int] = set()
     for part in text.strip().split(","):
         if not part.strip():
             continue
@@ -28,7 +28,7 @@ def parse_cpus(text: str) -> Tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def parse_mask(text: str) -> Tuple[int, ...]:
+def parse_mask(text: str) -> tuple[int, ...]:
     """CPU numbers of a mask of 32-bit words, highest first (`ffff` or `0x0000000f,...,0xffffffff`).
 
     Raises ValueError for anything else. An empty word stands for zero, as hwloc writes it.
@@ -47,7 +47,7 @@ def parse_mask(text: str) -> Tuple[int, ...]:
 def format_cpus(cpus: Iterable[int]) -> str:
     """The shortest list string for these CPU numbers."""
     ordered = sorted(set(cpus))
-    parts: List[str] = []
+    parts: list[str] = []
     start = 0
     for at in range(1, len(ordered) + 1):
         if at < len(ordered) and ordered[at] == ordered[at - 1] + 1:

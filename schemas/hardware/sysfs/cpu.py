@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Tuple
 
 from schemas.hardware.sysfs.tree import Tree, cpus, numbered, text
 
@@ -14,11 +14,11 @@ class Processors(NamedTuple):
     online: Cpus
     offline: Cpus
     isolated: Cpus
-    siblings: Tuple[Cpus, ...]
+    siblings: tuple[Cpus, ...]
     """Online threads of each core that has more than one."""
 
 
-def processors(tree: Tree) -> Optional[Processors]:
+def processors(tree: Tree) -> Processors | None:
     """None when the tree says nothing about CPUs."""
     present = cpus(tree, CPU + "/present") or tuple(numbered(tree, CPU, "cpu"))
     if not present:
@@ -43,7 +43,7 @@ def _from_cpuinfo(tree: Tree) -> Cpus:
     return tuple(sorted(int(number) for number in numbers if number.isdigit()))
 
 
-def _siblings(tree: Tree, online: Cpus) -> Tuple[Cpus, ...]:
+def _siblings(tree: Tree, online: Cpus) -> tuple[Cpus, ...]:
     here, cores = set(online), set()
     for cpu in online:
         folder = f"{CPU}/cpu{cpu}/topology/"
@@ -62,5 +62,5 @@ def without(found: Processors, allowed: Cpus) -> Processors:
     def kept(numbers: Cpus) -> Cpus:
         return tuple(cpu for cpu in numbers if cpu in keep)
 
-    cores: List[Cpus] = [kept(core) for core in found.siblings]
+    cores: list[Cpus] = [kept(core) for core in found.siblings]
     return Processors(kept(found.online), found.offline, kept(found.isolated), tuple(core for core in cores if len(core) > 1))

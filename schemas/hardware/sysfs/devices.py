@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, NamedTuple
 
 from schemas.hardware.sysfs.pci import Function, address_of
 from schemas.hardware.sysfs.tree import Tree, integer, numbered, text
@@ -24,18 +24,18 @@ class Device(NamedTuple):
     """A device in the shape of the model's Gpu, Nic or Disk, and where it sits."""
 
     id: str
-    fields: Dict[str, object]
-    function: Optional[Function]
+    fields: dict[str, object]
+    function: Function | None
 
 
-def placed(function: Optional[Function], address: Optional[str]) -> Dict[str, object]:
+def placed(function: Function | None, address: str | None) -> dict[str, object]:
     """The fields that say where a device sits."""
     if function is None:
         return {"pci": address}
     return {"pci": function.address, "numaNode": function.numa_node, "pciePath": list(function.path)}
 
 
-def below(tree: Tree, path: str, functions: Functions) -> Optional[Function]:
+def below(tree: Tree, path: str, functions: Functions) -> Function | None:
     """The innermost PCI function that a path of `/sys/class` belongs to; None for virtual devices."""
     for part in reversed(tree.real(path).split("/")):
         address = address_of(part) if part.count(":") == 2 else None
@@ -44,14 +44,14 @@ def below(tree: Tree, path: str, functions: Functions) -> Optional[Function]:
     return None
 
 
-def rdma_nics(tree: Tree, functions: Functions) -> List[Device]:
+def rdma_nics(tree: Tree, functions: Functions) -> list[Device]:
     """Physical RDMA devices; software ones (rxe, siw) and SR-IOV virtual functions are not hardware of their own."""
     found = []
     for name in sorted(tree.names(INFINIBAND), key=_natural):
         function = below(tree, f"{INFINIBAND}/{name}/device", functions)
         if function is None or function.virtual:
             continue
-        fields: Dict[str, object] = {"id": name, **placed(function, None), **_port(tree, f"{INFINIBAND}/{name}/ports")}
+        fields: dict[str, object] = {"id": name, **placed(function, None), **_port(tree, f"{INFINIBAND}/{name}/ports")}
         interfaces = tree.names(f"{INFINIBAND}/{name}/device/net")
         if interfaces:
             fields["interface"] = interfaces[0]
@@ -59,7 +59,7 @@ def rdma_nics(tree: Tree, functions: Functions) -> List[Device]:
     return found
 
 
-def _port(tree: Tree, folder: str) -> Dict[str, object]:
+def _port(tree: Tree, folder: str) -> dict[str, object]:
     """Link layer and speed of the first active port, else of the first."""
     ports = tree.names(folder)
     if not ports:
@@ -74,7 +74,7 @@ def _port(tree: Tree, folder: str) -> Dict[str, object]:
     }
 
 
-def nvme_drives(tree: Tree, functions: Functions, unknown: List[str]) -> List[Device]:
+def nvme_drives(tree: Tree, functions: Functions, unknown: list[str]) -> list[Device]:
     """NVMe controllers with the size of their namespaces."""
     found = []
     for name in sorted(tree.names(NVME), key=_natural):
@@ -91,7 +91,7 @@ def nvme_drives(tree: Tree, functions: Functions, unknown: List[str]) -> List[De
     return found
 
 
-def nvidia_gpus(functions: Functions) -> List[Function]:
+def nvidia_gpus(functions: Functions) -> list[Function]:
     """NVIDIA GPUs that are on the bus, driver or not."""
     return [function for function in functions.values() if function.vendor == NVIDIA and function.kind in _DISPLAY]
 
@@ -100,9 +100,9 @@ def nv_switches(functions: Functions) -> int:
     return sum(function.vendor == NVIDIA and function.kind == _NVSWITCH for function in functions.values())
 
 
-def amd_gpus(tree: Tree, functions: Functions, first: int) -> List[Device]:
+def amd_gpus(tree: Tree, functions: Functions, first: int) -> list[Device]:
     """AMD GPUs that can compute: those that the kernel's compute driver (KFD) lists."""
-    found: List[Device] = []
+    found: list[Device] = []
     for node in numbered(tree, KFD, ""):
         address = _kfd_address(_properties(tree, f"{KFD}/{node}/properties"))
         function = functions.get(address) if address else None
@@ -110,7 +110,7 @@ def amd_gpus(tree: Tree, functions: Functions, first: int) -> List[Device]:
             continue
         folder = f"/sys/bus/pci/devices/{function.address}"
         unique = text(tree, folder + "/unique_id")
-        fields: Dict[str, object] = {
+        fields: dict[str, object] = {
             "id": f"GPU-{unique}" if unique else function.address, "index": first + len(found), "slot": "rocm", "vendor": "amd",
             "model": text(tree, folder + "/product_name") or "", "memory": integer(tree, folder + "/mem_info_vram_total") or 0,
             **placed(function, None),
@@ -119,7 +119,7 @@ def amd_gpus(tree: Tree, functions: Functions, first: int) -> List[Device]:
     return found
 
 
-def xgmi_pairs(tree: Tree) -> List[List[str]]:
+def xgmi_pairs(tree: Tree) -> list[list[str]]:
     """Pairs of PCI addresses with a direct XGMI link."""
     addresses = {node: _kfd_address(_properties(tree, f"{KFD}/{node}/properties")) for node in numbered(tree, KFD, "")}
     pairs = set()
@@ -132,12 +132,12 @@ def xgmi_pairs(tree: Tree) -> List[List[str]]:
     return [list(pair) for pair in sorted(pairs)]
 
 
-def _properties(tree: Tree, path: str) -> Dict[str, int]:
+def _properties(tree: Tree, path: str) -> dict[str, int]:
     pairs = (line.split() for line in (tree.read(path) or "").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
-def _kfd_address(facts: Dict[str, int]) -> Optional[str]:
+def _kfd_address(facts: dict[str, int]) -> str | None:
     """The PCI address of a KFD node with compute units; None for a CPU's."""
     if not facts.get("simd_count"):
         return None
@@ -145,5 +145,5 @@ def _kfd_address(facts: Dict[str, int]) -> Optional[str]:
     return f"{facts.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
 
 
-def _natural(name: str) -> List[object]:
+def _natural(name: str) -> list[object]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

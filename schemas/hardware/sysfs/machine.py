@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs import devices
@@ -17,13 +17,13 @@ from schemas.hardware.sysfs.tree import Tree, text
 class Accelerators(NamedTuple):
     """What a vendor's library knows: GPUs in the model's shape, links by pair of GPU ids, and versions."""
 
-    gpus: Tuple[Dict[str, object], ...] = ()
-    links: Tuple[Dict[str, object], ...] = ()
+    gpus: tuple[dict[str, object], ...] = ()
+    links: tuple[dict[str, object], ...] = ()
     switches: int = 0
-    software: Dict[str, Optional[str]] = {}
-    memory_nodes: Tuple[int, ...] = ()
+    software: dict[str, str | None] = {}
+    memory_nodes: tuple[int, ...] = ()
     """NUMA nodes that are GPU memory."""
-    unknown: Tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Self(NamedTuple):
@@ -32,9 +32,9 @@ class Self(NamedTuple):
     architecture: str
     hostname: str
     kernel: str
-    allowed: Tuple[int, ...]
+    allowed: tuple[int, ...]
     """CPUs that this process may use."""
-    memory_nodes: Optional[Tuple[int, ...]] = None
+    memory_nodes: tuple[int, ...] | None = None
     """NUMA nodes whose memory this process may use; None for all."""
 
 
@@ -42,9 +42,9 @@ class NotAMachine(ValueError):
     """The tree has neither CPUs in /sys nor in /proc."""
 
 
-def machine(tree: Tree, accelerators: Optional[Accelerators] = None, own: Optional[Self] = None) -> Dict[str, object]:
+def machine(tree: Tree, accelerators: Accelerators | None = None, own: Self | None = None) -> dict[str, object]:
     """The machine as JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine."""
-    unknown: List[str] = list(accelerators.unknown) if accelerators else []
+    unknown: list[str] = list(accelerators.unknown) if accelerators else []
     found = processors(tree)
     if found is None:
         raise NotAMachine("no CPU is listed in /sys/devices/system/cpu or /proc/cpuinfo")
@@ -77,13 +77,13 @@ def machine(tree: Tree, accelerators: Optional[Accelerators] = None, own: Option
     }
 
 
-def _say_withheld(found: Processors, usable: Processors, unknown: List[str]) -> None:
+def _say_withheld(found: Processors, usable: Processors, unknown: list[str]) -> None:
     withheld = sorted(set(found.online) - set(usable.online))
     if withheld:
         unknown.append(f"CPUs {format_cpus(withheld)}: online, but this process may not use them")
 
 
-def _allowed_memory(nodes: List[Numa], own: Optional[Self], unknown: List[str]) -> List[Numa]:
+def _allowed_memory(nodes: list[Numa], own: Self | None, unknown: list[str]) -> list[Numa]:
     if own is None or own.memory_nodes is None:
         return nodes
     withheld = [node.id for node in nodes if node.memory and node.id not in own.memory_nodes]
@@ -92,13 +92,13 @@ def _allowed_memory(nodes: List[Numa], own: Optional[Self], unknown: List[str]) 
     return [node._replace(memory=0) if node.id in withheld else node for node in nodes]
 
 
-def _say_unplaced(found: List[Device], unknown: List[str]) -> None:
+def _say_unplaced(found: list[Device], unknown: list[str]) -> None:
     homeless = [device.id for device in found if device.fields.get("numaNode") is None]
     if homeless:
         unknown.append(f"NUMA node of {', '.join(homeless)}")
 
 
-def _gpus(tree: Tree, on_pci: Functions, accelerators: Optional[Accelerators], unknown: List[str]) -> List[Device]:
+def _gpus(tree: Tree, on_pci: Functions, accelerators: Accelerators | None, unknown: list[str]) -> list[Device]:
     found = []
     for fields in accelerators.gpus if accelerators else ():
         function = on_pci.get(str(fields.get("pci")))
@@ -112,7 +112,7 @@ def _gpus(tree: Tree, on_pci: Functions, accelerators: Optional[Accelerators], u
     return found + devices.amd_gpus(tree, on_pci, len(found))
 
 
-def _links(tree: Tree, gpus: List[Device], nics: List[Device], known: List[Dict[str, object]]) -> List[Dict[str, object]]:
+def _links(tree: Tree, gpus: list[Device], nics: list[Device], known: list[dict[str, object]]) -> list[dict[str, object]]:
     """The library's links first, then XGMI, then what the PCI tree says about every remaining pair."""
     links = list(known)
     told = {frozenset((str(link["a"]), str(link["b"]))) for link in links}
@@ -129,7 +129,7 @@ def _links(tree: Tree, gpus: List[Device], nics: List[Device], known: List[Dict[
     return links
 
 
-def _architecture(tree: Tree, unknown: List[str]) -> str:
+def _architecture(tree: Tree, unknown: list[str]) -> str:
     told = text(tree, "/proc/sys/kernel/arch")
     if told:
         return told
@@ -142,7 +142,7 @@ def _architecture(tree: Tree, unknown: List[str]) -> str:
     return "x86_64"
 
 
-def _software(tree: Tree, own: Optional[Self]) -> Dict[str, Optional[str]]:
+def _software(tree: Tree, own: Self | None) -> dict[str, str | None]:
     release = re.search(r'^PRETTY_NAME="?([^"\n]+)', tree.read("/etc/os-release") or "", re.MULTILINE)
     ofed = text(tree, "/sys/module/mlx5_core/version") or ""
     return {

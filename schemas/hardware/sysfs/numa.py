@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs.tree import Tree, cpus, integer, numbered, text
@@ -16,30 +16,32 @@ _FASTER = 1.5
 
 class Numa(NamedTuple):
     id: int
-    cpus: Tuple[int, ...]
+    cpus: tuple[int, ...]
     memory: int
     kind: str
-    distances: Dict[int, int]
+    distances: dict[int, int]
 
-    def as_dict(self) -> Dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """The node in the shape of `schemas.hardware.model.NumaNode`."""
         distances = {str(other): distance for other, distance in sorted(self.distances.items())}
         return {"id": self.id, "cpus": format_cpus(self.cpus), "memory": self.memory, "kind": self.kind,
                 "distances": distances}
 
 
-def numa_nodes(tree: Tree, online: Tuple[int, ...], unknown: List[str]) -> List[Numa]:
+def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[Numa]:
     """All online nodes; a kernel without NUMA support has one, node 0."""
     ids = numbered(tree, NODE, "node")
     if not ids:
         return [Numa(0, online, memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
     here = set(online)
+    whole = memory_total(tree.read("/proc/meminfo")) if len(ids) == 1 else None
     gpu_nodes, dax = _gpu_nodes(tree), _dax_nodes(tree)
     found = []
     for node in ids:
         folder = f"{NODE}/node{node}"
         own = cpus(tree, folder + "/cpulist", folder + "/cpumap") or ()
-        memory = memory_total(tree.read(folder + "/meminfo"))
+        # A guest that was given memory later counts it for the machine, not for the node.
+        memory = whole or memory_total(tree.read(folder + "/meminfo"))
         if memory is None:
             unknown.append(f"memory of NUMA node {node}")
         kind = "gpu" if node in gpu_nodes else dax.get(node, "dram")
@@ -51,20 +53,20 @@ def numa_nodes(tree: Tree, online: Tuple[int, ...], unknown: List[str]) -> List[
     return [_told_by_speed(tree, node, cpuless, unknown) for node in found]
 
 
-def memory_total(meminfo: Optional[str]) -> Optional[int]:
+def memory_total(meminfo: str | None) -> int | None:
     """Bytes of the `MemTotal:` line of a meminfo file."""
     found = re.search(r"MemTotal:\s+(\d+)\s*kB", meminfo or "")
     return int(found.group(1)) * 1024 if found else None
 
 
-def _distances(tree: Tree, node: int, ids: List[int]) -> Dict[int, int]:
+def _distances(tree: Tree, node: int, ids: list[int]) -> dict[int, int]:
     row = (text(tree, f"{NODE}/node{node}/distance") or "").split()
     if len(row) != len(ids) or not all(value.isdigit() for value in row):
         return {}
     return {other: int(value) for other, value in zip(ids, row) if other != node}
 
 
-def _gpu_nodes(tree: Tree) -> Set[int]:
+def _gpu_nodes(tree: Tree) -> set[int]:
     """Nodes that are a GPU's own memory (POWER9, Grace Hopper, Grace Blackwell)."""
     nodes = set()
     for gpu in tree.names(NVIDIA_GPUS):
@@ -75,7 +77,7 @@ def _gpu_nodes(tree: Tree) -> Set[int]:
     return nodes
 
 
-def _dax_nodes(tree: Tree) -> Dict[int, str]:
+def _dax_nodes(tree: Tree) -> dict[int, str]:
     """Memory that was turned into a NUMA node by dax/kmem: the device's place tells CXL from other memory."""
     kinds = {}
     for name in tree.names(DAX):
@@ -86,7 +88,7 @@ def _dax_nodes(tree: Tree) -> Dict[int, str]:
     return kinds
 
 
-def _told_by_speed(tree: Tree, node: Numa, cpuless: Set[int], unknown: List[str]) -> Numa:
+def _told_by_speed(tree: Tree, node: Numa, cpuless: set[int], unknown: list[str]) -> Numa:
     """A node without CPUs whose memory is clearly faster than its CPUs' own is HBM (the bandwidths are the firmware's HMAT)."""
     if node.id not in cpuless or node.kind != "dram" or not node.memory:
         return node
@@ -99,9 +101,9 @@ def _told_by_speed(tree: Tree, node: Numa, cpuless: Set[int], unknown: List[str]
     return node
 
 
-def _bandwidth(tree: Tree, node: int) -> Optional[int]:
+def _bandwidth(tree: Tree, node: int) -> int | None:
     return integer(tree, f"{NODE}/node{node}/access0/initiators/read_bandwidth")
 
 
-def _initiators(tree: Tree, node: int) -> List[int]:
+def _initiators(tree: Tree, node: int) -> list[int]:
     return numbered(tree, f"{NODE}/node{node}/access0/initiators", "node")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from schemas.hardware.sysfs.tree import Tree, integer
 
@@ -20,17 +20,17 @@ class Function(NamedTuple):
     device: int
     kind: int
     """Class and subclass, e.g. 0x0302 for a 3D controller."""
-    numa_node: Optional[int]
+    numa_node: int | None
     root: str
     """Its host bridge, `pci0000:00`."""
-    path: Tuple[str, ...]
+    path: tuple[str, ...]
     """Bridges from the root port down, without the function itself."""
     driver: str
     virtual: bool
     """An SR-IOV virtual function."""
 
 
-def address_of(written: str) -> Optional[str]:
+def address_of(written: str) -> str | None:
     """`dddd:bb:dd.f` in lower case from any usual writing (`00000000:1A:00.0`, `1a:00.0`); None for anything else."""
     whole = written.strip() if written.count(":") == 2 else "0000:" + written.strip()
     found = _ADDRESS.match(whole)
@@ -39,7 +39,7 @@ def address_of(written: str) -> Optional[str]:
     return f"{int(found.group(1), 16):04x}:{found.group(2)}:{found.group(3)}".lower()
 
 
-def functions(tree: Tree, nodes: List[int]) -> Dict[str, Function]:
+def functions(tree: Tree, nodes: list[int]) -> dict[str, Function]:
     """All PCI functions by address. With a single NUMA node everything is near it, whatever the firmware left out."""
     only = nodes[0] if len(nodes) == 1 else None
     found = {}
@@ -50,7 +50,7 @@ def functions(tree: Tree, nodes: List[int]) -> Dict[str, Function]:
     return found
 
 
-def _function(tree: Tree, name: str, address: str, only: Optional[int]) -> Function:
+def _function(tree: Tree, name: str, address: str, only: int | None) -> Function:
     folder = f"{DEVICES}/{name}"
     root, path = chain(tree.real(folder))
     return Function(
@@ -72,9 +72,10 @@ def _target(tree: Tree, link: str) -> str:
     return "" if name == link.rpartition("/")[2] else name
 
 
-def chain(real: str) -> Tuple[str, Tuple[str, ...]]:
+def chain(real: str) -> tuple[str, tuple[str, ...]]:
     """Host bridge and bridges of a device's real path below `/sys/devices`."""
-    root, path = "", []
+    root = ""
+    path: list[str] = []
     for part in real.split("/"):
         if _ROOT.match(part):
             root, path = part.lower(), []
@@ -83,7 +84,7 @@ def chain(real: str) -> Tuple[str, Tuple[str, ...]]:
     return root, tuple(path[:-1])
 
 
-def _numa_node(tree: Tree, upwards: List[str], only: Optional[int]) -> Optional[int]:
+def _numa_node(tree: Tree, upwards: list[str], only: int | None) -> int | None:
     """The node of the function, else of the nearest bridge above it that knows one."""
     for name in upwards:
         node = integer(tree, f"{DEVICES}/{name}/numa_node")
@@ -92,7 +93,7 @@ def _numa_node(tree: Tree, upwards: List[str], only: Optional[int]) -> Optional[
     return only
 
 
-def relation(a: Function, b: Function) -> Optional[str]:
+def relation(a: Function, b: Function) -> str | None:
     """The class of the way between two functions, as `nvidia-smi topo -m` names it; None when it cannot be told."""
     if a.root and a.root == b.root:
         shared = 0

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Dict, List, Optional, Tuple
+from typing import Protocol
 
 from schemas.hardware.cpulist import parse_cpus, parse_mask
-
-try:
-    from typing import Protocol
-except ImportError:  # pragma: no cover - Python older than 3.8
-    Protocol = object  # type: ignore[assignment]
 
 _MAX_LINKS = 40
 
@@ -18,10 +13,10 @@ _MAX_LINKS = 40
 class Tree(Protocol):
     """Paths are absolute within the tree, with `/` between parts. Nothing raises: what cannot be read is not there."""
 
-    def read(self, path: str) -> Optional[str]:
+    def read(self, path: str) -> str | None:
         """The text of a file, None when there is none or it cannot be read."""
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         """Names in a folder, sorted; empty when there is none."""
 
     def real(self, path: str) -> str:
@@ -31,10 +26,10 @@ class Tree(Protocol):
 class MemoryTree:
     """A tree held in memory: `files` path → text, `links` path → target as stored (relative or absolute)."""
 
-    def __init__(self, files: Dict[str, str], links: Dict[str, str]) -> None:
+    def __init__(self, files: dict[str, str], links: dict[str, str]) -> None:
         self._files = files
         self._links = links
-        self._folders: Dict[str, List[str]] = {}
+        self._folders: dict[str, list[str]] = {}
         for path in sorted({*files, *links}):
             self._announce(path)
 
@@ -60,20 +55,20 @@ class MemoryTree:
             done = "/" if target.startswith("/") else posixpath.dirname(step)
         return done
 
-    def read(self, path: str) -> Optional[str]:
+    def read(self, path: str) -> str | None:
         return self._files.get(self.real(path))
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         return sorted(self._folders.get(self.real(path), []))
 
 
-def text(tree: Tree, path: str) -> Optional[str]:
+def text(tree: Tree, path: str) -> str | None:
     """A file's text without surrounding white space and zero bytes; None when absent or empty."""
     found = tree.read(path)
     return found.strip().strip("\0") or None if found else None
 
 
-def integer(tree: Tree, path: str, base: int = 10) -> Optional[int]:
+def integer(tree: Tree, path: str, base: int = 10) -> int | None:
     """A file's number; None when absent or not a number."""
     try:
         return int(text(tree, path) or "", base)
@@ -81,7 +76,7 @@ def integer(tree: Tree, path: str, base: int = 10) -> Optional[int]:
         return None
 
 
-def cpus(tree: Tree, *paths: str) -> Optional[Tuple[int, ...]]:
+def cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
     """The CPU set of the first of these files that is there; a name ending in `map` or `siblings` holds a mask."""
     for path in paths:
         found = tree.read(path)
@@ -100,7 +95,7 @@ def is_there(tree: Tree, path: str) -> bool:
     return bool(tree.names(path)) or tree.read(path) is not None
 
 
-def numbered(tree: Tree, folder: str, prefix: str) -> List[int]:
+def numbered(tree: Tree, folder: str, prefix: str) -> list[int]:
     """The numbers N of the entries `<prefix>N` of a folder, ascending."""
     names = (name[len(prefix):] for name in tree.names(folder) if name.startswith(prefix))
     return sorted(int(rest) for rest in names if rest.isdigit())

@@ -1,0 +1,118 @@
+"""What the documents of one repository must fulfil together: who belongs where must be clear, and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.cluster import Cluster
+from schemas.envelope import Resource
+from schemas.issues import Issue, Loc
+from schemas.node import Node, NodePool
+from schemas.repository import Repository
+from schemas.resource_group import ResourceGroup
+from schemas.session import Session
+from schemas.storage import StorageHost, Volume
+from schemas.tenancy import Domain, Project, User
+
+
+def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
+    """Every rule that this document breaks among the others. Its references are known to exist."""
+    if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
+        yield from _clear(repository, resource.spec.cluster, Cluster, ("spec", "cluster"))
+    if isinstance(resource, Node):
+        yield from _node(repository, resource)
+    elif isinstance(resource, Project):
+        domains = len(list(repository.of(Domain)))
+        if domains > 1:
+            yield from _clear(repository, resource.spec.domain, Domain, ("spec", "domain"))
+    elif isinstance(resource, Volume):
+        yield from _clear(repository, resource.spec.host, StorageHost, ("spec", "host"))
+        yield from _member(repository, resource)
+    elif isinstance(resource, Session):
+        yield from _session(repository, resource)
+
+
+def _clear(repository: Repository, named: str | None, kind: type[Resource], at: Loc) -> Iterator[Issue]:
+    """A reference that is left out needs exactly one that it can mean."""
+    if named is not None:
+        return
+    names = [item.name for item in repository.of(kind)]
+    if not names:
+        yield Issue(at, f"there is no {kind.__name__} in the repository", f"add a document of kind {kind.__name__}", "BAI-V043")
+    elif len(names) > 1:
+        yield Issue(at, f"which {kind.singular} is not said", f"name one of {', '.join(names[:8])}", "BAI-V043")
+
+
+def _node(repository: Repository, node: Node) -> Iterator[Issue]:
+    at: Loc = ("spec", "resourceGroup")
+    if node.spec.resource_group:
+        group = repository.resources.get(f"ResourceGroup/{node.spec.resource_group}")
+        if group and repository.cluster_of(group) != repository.cluster_of(node):
+            message = f"the group '{group.name}' is of cluster '{repository.cluster_of(group)}'"
+            yield Issue(at, message, "a node and its group are of one cluster", "BAI-V050")
+        return
+    matching = repository.groups_matching(node)
+    if len(matching) > 1:
+        hint = f"name one of {', '.join(matching[:8])}"
+        yield Issue(at, f"{len(matching)} resource groups select this node", hint, "BAI-V043")
+
+
+def _session(repository: Repository, session: Session) -> Iterator[Issue]:
+    yield from _member(repository, session)
+    group = repository.group_of(session)
+    if group is None:
+        yield from _clear(repository, session.spec.resource_group, ResourceGroup, ("spec", "resourceGroup"))
+        return
+    cluster: Any = repository.resources.get(f"Cluster/{repository.cluster_of(group)}")
+    if cluster is not None:
+        yield from _command(session, cluster)
+        yield from _mounts(repository, session, cluster)
+
+
+def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:
+    """A native process has no image that would say what to run."""
+    if cluster.spec.provider != "process":
+        return
+    for container in session.spec.containers():
+        if not container.command:
+            message = f"{container.name} has no command, and the process provider has no image that names one"
+            yield Issue(("spec", "command"), message, "write command: [program, argument]", "BAI-V021")
+            return
+
+
+def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
+    for index, mount in enumerate(session.spec.mounts):
+        volume = repository.volume_of(session, mount.volume)
+        host = repository.host_of(volume) if volume else None
+        if host is not None and repository.cluster_of(host) != cluster.name:
+            message = f"the volume is on '{host.name}' of cluster '{repository.cluster_of(host)}', the session runs on '{cluster.name}'"
+            yield Issue(("spec", "mounts", index, "volume"), message, code="BAI-V050")
+        elif volume is not None and not _may(repository, session, volume, mount.read_only):
+            how = "reading" if mount.read_only else "writing"
+            hint = "" if mount.read_only or not _may(repository, session, volume, True) else "mount it with readOnly: true"
+            yield Issue(("spec", "mounts", index, "volume"), f"{volume.identity} is not shared for {how}", hint, "BAI-V053")
+
+
+def _may(repository: Repository, session: Session, volume: Volume, read_only: bool) -> bool:
+    """Whether a session may mount a volume so: its owner may, and whom the permissions name; without any, everybody."""
+    owner = repository.user_of(session.spec.owner)
+    if not volume.spec.permissions or (owner is not None and owner == repository.user_of(volume.spec.owner)):
+        return True
+    for allowed in volume.spec.permissions:
+        meant = allowed.project == session.project if allowed.project else repository.user_of(allowed.user) == owner is not None
+        if meant and (read_only or allowed.access == "read-write"):
+            return True
+    return False
+
+
+def _member(repository: Repository, resource: Session | Volume) -> Iterator[Issue]:
+    """An owner is active and belongs to the project."""
+    user: User | None = repository.user_of(resource.spec.owner)
+    if user is None:
+        return
+    if not user.spec.active:
+        yield Issue(("spec", "owner"), f"the user '{user.name}' is not active", "name another owner", "BAI-V053")
+    elif resource.project is not None and resource.project not in user.spec.projects:
+        hint = f"add it to the projects of User/{user.name}"
+        yield Issue(("spec", "owner"), f"'{user.name}' does not belong to the project '{resource.project}'", hint, "BAI-V053")

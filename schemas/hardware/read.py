@@ -1,0 +1,89 @@
+"""Captured hardware → `Hardware`. One reader per format; a new importer is one entry in `READERS`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from schemas.errors import Place, Problem
+from schemas.hardware.model import Hardware
+from schemas.text import printable
+
+
+class HardwareError(Exception):
+    """A capture that is not read; `problems` say why and where, each in the file that was handed in."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(str(problem) for problem in problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A capture format: its name, how it is recognised (file name, first bytes), and how it is read (file name, bytes)."""
+
+    name: str
+    recognises: Callable[[str, bytes], bool]
+    read: Callable[[str, bytes], Hardware]
+
+
+def read_hardware(name: str, data: bytes) -> Hardware:
+    """The machine of a capture: the JSON or YAML of `bai nodes probe`, or whatever a registered format recognises.
+
+    `name` is the file's name (used to recognise the format and in messages). Raises HardwareError.
+    """
+    for format_ in READERS:
+        if format_.recognises(name, data[:4096]):
+            return format_.read(name, data)
+    known = ", ".join(format_.name for format_ in READERS)
+    raise HardwareError((Problem(Place(name), "BAI-V052", "", "not a known format of captured hardware", f"known are {known}"),))
+
+
+def _is_probe(name: str, head: bytes) -> bool:
+    return name.lower().endswith((".json", ".yaml", ".yml")) or head.lstrip().startswith(b"{")
+
+
+def _read_probe(name: str, data: bytes) -> Hardware:
+    from schemas.explain import issues_of
+    from schemas.positions import Positions, path_text
+
+    value = _json(data)
+    if value is None:
+        value = _yaml(name, data)
+    try:
+        return Hardware.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        positions = Positions(name, data)
+        issues = issues_of(error, Hardware)
+        found = (
+            Problem(positions.find(0, i.at, key=i.key), i.code, path_text(i.at), i.message, i.hint or "save it with `bai nodes probe`")
+            for i in issues
+        )
+        raise HardwareError(tuple(found)) from None
+
+
+def _json(data: bytes) -> object:
+    """The value of a JSON text, or None: positions are found by reading it as YAML, which JSON is."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _yaml(name: str, data: bytes) -> object:
+    from schemas.reading import read
+
+    documents, problems = read(data, printable(name))
+    if problems:
+        raise HardwareError(tuple(problems))
+    if len(documents) != 1:
+        raise HardwareError((Problem(Place(name), "BAI-V052", "", f"{len(documents)} documents, one machine is needed"),))
+    return documents[0].value
+
+
+READERS: list[Format] = [Format("bai nodes probe (JSON, YAML)", _is_probe, _read_probe)]
+"""Formats in the order in which they are tried."""
+

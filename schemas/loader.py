@@ -1,0 +1,198 @@
+"""A directory or a git commit → a `Repository`, or everything that is wrong with it.
+
+The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in, pools expanded →
+references, rules. Every stage adds to one list of problems; only an empty list gives a repository.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from schemas import belonging, later, rules
+from schemas.captures import Captures, named
+from schemas.documents import Document, identity_of, typed
+from schemas.envelope import Resource
+from schemas.errors import InvalidRepository, Place, Problem
+from schemas.expand import pool_nodes
+from schemas.hardware.model import Hardware
+from schemas.issues import Issue
+from schemas.node import Node, NodePool
+from schemas.positions import Positions, path_text
+from schemas.reading import Raw, read
+from schemas.references import Names, circular
+from schemas.repository import Repository
+from schemas.sources import DirectorySource, File, Source
+from schemas.text import printable
+
+__all__ = ["load", "load_commit", "load_directory"]
+
+
+def load_directory(path: str | os.PathLike[str]) -> Repository:
+    """The repository in a directory, as its files are now.
+
+    Raises InvalidRepository with every problem, CannotRead without a directory.
+    """
+    return load(DirectorySource(path))
+
+
+def load_commit(git_dir: str | os.PathLike[str], revision: str, subpath: str = "") -> Repository:
+    """The repository at a commit, below `subpath`; nothing is checked out.
+
+    Raises InvalidRepository with every problem, CannotRead when there is no such repository, commit or folder.
+    """
+    from schemas.git_source import CommitSource
+
+    return load(CommitSource(git_dir, revision, subpath))
+
+
+def load(source: Source) -> Repository:
+    """The repository of a source. Raises InvalidRepository, CannotRead."""
+    return _Loading(source).run()
+
+
+class _Loading:
+    """One run: the files, the documents and the problems found so far."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self.files: dict[str, bytes] = {}
+        self.documents: list[Document] = []
+        self.lost = False
+        """Whether documents may exist that could not be read at all."""
+        self._positions: dict[str, Positions] = {}
+
+    def run(self) -> Repository:
+        self._read()
+        repository = self._unique()
+        self._judge(repository)
+        if self.problems:
+            raise InvalidRepository(tuple(sorted(set(self.problems))), where=self.source.where)
+        warnings = [self._problem(d, issue) for d in self._sound() for issue in later.unused(d.resource)]
+        return self._repository(repository.resources, repository.machines, tuple(warnings))
+
+    def _read(self) -> None:
+        files = list(self.source.files())
+        self.files = {file.path: file.data for file in files if file.problem is None}
+        paths = {file.path for file in files}
+        parsed = {file.path: read(file.data, printable(file.path)) for file in files if file.problem is None}
+        captured = {named(path, raw.value, paths) for path, (raws, _) in parsed.items() for raw in raws}
+        for file in files:
+            if file.path not in captured:
+                raws, problems = parsed.get(file.path, ([], []))
+                self._file(file, raws, problems)
+
+    def _file(self, file: File, raws: list[Raw], problems: list[Problem]) -> None:
+        if file.problem is not None:
+            problems = [file.problem]
+        refused = {(p.place.line, p.place.column) for p in problems}
+        self.problems += problems
+        self.lost = self.lost or bool(problems and (not raws or problems[-1].code in _ENDING))
+        for raw in raws:
+            if raw.value is not None or not raw.sound:
+                self._document(file.path, raw, refused)
+
+    def _document(self, path: str, raw: Raw, refused: set[tuple[int, int]]) -> None:
+        resource, issues = typed(raw.value)
+        identity = resource.identity if resource else identity_of(raw.value)
+        document = Document(path, raw, identity, resource if raw.sound else None)
+        self.documents.append(document)
+        if resource is not None:
+            issues = list(rules.check(resource))
+        for issue in issues:
+            problem = self._problem(document, issue)
+            if (problem.place.line, problem.place.column) not in refused:
+                self.problems.append(problem)
+
+    def _unique(self) -> Repository:
+        """The sound documents by identity, machines by theirs; whatever stands twice is a problem."""
+        first: dict[str, Document] = {}
+        for document in self.documents:
+            other = first.setdefault(document.identity, document)
+            if document.identity and other is not document:
+                message = f"{document.identity} stands twice, first at {other.raw.place}"
+                issue = Issue(("metadata", "name"), message, "rename or remove one of the two", "BAI-V042")
+                self.problems.append(self._problem(document, issue))
+        sound = {d.identity: d for d in first.values() if d.resource is not None}
+        resources = {identity: d.resource for identity, d in sorted(sound.items()) if d.resource is not None}
+        return self._repository(resources, dict(sorted(self._machines(sound.values()))))
+
+    def _machines(self, documents: Iterable[Document]) -> Iterator[tuple[str, Node]]:
+        captures = Captures(self.source, self.files)
+        owner: dict[str, Document] = {}
+        for document in sorted(documents, key=lambda d: isinstance(d.resource, NodePool)):
+            resource = document.resource
+            if not isinstance(resource, Node | NodePool):
+                continue
+            for node in self._expanded(resource, self._hardware(document, captures)):
+                other = owner.setdefault(node.identity, document)
+                if other is not document:
+                    message = f"the node '{node.name}' exists already, at {other.raw.place}"
+                    issue = Issue(("spec", "namePattern"), message, "name it in exclude", "BAI-V042")
+                    self.problems.append(self._problem(document, issue))
+                    break
+                yield node.identity, node
+
+    @staticmethod
+    def _expanded(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
+        try:
+            nodes = (resource,) if isinstance(resource, Node) else pool_nodes(resource)
+        except ValueError:
+            return ()  # reported by the rules of the pool
+        if hardware is None:
+            return nodes
+        return tuple(n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes)
+
+    def _hardware(self, document: Document, captures: Captures) -> Hardware | None:
+        """The captured hardware of a machine's document, checked against what it reserves."""
+        assert isinstance(document.resource, Node | NodePool)
+        spec = document.resource.spec
+        if spec.hardware_from is None or spec.hardware is not None:
+            return None
+        found = captures.hardware(document.file, spec.hardware_from)
+        issues = list(rules.reserved_rules(spec, found)) if isinstance(found, Hardware) else found
+        self.problems += [self._problem(document, issue) for issue in issues]
+        return found if isinstance(found, Hardware) else None
+
+    def _judge(self, repository: Repository) -> None:
+        """References and the rules between documents; not judged where what they name may merely be unreadable."""
+        if self.lost:
+            return
+        broken = frozenset(d.identity for d in self.documents if d.resource is None)
+        kinds = {identity.partition("/")[0] for identity in broken}
+        names = Names(repository, broken)
+        clear = not kinds & {"", "Cluster", "ResourceGroup", "StorageHost", "Domain"}
+        places = {d.identity: d for d in self._sound()}
+        for document in places.values():
+            assert document.resource is not None
+            issues = list(names.dangling(document.resource))
+            if clear and not issues:
+                issues = list(belonging.check(repository, document.resource))
+            self.problems += [self._problem(document, issue) for issue in issues]
+        self.problems += [self._problem(places[s.identity], issue) for s, issue in circular(repository)]
+
+    def _sound(self) -> Iterator[Document]:
+        return (d for d in self.documents if d.resource is not None)
+
+    def _repository(
+        self, resources: "dict[str, Resource]", machines: dict[str, Node], warnings: tuple[Problem, ...] = ()
+    ) -> Repository:
+        places = {d.identity: d.raw.place for d in self._sound()}
+        return Repository(resources, places, machines, self.source.commit, warnings)
+
+    def _problem(self, document: Document, issue: Issue) -> Problem:
+        """An issue at its place; positions of a file are worked out at its first issue."""
+        if document.file not in self._positions:
+            self._positions[document.file] = Positions(printable(document.file), self.files[document.file])
+        positions = self._positions[document.file]
+        place: Place = positions.find(document.raw.number, issue.at, key=issue.key)
+        hint = issue.hint
+        if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
+            written = positions.text(document.raw.number, issue.at)
+            hint = f'put it into quotes: "{printable(written)}"' if written else ""
+        return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
+
+
+_ENDING = frozenset({"BAI-V001", "BAI-V002", "BAI-V003", "BAI-V004", "BAI-V005", "BAI-V006", "BAI-V007", "BAI-V009"})
+"""Problems after which the rest of a file is not read."""
