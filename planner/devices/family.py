@@ -1,0 +1,221 @@
+"""All devices of one slot on one machine, and which k of them to take.
+
+Up to 16 devices every subset has its figures in arrays, made once per topology class; beyond, devices that cannot be told apart are
+counted instead of listed. Both give the same answer: the lexicographic minimum of `Family.rank`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+TABLE_LIMIT = 16
+_MEMO_LIMIT = 200_000
+
+Ints = npt.NDArray[np.int64]
+Rank = tuple[int, ...]
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Positions of the set bits, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def mask_of(positions: Sequence[int]) -> int:
+    mask = 0
+    for position in positions:
+        mask |= 1 << position
+    return mask
+
+
+class Family:
+    """The devices of one slot. `domains[i]` is the NUMA domain index of device i, or -1 when unknown."""
+
+    def __init__(
+        self,
+        slot: str,
+        ids: tuple[str, ...],
+        domains: tuple[int, ...],
+        costs: Sequence[Sequence[int]],
+        groups: Sequence[int],
+        nics: Sequence[int],
+    ) -> None:
+        self.slot, self.ids, self.domains = slot, ids, domains
+        self.costs, self.groups, self.nics = costs, tuple(groups), tuple(nics)
+        self.all = (1 << len(ids)) - 1
+        self.count = max(domains, default=-1) + 1
+        self.anywhere = mask_of([at for at, domain in enumerate(domains) if domain < 0])
+        self.in_domain = tuple(
+            mask_of([at for at, one in enumerate(domains) if one == domain]) for domain in range(self.count)
+        )
+        self._group_masks = tuple(
+            mask_of([at for at, one in enumerate(groups) if one == group]) for group in sorted(set(groups))
+        )
+        self._domain_masks = self.in_domain + ((self.anywhere,) if self.anywhere else ())
+        self._best: dict[tuple[int, int, int, bool, bool], int | None] = {}
+        self._ranks: dict[int, tuple[int, int, int, int, int]] = {}
+
+    def within(self, domains: Sequence[int]) -> int:
+        """Devices on any of these NUMA domains, those of unknown domain included."""
+        mask = self.anywhere
+        for domain in domains:
+            if domain < self.count:
+                mask |= self.in_domain[domain]
+        return mask
+
+    def link_cost(self, mask: int) -> int:
+        return self._figures(mask)[0]
+
+    def domains_of(self, mask: int) -> frozenset[int]:
+        """Known NUMA domains that these devices sit on."""
+        return frozenset(self.domains[at] for at in bits(mask) if self.domains[at] >= 0)
+
+    def rank(self, chosen: int, free: int, even: bool, nic: bool) -> Rank:
+        """What is compared when devices `chosen` are taken out of `free`: lower is better."""
+        link, near, spread, _, _ = self._figures(chosen)
+        left_link, _, _, blocks, packed = self._figures(free & ~chosen)
+        return (spread if even else 0, link, near if nic else 0, -blocks, -packed, left_link, chosen)
+
+    def best(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int | None:
+        """The best k devices of `allowed & free`, as a mask; None when there are fewer."""
+        allowed &= free
+        if allowed.bit_count() < k:
+            return None
+        if k == 0:
+            return 0
+        key = (allowed, free, k, even, nic)
+        if key not in self._best:
+            if len(self._best) >= _MEMO_LIMIT:
+                self._best.clear()
+            small = len(self.ids) <= TABLE_LIMIT
+            self._best[key] = self._by_table(*key) if small else self._by_counting(*key)
+        return self._best[key]
+
+    def _by_table(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int:
+        table = self._table
+        found = table.subsets[((table.subsets & ~allowed) == 0) & (table.population == k)]
+        left = free & ~found
+        criteria = [table.spread[found]] if even else []
+        criteria.append(table.link[found])
+        criteria += [table.near[found]] if nic else []
+        criteria += [-table.blocks[left], -table.packed[left], table.link[left]]
+        keep = np.arange(len(found))
+        for values in criteria:
+            kept = values[keep]
+            keep = keep[kept == kept.min()]
+            if len(keep) == 1:
+                break
+        return int(found[keep].min())
+
+    def _by_counting(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int:
+        twins = [members for one in self._twins if (members := [at for at in one if allowed >> at & 1])]
+        best: Rank | None = None
+        for counts in _vectors([len(one) for one in twins], k):
+            chosen = mask_of([at for one, take in zip(twins, counts, strict=True) for at in one[:take]])
+            rank = self.rank(chosen, free, even, nic)
+            best = rank if best is None or rank < best else best
+        assert best is not None
+        return best[-1]
+
+    @cached_property
+    def _twins(self) -> list[list[int]]:
+        """Devices grouped so that members of a group are interchangeable in every criterion."""
+        groups: list[list[int]] = []
+        for at in range(len(self.ids)):
+            for group in groups:
+                if self._interchangeable(group[0], at):
+                    group.append(at)
+                    break
+            else:
+                groups.append([at])
+        return groups
+
+    def _interchangeable(self, a: int, b: int) -> bool:
+        if (self.domains[a], self.groups[a], self.nics[a]) != (self.domains[b], self.groups[b], self.nics[b]):
+            return False
+        others = (at for at in range(len(self.ids)) if at not in {a, b})
+        return all(self.costs[a][at] == self.costs[b][at] for at in others)
+
+    def _figures(self, mask: int) -> tuple[int, int, int, int, int]:
+        """(link cost, NIC distance, unevenness, largest blocks, packing) of a set of devices."""
+        found = self._ranks.get(mask)
+        if found is None:
+            if len(self._ranks) >= _MEMO_LIMIT:
+                self._ranks.clear()
+            members = list(bits(mask))
+            link = sum(self.costs[a][b] for a, b in itertools.combinations(members, 2))
+            per_domain = [(mask & one).bit_count() for one in self._domain_masks]
+            spread = sum(count * count for count in per_domain)
+            packed = sum((mask & one).bit_count() ** 2 for one in self._group_masks)
+            blocks = 0
+            for count in sorted(per_domain, reverse=True)[:8]:
+                blocks = blocks << 7 | count
+            found = (link, sum(self.nics[at] for at in members), spread, blocks, packed)
+            self._ranks[mask] = found
+        return found
+
+    @cached_property
+    def _table(self) -> _Table:
+        return _Table(self)
+
+
+class _Table:
+    """The figures of every subset of up to 16 devices, indexed by bit mask."""
+
+    def __init__(self, family: Family) -> None:
+        size = 1 << len(family.ids)
+        self.subsets: Ints = np.arange(size, dtype=np.int64)
+        self.population = _sums([1] * len(family.ids))
+        self.near = _sums(family.nics)
+        self.link = self._links(family.costs, size)
+        counts = [self._count(mask) for mask in family._domain_masks]
+        self.spread: Ints = np.zeros(size, dtype=np.int64)
+        for one in counts:
+            self.spread += one * one
+        self.blocks: Ints = np.zeros(size, dtype=np.int64)
+        for one in np.sort(np.array(counts).reshape(len(counts), size), axis=0)[::-1][:8]:
+            self.blocks = self.blocks << 7 | one
+        self.packed: Ints = np.zeros(size, dtype=np.int64)
+        for mask in family._group_masks:
+            self.packed += self._count(mask) ** 2
+
+    def _count(self, mask: int) -> Ints:
+        counts: Ints = self.population[self.subsets & mask]
+        return counts
+
+    @staticmethod
+    def _links(costs: Sequence[Sequence[int]], size: int) -> Ints:
+        """Sum of pair costs per subset, by doubling: a subset with device i added costs i's row over the subset more."""
+        link: Ints = np.zeros(size, dtype=np.int64)
+        for at, row in enumerate(costs):
+            half = 1 << at
+            link[half : 2 * half] = link[:half] + _sums(row[:at])
+        return link
+
+
+def _sums(weights: Sequence[int]) -> Ints:
+    """Sum of weights per subset, shape (2**n,)."""
+    sums: Ints = np.zeros(1 << len(weights), dtype=np.int64)
+    for at, weight in enumerate(weights):
+        half = 1 << at
+        sums[half : 2 * half] = sums[:half] + weight
+    return sums
+
+
+def _vectors(limits: Sequence[int], k: int) -> Iterator[tuple[int, ...]]:
+    """All count vectors under `limits` that sum to k."""
+    if not limits:
+        if k == 0:
+            yield ()
+        return
+    room_after = sum(limits[1:])
+    for take in range(max(0, k - room_after), min(limits[0], k) + 1):
+        for rest in _vectors(limits[1:], k - take):
+            yield (take, *rest)

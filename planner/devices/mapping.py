@@ -1,0 +1,221 @@
+"""One kernel onto one node, exactly: GPUs, cores and NUMA memory are chosen together.
+
+`prefer-single-node`: among all sets of NUMA domains that can carry the request, the one with the fewest domains, then the least total
+distance, then the best connected devices, then (for sessions over several nodes) the nearest NICs, then whatever leaves the largest
+blocks for later requests. Because every resource adds up over domains, trying the sets in that order finds the optimum.
+`interleaving`: devices, cores and memory as evenly over the domains as what is free allows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planner.demand import Demand
+from planner.devices import amounts, pieces
+from planner.devices.family import bits
+from planner.state import Room, State, room_of
+from planner.topology import Topology
+
+_MEMO_LIMIT = 200_000
+
+
+class Mapping(NamedTuple):
+    """A kernel's place on a node. `parts`: (domain, milli-cores, bytes); `whole`: (family, mask)."""
+
+    state: State
+    """The node after the kernel is on it."""
+    cores: int
+    parts: tuple[tuple[int, int, int], ...]
+    whole: tuple[tuple[int, int], ...]
+    pieces: tuple[tuple[int, int, int], ...]
+    """(family, device, milli)."""
+    domains: tuple[int, ...]
+    """Every NUMA domain it touches."""
+    link: int
+    """Sum of pair costs of its devices, see `planner.links`."""
+
+
+class _Devices(NamedTuple):
+    rank: tuple[int, ...]
+    whole: tuple[tuple[int, int], ...]
+    pieces: tuple[tuple[int, int, int], ...]
+
+
+class Mapper:
+    """The mappings of one topology, remembered by (state, demand): equal nodes ask once."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._known: dict[tuple[State, Demand], Mapping | None] = {}
+
+    def map(self, state: State, demand: Demand) -> Mapping | None:
+        """The best mapping, or None when the node cannot hold the kernel."""
+        key = (state, demand)
+        if key not in self._known:
+            if len(self._known) >= _MEMO_LIMIT:
+                self._known.clear()
+            self._known[key] = _map(self.topology, state, demand)
+        return self._known[key]
+
+
+def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
+    room = room_of(topology, state)
+    every = tuple(range(len(topology.domains)))
+    if not _carries(topology, state, room, every, demand):
+        return None
+    if demand.numa == "interleaving":
+        devices = _devices(topology, state, every, demand)
+        return _finish(topology, state, room, every, demand, devices) if devices else None
+    for size in range(1, len(every) + 1):
+        best: tuple[tuple[int, ...], tuple[int, ...], _Devices] | None = None
+        nearest = None
+        for distance, domains in topology.subsets(size):
+            if nearest is not None and distance > nearest:
+                break
+            if not _carries(topology, state, room, domains, demand):
+                continue
+            devices = _devices(topology, state, domains, demand)
+            if devices is None:
+                continue
+            nearest = distance
+            key = _rank(state, room, topology, domains, devices)
+            if best is None or key < best[0]:
+                best = (key, domains, devices)
+        if best is not None:
+            return _finish(topology, state, room, best[1], demand, best[2])
+    return None
+
+
+def _carries(topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand) -> bool:
+    """Whether cores, memory and whole devices suffice on these domains together."""
+    if demand.cores and sum(room.cores[at] for at in domains) < demand.cores:
+        return False
+    if demand.milli and sum(room.milli[at] for at in domains) < demand.milli:
+        return False
+    if demand.memory and sum(room.memory[at] for at in domains) < demand.memory:
+        return False
+    for slot, count in demand.whole:
+        at = topology.by_slot.get(slot)
+        if at is None or (state.free[at] & topology.families[at].within(domains)).bit_count() < count:
+            return False
+    return True
+
+
+def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand: Demand) -> _Devices | None:
+    """The best devices on these domains, all slots of the demand."""
+    even, nic = demand.numa == "interleaving", demand.fabric
+    free = list(state.free)
+    ranks: list[int] = []
+    whole: list[tuple[int, int]] = []
+    parts: list[tuple[int, int, int]] = []
+    for slot, count in demand.whole:
+        at = topology.by_slot[slot]
+        family = topology.families[at]
+        chosen = family.best(family.within(domains), free[at], count, even, nic)
+        if chosen is None:
+            return None
+        ranks.extend(family.rank(chosen, free[at], even, nic))
+        free[at] &= ~chosen
+        whole.append((at, chosen))
+    for share in demand.shares:
+        at = topology.by_slot.get(share.slot.removesuffix(".shares") + ".device", -1)
+        if at < 0:
+            return None
+        family = topology.families[at]
+        part = {device: left for one, device, left in state.part if one == at}
+        found = pieces.choose(family, free[at], part, family.within(domains), share, even, nic)
+        if found is None:
+            return None
+        ranks.extend(found.rank)
+        parts.extend((at, device, milli) for device, milli in found.grants)
+        for device, _ in found.grants:
+            free[at] &= ~(1 << device)
+    return _Devices(tuple(ranks), tuple(whole), tuple(parts))
+
+
+def _rank(
+    state: State, room: Room, topology: Topology, domains: tuple[int, ...], devices: _Devices
+) -> tuple[int, ...]:
+    """Device ranks; then devices left beside it (for requests without any: stay away), cores and memory left."""
+    beside = sum(
+        (free & family.within(domains)).bit_count() for free, family in zip(state.free, topology.families, strict=True)
+    )
+    cores = sum(room.cores[at] for at in domains)
+    memory = sum(room.memory[at] for at in domains)
+    return (*devices.rank, beside, cores, memory, *domains)
+
+
+def _finish(
+    topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand, devices: _Devices
+) -> Mapping:
+    """Cores and memory beside the chosen devices, and the state after."""
+    weights = _weights(topology, domains, devices)
+    cores = _divide(demand, demand.cores, [room.cores[at] for at in domains], weights)
+    milli = _divide(demand, demand.milli, [room.milli[at] for at in domains], weights)
+    memory = _divide(demand, demand.memory, [room.memory[at] for at in domains], weights if any(weights) else cores)
+    mask = 0
+    for at, count in zip(domains, cores, strict=True):
+        mask |= amounts.lowest(state.cores & topology.core_masks[at], count)
+    parts = tuple(
+        (at, 1000 * whole + part, size)
+        for at, whole, part, size in zip(domains, cores, milli, memory, strict=True)
+        if whole or part or size
+    )
+    touched = {at for at, _, _ in parts}
+    for family, chosen in _masks(devices):
+        touched |= topology.families[family].domains_of(chosen)
+    return Mapping(
+        state=_after(state, mask, parts, demand, devices),
+        cores=mask,
+        parts=parts or ((domains[0], 0, 0),),
+        whole=devices.whole,
+        pieces=devices.pieces,
+        domains=tuple(sorted(touched)) or domains[:1],
+        link=sum(topology.families[family].link_cost(chosen) for family, chosen in _masks(devices)),
+    )
+
+
+def _divide(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
+    if len(room) == 1:
+        return [total]
+    if demand.numa == "interleaving":
+        return amounts.level(total, room)
+    return amounts.in_proportion(total, weights if any(weights) else room, room)
+
+
+def _weights(topology: Topology, domains: tuple[int, ...], devices: _Devices) -> list[int]:
+    """Milli-devices per domain."""
+    weights = dict.fromkeys(domains, 0)
+    grants = [(family, at, 1000) for family, chosen in devices.whole for at in bits(chosen)]
+    for family, at, milli in (*grants, *devices.pieces):
+        domain = topology.families[family].domains[at]
+        if domain in weights:
+            weights[domain] += milli
+    return list(weights.values())
+
+
+def _masks(devices: _Devices) -> list[tuple[int, int]]:
+    masks = dict(devices.whole)
+    for family, device, _ in devices.pieces:
+        masks[family] = masks.get(family, 0) | 1 << device
+    return sorted(masks.items())
+
+
+def _after(
+    state: State, cores: int, parts: tuple[tuple[int, int, int], ...], demand: Demand, devices: _Devices
+) -> State:
+    memory, shared = list(state.memory), list(state.shared)
+    for at, milli, size in parts:
+        memory[at] -= size
+        shared[at] += milli if demand.milli else 0
+    free = list(state.free)
+    for family, chosen in devices.whole:
+        free[family] &= ~chosen
+    left = {(family, device): milli for family, device, milli in state.part}
+    for family, device, milli in devices.pieces:
+        had = 1000 if free[family] >> device & 1 else left.pop((family, device))
+        free[family] &= ~(1 << device)
+        if had > milli:
+            left[family, device] = had - milli
+    part = tuple(sorted((family, device, milli) for (family, device), milli in left.items()))
+    return State(state.cores & ~cores, tuple(shared), tuple(memory), tuple(free), part)

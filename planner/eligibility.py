@@ -1,0 +1,29 @@
+"""Whether a pending session may start now at all, before any node is looked at; every reason against it is collected."""
+
+from __future__ import annotations
+
+from planner.quota import Ledger
+from planner.types import GroupInfo, Reason, SessionRequest
+
+
+def obstacles(session: SessionRequest, group: GroupInfo, ledger: Ledger, now: float) -> list[Reason]:
+    """Reasons that hold the session back apart from room on nodes; empty when it is eligible."""
+    reasons = []
+    if session.starts_at is not None and session.starts_at > now:
+        reasons.append(Reason("starts-at", f"starts in {_seconds(session.starts_at - now)}"))
+    reasons.extend(Reason("dependency", f"waits for {name}") for name in session.blocked_by)
+    if group.allowed_types is not None and session.type not in group.allowed_types:
+        allowed = ", ".join(sorted(group.allowed_types)) or "none"
+        reasons.append(Reason("type", f"group {group.name} allows {allowed} sessions; this one is {session.type}"))
+    if group.allowed_projects is not None and session.project not in group.allowed_projects:
+        reasons.append(Reason("project", f"group {group.name} is not open to project {session.project or '(none)'}"))
+    reasons.extend(ledger.refusals(session))
+    return reasons
+
+
+def _seconds(amount: float) -> str:
+    whole = int(amount)
+    hours, rest = divmod(whole, 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)[:40] or "less than 1 s"

@@ -1,0 +1,154 @@
+"""Why a session has no room, with the numbers a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from planner import slots
+from planner.demand import Demand, Share
+from planner.feasible import Index, fits
+from planner.gang import Shape
+from planner.selection.base import Need, NodeFilter
+from planner.selection.choose import Chooser
+from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
+from planner.types import Reason
+
+
+def lack_of_room(chooser: Chooser, shape: Shape, group: str) -> tuple[Reason, ...]:
+    """Reasons why the shape has no room now; code `no-node`, `impossible` or `no-capacity`."""
+    reasons: dict[Reason, None] = {}
+    for need in dict.fromkeys(shape.needs):
+        count = shape.needs.count(need)
+        reasons[_one(chooser, need, count, group)] = None
+    return tuple(reasons)
+
+
+def possible(chooser: Chooser, shape: Shape) -> bool:
+    """Whether the empty group could hold the shape."""
+    world = chooser.world
+    return all(
+        int(fits(world, need.sum, _admitted(chooser, need.filter), empty=True).sum()) >= shape.needs.count(need)
+        for need in dict.fromkeys(shape.needs)
+    )
+
+
+def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
+    world = chooser.world
+    admitted = _admitted(chooser, need.filter)
+    if not len(admitted):
+        return Reason("no-node", _no_node(world, need.filter, group))
+    able = admitted[fits(world, need.sum, admitted, empty=True)]
+    nodes = f"{count} nodes" if count > 1 else "one node"
+    if len(able) < count:
+        if count > 1 and len(able):
+            text = f"needs {count} nodes with {_words(need.sum)} each; group {group} has {len(able)} of that size"
+        else:
+            text = f"needs {_words(need.sum)} on {nodes}; {_shortest(world, need.sum, admitted, world.capacity, 'has')}"
+        return Reason("impossible", text)
+    fitting = admitted[fits(world, need.sum, admitted)]
+    if len(fitting) and count > 1:
+        each = f"needs {count} nodes with {_words(need.sum)} each"
+        return Reason("no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now")
+    return Reason("no-capacity", _shortage(world, need, able, nodes, len(fitting)))
+
+
+def _shortage(world: World, need: Need, able: Index, nodes: str, fitting: int) -> str:
+    if fitting:
+        pieces = f"the free parts of devices on {slots.plural(fitting, 'node')} cannot be combined for it"
+        return f"needs {_words(need.sum)} on {nodes}; {pieces}"
+    return f"needs {_words(need.sum)} on {nodes}; {_shortest(world, need.sum, able, world.totals, 'is')}"
+
+
+def _shortest(world: World, demand: Demand, nodes: Index, have: Ints, verb: str) -> str:
+    """The first resource that no node offers, among the nodes that offer those before it."""
+    left = nodes
+    met = ""
+    for kind, needed, values, unit in _resources(world, demand, have):
+        enough = values[left] >= needed
+        if not enough.any():
+            return _block(world, left, values, unit, met, kind, verb)
+        left = left[enough]
+        met = f"{met} and {unit(needed)}" if met else unit(needed)
+    return "no node offers all of it at once"
+
+
+def _block(
+    world: World, nodes: Index, values: Ints, unit: Callable[[int], str], met: str, kind: str, verb: str
+) -> str:
+    best = nodes[int(values[nodes].argmax())]
+    name, most = world.nodes[int(best)].name, unit(int(values[best]))
+    if verb == "has":
+        where = f"of the nodes with {met}, the largest" if met else "the largest node"
+        return f"{where}, {name}, has {most}"
+    total = unit(int(values[nodes].sum()))
+    if met:
+        return f"of {slots.plural(len(nodes), 'node')} with {met} free, {name} has the most {kind}: {most}"
+    verb = "are" if not total.startswith("1 ") else "is"
+    return f"the largest free block is {most} on {name}; {total} {verb} free in fragments"
+
+
+def _resources(world: World, demand: Demand, have: Ints) -> list[tuple[str, int, Ints, Callable[[int], str]]]:
+    """(what, amount needed, amount per node, how to say an amount), devices first."""
+    found: list[tuple[str, int, Ints, Callable[[int], str]]] = []
+    absent: Ints = np.zeros(len(world.nodes), dtype=np.int64)
+    for slot, count in demand.whole:
+        feature = world.features.get(slot)
+        values = have[feature.whole] if feature else absent
+        found.append((slots.device_word(slot) + "s", count, values, partial(slots.amount_text, slot)))
+    for share in demand.shares:
+        found.append(_share(world, share, have, absent))
+    if demand.milli:
+        found.append(("cores", demand.milli, have[MILLI], lambda n: slots.amount_text(slots.CPU, n)))
+    if demand.cores:
+        found.append(("cores", demand.cores, have[CORES], lambda n: slots.amount_text(slots.CPU, 1000 * n)))
+    if demand.memory:
+        found.append(("memory", demand.memory, have[MEMORY], slots.bytes_text))
+    return found
+
+
+def _share(
+    world: World, share: Share, have: Ints, absent: Ints
+) -> tuple[str, int, Ints, Callable[[int], str]]:
+    feature = world.features.get(slots.whole_slot(share.slot))
+    if feature is None:
+        values = absent
+    elif share.milli <= 1000:
+        values = np.maximum(have[feature.part], np.minimum(1000 * have[feature.whole], 1000))
+    else:
+        values = 1000 * have[feature.whole] + have[feature.part]
+    return ("GPU shares", share.milli, values, lambda n: f"{slots.decimal(n)} GPU")
+
+
+def _words(demand: Demand) -> str:
+    """A demand for a person: `4 GPUs, 32 cores, 256 GiB`."""
+    parts = [slots.amount_text(slot, count) for slot, count in demand.whole]
+    parts += [f"{slots.decimal(share.milli)} of a GPU" for share in demand.shares]
+    if demand.cores:
+        parts.append(slots.amount_text(slots.CPU, 1000 * demand.cores))
+    if demand.milli:
+        parts.append(slots.amount_text(slots.CPU, demand.milli) + " (shared)")
+    if demand.memory:
+        parts.append(slots.bytes_text(demand.memory))
+    return ", ".join(parts) or "a place"
+
+
+def _admitted(chooser: Chooser, wanted: NodeFilter) -> Index:
+    return chooser.allowed(wanted).nonzero()[0]
+
+
+def _no_node(world: World, wanted: NodeFilter, group: str) -> str:
+    if not world.nodes:
+        return f"group {group} has no nodes"
+    active = [node for node in world.nodes if node.state == "active"]
+    if not active:
+        return f"none of the {slots.plural(len(world.nodes), 'node')} of group {group} is active"
+    asked = []
+    if wanted.designated:
+        asked.append(f"is one of {', '.join(sorted(wanted.designated))}")
+    if wanted.gpu_models:
+        asked.append(f"has a GPU model {' or '.join(sorted(wanted.gpu_models))}")
+    asked += [f"has the label {key}={value}" for key, value in wanted.selector]
+    return f"none of the {slots.plural(len(active), 'active node')} of group {group} {' and '.join(asked)}"

@@ -1,0 +1,165 @@
+"""Sessions onto nodes, all containers or none.
+
+A session on a single node is one need: the sum of its containers. A multi-node session is a gang: one need per container, each on a node
+of its own. Equal containers take the best nodes one after another; when containers differ and that fails, a matching of containers to
+nodes (augmenting paths) decides whether it can be done at all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planner.demand import Demand, demand_of, together
+from planner.selection.base import Need, NodeFilter
+from planner.selection.choose import NEVER, Chooser, Chosen
+from planner.snapshot import kernel_placement
+from planner.types import Choice, GroupInfo, KernelPlacement, Placement, SessionRequest
+
+
+class Shape(NamedTuple):
+    """What a session needs, apart from who it is: one need per node."""
+
+    needs: tuple[Need, ...]
+
+
+class Shapes:
+    """Sessions that ask for the same get the same `Shape` object."""
+
+    def __init__(self, group: GroupInfo) -> None:
+        self._group = group
+        self._needs: dict[tuple[tuple[Demand, ...], NodeFilter], Need] = {}
+        self._demands: dict[object, Demand] = {}
+        self._shapes: dict[tuple[Need, ...], Shape] = {}
+
+    def of(self, session: SessionRequest) -> Shape:
+        demands = tuple(self._demand(kernel.slots, session, at) for at, kernel in enumerate(session.kernels))
+        wanted = NodeFilter(
+            session.designated, session.gpu_models, tuple(sorted(session.node_selector.items()))
+        )
+        if session.multi_node:
+            needs = tuple(self._need((demand,), wanted) for demand in demands)
+        else:
+            needs = (self._need(demands, wanted),)
+        return self._shapes.setdefault(needs, Shape(needs))
+
+    def _demand(self, slots: object, session: SessionRequest, at: int) -> Demand:
+        kernel = session.kernels[at]
+        many = session.multi_node and len(session.kernels) > 1
+        key = (tuple(sorted(kernel.slots.items())), session.exclusive_cpus, session.numa, many)
+        found = self._demands.get(key)
+        if found is None:
+            found = self._demands[key] = demand_of(kernel, session, self._group)
+        return found
+
+    def _need(self, demands: tuple[Demand, ...], wanted: NodeFilter) -> Need:
+        key = (demands, wanted)
+        found = self._needs.get(key)
+        if found is None:
+            found = self._needs[key] = Need(demands, together(demands), wanted)
+        return found
+
+
+def try_place(chooser: Chooser, session: SessionRequest, shape: Shape) -> Placement | None:
+    """Place the session and keep it, or change nothing and say None."""
+    world = chooser.world
+    mark = world.checkpoint()
+    chosen = seat(chooser, shape)
+    if chosen is None:
+        world.rollback(mark)
+        return None
+    kernels = _kernels(chooser, session, chosen)
+    for one, placed in zip(chosen, kernels, strict=True):
+        for kernel in placed:
+            world.settle(one.node, session.id, kernel)
+    world.commit(mark)
+    chooser.cursor = (chosen[-1].node + 1) % len(world.nodes)
+    return Placement(
+        session=session.id,
+        group=session.group,
+        kernels=tuple(kernel for placed in kernels for kernel in placed),
+        choice=_choice(chooser, chosen),
+    )
+
+
+def seat(chooser: Chooser, shape: Shape) -> list[Chosen] | None:
+    """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
+    if len(shape.needs) == 1:
+        one = _take(chooser, shape.needs[0], ())
+        return [one] if one else None
+    mark = chooser.world.checkpoint()
+    taken: list[Chosen] = []
+    for need in shape.needs:
+        found = _take(chooser, need, tuple(one.node for one in taken))
+        if found is None:
+            break
+        taken.append(found)
+    else:
+        return taken
+    chooser.world.rollback(mark)
+    if len(set(shape.needs)) == 1:
+        return None
+    return _matched(chooser, shape)
+
+
+def _take(chooser: Chooser, need: Need, excluded: tuple[int, ...]) -> Chosen | None:
+    found = chooser.choose(need, excluded)
+    if found is not None:
+        chooser.world.change(found.node, found.after)
+    return found
+
+
+def _matched(chooser: Chooser, shape: Shape) -> list[Chosen] | None:
+    """Nodes for different needs by augmenting paths: found whenever there are any."""
+    allowed = [[int(at) for at in (chooser.scores(need) != NEVER).nonzero()[0]] for need in shape.needs]
+    owner: dict[int, int] = {}
+
+    def assign(need: int, seen: set[int]) -> bool:
+        for node in allowed[need]:
+            if node in seen:
+                continue
+            seen.add(node)
+            if node not in owner or assign(owner[node], seen):
+                owner[node] = need
+                return True
+        return False
+
+    if not all(assign(need, set()) for need in range(len(shape.needs))):
+        return None
+    node_of = {need: node for node, need in owner.items()}
+    every = set(range(len(chooser.world.nodes)))
+    taken = []
+    for at, need in enumerate(shape.needs):
+        found = _take(chooser, need, tuple(every - {node_of[at]}))
+        if found is None:
+            return None
+        taken.append(found)
+    return taken
+
+
+def _kernels(chooser: Chooser, session: SessionRequest, chosen: list[Chosen]) -> list[list[KernelPlacement]]:
+    """Placements per node, kernels in the session's order."""
+    world = chooser.world
+    fabric = session.multi_node and len(session.kernels) > 1
+    names = iter(kernel.name for kernel in session.kernels)
+    return [
+        [
+            kernel_placement(next(names), world.nodes[one.node], world.topologies[one.node], mapping, fabric)
+            for mapping in one.mappings
+        ]
+        for one in chosen
+    ]
+
+
+def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
+    first = chosen[0]
+    runner_up = ""
+    if first.runner_up >= 0:
+        name = chooser.world.nodes[first.runner_up].name
+        runner_up = f"{name} ({chooser.describe(first.runner_up_score)})"
+    return Choice(
+        strategy=chooser.name,
+        score=chooser.describe(first.score),
+        runner_up=runner_up,
+        numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
+        detail="",
+    )

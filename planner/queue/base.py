@@ -1,0 +1,48 @@
+"""The seam of queue policies.
+
+A policy orders the sessions of one group within a priority band (bands themselves are not its business: higher ones come first). It is
+asked lazily, so an order may follow from what has been placed meanwhile. Plugins register under the entry-point group `bai.queue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from planner.types import GroupInfo, Running, SessionRequest
+
+
+@dataclass(slots=True)
+class QueueView:
+    """What a policy may look at. `held` is live: it grows with every session that is placed.
+
+    `capacity`: slots of the whole group; `held`: user → slot → amount, running sessions included.
+    """
+
+    group: GroupInfo
+    now: float
+    capacity: Mapping[str, int]
+    running: Sequence[Running] = ()
+    held: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+class QueuePolicy(Protocol):
+    """Makes the order of one band."""
+
+    def __call__(self, pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
+        """Yield every session of `pending` exactly once, first to be tried first."""
+        ...
+
+
+def arrival(session: SessionRequest) -> tuple[float, str]:
+    """Enqueue time, then id: what decides where a policy does not."""
+    return (session.enqueued, session.id)
+
+
+def bands(pending: Sequence[SessionRequest]) -> list[list[SessionRequest]]:
+    """Priority bands, highest first, each in order of arrival."""
+    by_priority: dict[int, list[SessionRequest]] = {}
+    for session in sorted(pending, key=arrival):
+        by_priority.setdefault(session.priority, []).append(session)
+    return [by_priority[priority] for priority in sorted(by_priority, reverse=True)]

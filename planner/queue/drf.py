@@ -1,0 +1,49 @@
+"""Dominant resource fairness (Ghodsi et al., NSDI'11): the user with the smallest dominant share goes next.
+
+A user's share of a slot is the sum of what all of the user's sessions hold, over the group's capacity; slots without capacity are
+ignored. Shares are divided by the user's weight (`weights: {user: 2}`, default 1) and looked at again after every placement. They are
+compared as exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from planner.queue.base import QueueView, arrival
+from planner.types import SessionRequest
+
+
+def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
+    weights = _weights(view)
+    waiting: dict[str, deque[SessionRequest]] = {}
+    for session in sorted(pending, key=arrival):
+        waiting.setdefault(session.user, deque()).append(session)
+    shares = {user: dominant_share(view, user) / weights.get(user, 1) for user in waiting}
+    while waiting:
+        user = min(waiting, key=lambda one: (shares[one], arrival(waiting[one][0])))
+        yield waiting[user].popleft()
+        shares[user] = dominant_share(view, user) / weights.get(user, 1)
+        if not waiting[user]:
+            del waiting[user]
+
+
+def dominant_share(view: QueueView, user: str) -> Fraction:
+    """The largest of the user's shares over all slots that the group has."""
+    held = view.held.get(user, {})
+    shares = [
+        Fraction(amount, view.capacity[slot]) for slot, amount in held.items() if view.capacity.get(slot, 0) > 0
+    ]
+    return max(shares, default=Fraction(0))
+
+
+def _weights(view: QueueView) -> Mapping[str, Fraction]:
+    given = view.group.queue_options.get("weights")
+    if not isinstance(given, Mapping):
+        return {}
+    return {
+        str(user): Fraction(str(weight))
+        for user, weight in given.items()
+        if isinstance(weight, int | float) and weight > 0
+    }

@@ -1,0 +1,144 @@
+"""Quotas: what a domain, project or user may hold, and every reason why a session would pass one.
+
+A slot that a quota does not name is unlimited, or zero where the quota says `unspecified: zero`. Several quotas on one subject all hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from planner import slots
+from planner.types import QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
+
+
+class _Account:
+    """One quota and what its subject uses of it."""
+
+    def __init__(self, limit: QuotaLimit) -> None:
+        self.limit = limit
+        self.used: dict[str, int] = {}
+        self.sessions = 0
+        self.waiting = 0
+        self.before: dict[str, int] = {}
+
+
+class Ledger:
+    """Use of every quota; changed by `take`, asked by `refusals`."""
+
+    def __init__(self, limits: Sequence[QuotaLimit]) -> None:
+        self._accounts = [_Account(limit) for limit in limits]
+        self._by_subject: dict[tuple[str, str], list[_Account]] = {}
+        for account in self._accounts:
+            key = (account.limit.subject_kind, account.limit.subject)
+            self._by_subject.setdefault(key, []).append(account)
+
+    def take(self, session: SessionRequest) -> None:
+        """Count a session that runs or was just placed."""
+        self._change(session, 1)
+
+    def give_back(self, session: SessionRequest) -> None:
+        self._change(session, -1)
+
+    def close_before(self) -> None:
+        """From here on uses count as the plan's own: `uses` reports this moment as before."""
+        for account in self._accounts:
+            account.before = dict(account.used)
+
+    def wait(self, session: SessionRequest) -> None:
+        """Count a session as pending; those beyond a pending limit are refused in the order they are counted."""
+        for account in self._of(session):
+            account.waiting += 1
+
+    def refusals(self, session: SessionRequest) -> list[Reason]:
+        """Why this session may not start now, every quota that says no with its numbers."""
+        if not self._by_subject:
+            return []
+        request: SlotMap | None = None
+        reasons: list[Reason] = []
+        for account in self._of(session):
+            if request is None:
+                request = demand(session)
+            reasons.extend(_refusals(account, session, request))
+        return reasons
+
+    def over_pending(self, session: SessionRequest) -> list[Reason]:
+        """Reasons from limits on how many sessions may wait, counting those passed to `wait` before."""
+        return [
+            _reason(account.limit, f"allows {account.limit.pending} pending sessions and {account.waiting} wait already")
+            for account in self._of(session)
+            if account.limit.pending is not None and account.waiting >= account.limit.pending
+        ]
+
+    def uses(self) -> tuple[QuotaUse, ...]:
+        return tuple(
+            QuotaUse(one.limit.name, _subject(one.limit), dict(one.limit.slots), _kept(one, one.before), _kept(one, one.used))
+            for one in self._accounts
+        )
+
+    def _change(self, session: SessionRequest, sign: int) -> None:
+        if not self._by_subject:
+            return
+        request: SlotMap | None = None
+        for account in self._of(session):
+            if request is None:
+                request = demand(session)
+            account.sessions += sign
+            for slot, amount in request.items():
+                account.used[slot] = account.used.get(slot, 0) + sign * amount
+
+    def _of(self, session: SessionRequest) -> Iterator[_Account]:
+        for key in (("domain", session.domain), ("project", session.project), ("user", session.user)):
+            for account in self._by_subject.get(key, ()):
+                if account.limit.group is None or account.limit.group == session.group:
+                    yield account
+
+
+def demand(session: SessionRequest) -> dict[str, int]:
+    """A session's slots in total, as requested."""
+    return slots.total(kernel.slots for kernel in session.kernels)
+
+
+def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
+    limit = account.limit
+    for slot in sorted(request):
+        asked, used = request[slot], account.used.get(slot, 0)
+        allowed = _allowed(limit, limit.slots, slot)
+        if asked > 0 and allowed is not None and used + asked > allowed:
+            numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
+            yield _reason(limit, f"{numbers}; this session asks for {slots.amount_text(slot, asked)} more")
+        single = limit.per_session.get(slot)
+        if single is not None and asked > single:
+            asks = f"this session asks for {slots.amount_text(slot, asked)}"
+            yield _reason(limit, f"allows {slots.amount_text(slot, single)} per session; {asks}")
+    if limit.concurrent is not None and account.sessions >= limit.concurrent:
+        yield _reason(limit, f"allows {limit.concurrent} running sessions and {account.sessions} run")
+    kernels = len(session.kernels)
+    if limit.kernels_per_session is not None and kernels > limit.kernels_per_session:
+        yield _reason(limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}")
+    if limit.max_priority is not None and session.priority > limit.max_priority:
+        yield _reason(limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}")
+    if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
+        asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
+        yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
+
+
+def _allowed(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | None:
+    """The limit on a slot; None when unlimited. A quota without any slots limits none."""
+    if slot in given:
+        return given[slot]
+    return 0 if limit.unspecified == "zero" and given else None
+
+
+def _reason(limit: QuotaLimit, text: str) -> Reason:
+    where = f" in group {limit.group}" if limit.group else ""
+    return Reason("quota", f"quota {limit.name} ({_subject(limit)}{where}): {text}")
+
+
+def _subject(limit: QuotaLimit) -> str:
+    return f"{limit.subject_kind} {limit.subject}"
+
+
+def _kept(account: _Account, used: Mapping[str, int]) -> dict[str, int]:
+    """Slots worth reporting: those limited or used."""
+    names = sorted({*account.limit.slots, *(slot for slot, amount in used.items() if amount)})
+    return {slot: used.get(slot, 0) for slot in names}

@@ -1,0 +1,158 @@
+"""The node for a need, over all nodes of a group.
+
+Every distinct need keeps one array of scores; a decision scores again only the nodes that changed since that need was last asked for,
+and then takes the minimum. What precedes the strategy's score: a CPU-only need stays off nodes with devices while others have room, and
+a need that fits one NUMA node goes where it does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.devices.mapping import Mapping
+from planner.feasible import Index, fits, fits_one_domain
+from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
+from planner.snapshot import Bools, Ints, World
+from planner.state import State
+
+NEVER = int(np.iinfo(np.int64).max)
+_SPARE_DEVICES = SCORE_LIMIT << 2
+_SEVERAL_DOMAINS = SCORE_LIMIT << 1
+
+
+class Chosen(NamedTuple):
+    """A node (index), the mapping of each demand of the need in order, the score, and the second best node or -1."""
+
+    node: int
+    mappings: tuple[Mapping, ...]
+    after: State
+    """The node with all of it on it."""
+    score: int
+    runner_up: int
+    runner_up_score: int
+
+
+class _Scores:
+    """The scores of one need, and how much of the world's log they know."""
+
+    __slots__ = ("read", "values")
+
+    def __init__(self, count: int) -> None:
+        self.values: Ints = np.full(count, NEVER, dtype=np.int64)
+        self.read = -1
+
+
+class Chooser:
+    """Choices over one world by one strategy."""
+
+    def __init__(self, world: World, name: str, strategy: Selection, cursor: int = 0) -> None:
+        self.world, self.name, self.strategy, self.cursor = world, name, strategy, cursor
+        self._scores: dict[Need, _Scores] = {}
+        self._filters: dict[NodeFilter, Bools] = {}
+        self._every: Index = np.arange(len(world.nodes), dtype=np.intp)
+
+    def choose(self, need: Need, excluded: tuple[int, ...] = ()) -> Chosen | None:
+        """The best node that is not excluded, with its mapping; None when no node can hold the need."""
+        if not self.world.nodes:
+            return None
+        values = self.scores(need)
+        while True:
+            held = [(at, int(values[at])) for at in excluded]
+            for at in excluded:
+                values[at] = NEVER
+            best = self._first(values)
+            score = int(values[best])
+            values[best] = NEVER
+            second = self._first(values)
+            second_score = int(values[second])
+            values[best] = score
+            for at, value in held:
+                values[at] = value
+            if score == NEVER:
+                return None
+            found = self._map(best, need)
+            if found is not None:
+                runner_up = second if second_score != NEVER else -1
+                return Chosen(best, *found, score, runner_up, second_score)
+            values[best] = NEVER  # until the node changes
+
+    def scores(self, need: Need) -> Ints:
+        """The up-to-date scores of all nodes; NEVER where the need does not fit."""
+        known = self._scores.get(need)
+        if known is None:
+            known = self._scores[need] = _Scores(len(self.world.nodes))
+        log = self.world.log
+        if known.read < 0 or len(log) - known.read > len(self.world.nodes):
+            self._score(need, known.values, self._every)
+        elif known.read < len(log):
+            changed = sorted(set(log[known.read :]))
+            self._score(need, known.values, np.array(changed, dtype=np.intp))
+        known.read = len(log)
+        return known.values
+
+    def allowed(self, wanted: NodeFilter) -> Bools:
+        """Nodes that the filter and their own state admit."""
+        found = self._filters.get(wanted)
+        if found is None:
+            found = self._filters[wanted] = np.array(
+                [self._admits(at, wanted) for at in range(len(self.world.nodes))], dtype=np.bool_
+            )
+        return found
+
+    def describe(self, score: int) -> str:
+        text = self.strategy.describe(score % SCORE_LIMIT)
+        return f"{text}; over several NUMA nodes" if score & _SEVERAL_DOMAINS else text
+
+    def _admits(self, at: int, wanted: NodeFilter) -> bool:
+        node = self.world.nodes[at]
+        if node.state != "active" or (wanted.designated and node.name not in wanted.designated):
+            return False
+        if wanted.gpu_models and wanted.gpu_models.isdisjoint(gpu.model for gpu in node.hardware.gpus):
+            return False
+        return all(node.labels.get(key) == value for key, value in wanted.selector)
+
+    def _score(self, need: Need, values: Ints, nodes: Index) -> None:
+        values[nodes] = NEVER
+        good = nodes[self.allowed(need.filter)[nodes]]
+        good = good[fits(self.world, need.sum, good)]
+        if not len(good):
+            return
+        scores = self.strategy.scores(self.world, need, good)
+        if need.sum.numa == "prefer-single-node":
+            scores = scores + _SEVERAL_DOMAINS * ~fits_one_domain(self.world, need.sum, good)
+        if not need.sum.wants_devices:
+            scores = scores + _SPARE_DEVICES * self.world.has_devices[good]
+        values[good] = scores
+
+    def _first(self, values: Ints) -> int:
+        best = int(values.argmin())
+        if self.strategy.rotates and 0 < self.cursor < len(values):
+            later = self.cursor + int(values[self.cursor :].argmin())
+            if values[later] == values[best]:
+                return later
+        return best
+
+    def _map(self, at: int, need: Need) -> tuple[tuple[Mapping, ...], State] | None:
+        """Every demand of the need onto one node, the largest first; nothing is changed."""
+        state = self.world.states[at]
+        mapper = self.world.mappers[at]
+        if len(need.demands) == 1:
+            only = mapper.map(state, need.demands[0])
+            return ((only,), only.state) if only else None
+        mappings: dict[int, Mapping] = {}
+        for one in sorted(range(len(need.demands)), key=lambda one: _size(need, one)):
+            mapping = mapper.map(state, need.demands[one])
+            if mapping is None:
+                return None
+            mappings[one] = mapping
+            state = mapping.state
+        return tuple(mappings[one] for one in range(len(need.demands))), state
+
+
+def _size(need: Need, at: int) -> tuple[int, int, int, int]:
+    """Sort key: most devices first, then cores, then memory, then the given order."""
+    demand = need.demands[at]
+    devices = sum(1000 * count for _, count in demand.whole) + sum(share.milli for share in demand.shares)
+    return (-devices, -1000 * demand.cores - demand.milli, -demand.memory, at)

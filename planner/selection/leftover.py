@@ -1,0 +1,35 @@
+"""What would be left on a node: devices first, then cores, then memory, packed into one integer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.feasible import Index
+from planner.selection.base import Need
+from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
+
+_DEVICES, _CORES, _MEMORY = 1 << 18, 1 << 20, 1 << 18
+
+
+def leftover(world: World, need: Need, nodes: Index) -> Ints:
+    """Devices (in eighths), cores (in tenths) and memory (in GiB) left after the placement, compared in this order."""
+    demand = need.sum
+    have = world.totals[:, nodes]
+    devices: Ints = np.zeros(len(nodes), dtype=np.int64)
+    for feature in world.features.values():
+        devices += have[feature.milli]
+    taken = 1000 * sum(count for _, count in demand.whole) + sum(share.milli for share in demand.shares)
+    cpu = have[MILLI] if demand.milli else 1000 * have[CORES]
+    left = np.clip((devices - taken) // 125, 0, _DEVICES - 1) * _CORES
+    left = (left + np.clip((cpu - 1000 * demand.cores - demand.milli) // 100, 0, _CORES - 1)) * _MEMORY
+    packed: Ints = left + np.clip((have[MEMORY] - demand.memory) >> 30, 0, _MEMORY - 1)
+    return packed
+
+
+def words(packed: int) -> str:
+    """`leftover` of one node for a person."""
+    memory = packed % _MEMORY
+    cores = packed // _MEMORY % _CORES
+    devices = packed // (_MEMORY * _CORES)
+    gpus = f"{devices / 8:g} devices, " if devices else ""
+    return f"leaves {gpus}{cores / 10:g} cores, {memory} GiB"

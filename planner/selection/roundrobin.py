@@ -1,0 +1,26 @@
+"""Take turns: the next node, in order, after the one that was given the last session.
+
+The turn starts after the node of the session that started last among those that run, so that one plan continues the one before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.feasible import Index
+from planner.selection.base import Need
+from planner.snapshot import Ints, World
+from planner.types import GroupInfo
+
+
+class RoundRobin:
+    rotates = True
+
+    def __init__(self, group: GroupInfo, world: World) -> None:
+        del group, world
+
+    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def describe(self, score: int) -> str:
+        return "next in turn"

@@ -1,0 +1,201 @@
+"""The nodes of one resource group, as numpy arrays for decisions over all of them and as exact states for the one that is chosen.
+
+Changes are transactions: `checkpoint`, change, then `rollback` or `commit`. Rolling back puts the earlier states back, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from planner.devices.mapping import Mapper, Mapping
+from planner.state import State, hold, initial, room_of
+from planner.topology import Topologies, Topology
+from planner.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+CORES, MILLI, MEMORY = 0, 1, 2
+
+
+class Feature(NamedTuple):
+    """Rows of one device slot in the arrays."""
+
+    whole: int
+    """Untouched devices."""
+    part: int
+    """Most milli free on one partly used device."""
+    milli: int
+    """All free milli, partly used devices included."""
+
+
+class Resident(NamedTuple):
+    session: str
+    kernel: KernelPlacement
+
+
+class Machines:
+    """What worlds share: one topology and one mapper per kind of hardware."""
+
+    def __init__(self) -> None:
+        self._topologies = Topologies()
+        self._mappers: dict[int, Mapper] = {}
+
+    def mapper(self, node: NodeInfo) -> Mapper:
+        topology = self._topologies.of(node.hardware)
+        return self._mappers.setdefault(id(topology), Mapper(topology))
+
+
+class World:
+    """One group's nodes. `totals[feature, node]` counts whole nodes, `domains[feature, domain, node]` NUMA domains.
+
+    Features are CORES (free exclusive), MILLI (free shared), MEMORY (bytes), and three per device slot (`features`). A domain that a
+    node does not have holds -1 cores, so that nothing fits there.
+    """
+
+    def __init__(self, nodes: Sequence[NodeInfo], machines: Machines) -> None:
+        self.nodes = tuple(nodes)
+        self.index = {node.name: at for at, node in enumerate(self.nodes)}
+        self.mappers = [machines.mapper(node) for node in self.nodes]
+        self.topologies: list[Topology] = [mapper.topology for mapper in self.mappers]
+        self.base = [initial(topology, node) for topology, node in zip(self.topologies, self.nodes, strict=True)]
+        self.states = list(self.base)
+        self.residents: list[dict[tuple[str, str], KernelPlacement]] = [{} for _ in self.nodes]
+        kinds = {id(topology): topology for topology in self.topologies}
+        names = sorted({slot for topology in kinds.values() for slot in topology.by_slot})
+        self.features = {slot: Feature(3 + 3 * at, 4 + 3 * at, 5 + 3 * at) for at, slot in enumerate(names)}
+        self.width = 3 + 3 * len(names)
+        self.depth = max((len(topology.domains) for topology in kinds.values()), default=1)
+        self.totals: Ints = np.zeros((self.width, len(self.nodes)), dtype=np.int64)
+        self.domains: Ints = np.zeros((self.width, self.depth, len(self.nodes)), dtype=np.int64)
+        self.has_devices: Bools = np.array([topology.has_devices for topology in self.topologies], dtype=np.bool_)
+        self.log: list[int] = []
+        """Every node that changed, in order: readers remember how far they have read."""
+        self._journal: list[tuple[int, State]] = []
+        self._rows: dict[tuple[int, State], tuple[Ints, Ints]] = {}
+        for at in range(len(self.nodes)):
+            self._refresh(at)
+        self.capacity = self.totals.copy()
+
+    def checkpoint(self) -> int:
+        return len(self._journal)
+
+    def rollback(self, mark: int) -> None:
+        """Undo every change since `mark`, newest first."""
+        while len(self._journal) > mark:
+            at, state = self._journal.pop()
+            self._put(at, state)
+
+    def commit(self, mark: int) -> None:
+        """Keep the changes since `mark`; without an outer checkpoint they can no longer be undone."""
+        if mark == 0:
+            self._journal.clear()
+
+    def change(self, at: int, state: State) -> None:
+        self._journal.append((at, self.states[at]))
+        self._put(at, state)
+
+    def settle(self, at: int, session: str, kernel: KernelPlacement) -> None:
+        """Note who holds what `change` took."""
+        self.residents[at][session, kernel.kernel] = kernel
+
+    def restore(self, at: int, session: str, kernel: KernelPlacement) -> tuple[str, ...]:
+        """Put a recorded kernel on its node; what of the record cannot be true comes back in words."""
+        state, wrong = hold(self.topologies[at], self.states[at], kernel)
+        self.settle(at, session, kernel)
+        self._put(at, state)
+        return wrong
+
+    def state_without(self, at: int, gone: Collection[str]) -> State:
+        """The node's state as it would be without these sessions."""
+        state = self.base[at]
+        for (session, _), kernel in self.residents[at].items():
+            if session not in gone:
+                state, _ = hold(self.topologies[at], state, kernel)
+        return state
+
+    def _put(self, at: int, state: State) -> None:
+        self.states[at] = state
+        self._refresh(at)
+        self.log.append(at)
+
+    def _refresh(self, at: int) -> None:
+        key = (id(self.topologies[at]), self.states[at])
+        row = self._rows.get(key)
+        if row is None:
+            if len(self._rows) > 100_000:
+                self._rows.clear()
+            row = self._rows[key] = self._row(self.topologies[at], self.states[at])
+        self.totals[:, at], self.domains[:, :, at] = row
+
+    def _row(self, topology: Topology, state: State) -> tuple[Ints, Ints]:
+        room = room_of(topology, state)
+        table: Ints = np.zeros((self.width, self.depth), dtype=np.int64)
+        table[:3, : len(topology.domains)] = (room.cores, room.milli, room.memory)
+        totals: Ints = table.sum(axis=1)
+        table[CORES, len(topology.domains) :] = -1
+        for number, family in enumerate(topology.families):
+            feature, free = self.features[family.slot], state.free[number]
+            parts = [(family.domains[device], left) for one, device, left in state.part if one == number]
+            totals[feature.whole] = free.bit_count()
+            totals[feature.part] = max((left for _, left in parts), default=0)
+            totals[feature.milli] = 1000 * free.bit_count() + sum(left for _, left in parts)
+            for domain in range(len(topology.domains)):
+                here = [left for one, left in parts if one in {domain, -1}]
+                count = (free & family.within((domain,))).bit_count()
+                table[feature.whole, domain] = count
+                table[feature.part, domain] = max(here, default=0)
+                table[feature.milli, domain] = 1000 * count + sum(here)
+        return totals, table
+
+
+def kernel_placement(
+    name: str, node: NodeInfo, topology: Topology, mapping: Mapping, fabric: bool
+) -> KernelPlacement:
+    """A mapping in the words of the outside: CPU numbers, NUMA ids, device ids."""
+    families, ids = topology.families, topology.domains
+    grants = [DeviceGrant(families[f].ids[at], families[f].slot) for f, mask in mapping.whole for at in _bits(mask)]
+    grants += [DeviceGrant(families[f].ids[at], _part_slot(families[f].slot), milli) for f, at, milli in mapping.pieces]
+    parts = tuple(NumaPart(ids[at], milli, size) for at, milli, size in mapping.parts)
+    with_memory = tuple(part.node for part in parts if part.memory)
+    return KernelPlacement(
+        kernel=name,
+        node=node.name,
+        cpus=topology.cpus(mapping.cores),
+        cpu_milli=sum(part.cpu_milli for part in parts),
+        memory_nodes=with_memory or _memory_near(topology, mapping),
+        memory=sum(part.memory for part in parts),
+        devices=tuple(grants),
+        nics=_nics(topology, mapping) if fabric else (),
+        parts=parts,
+    )
+
+
+def _bits(mask: int) -> list[int]:
+    return [at for at in range(mask.bit_length()) if mask >> at & 1]
+
+
+def _part_slot(slot: str) -> str:
+    return slot.removesuffix(".device") + ".shares"
+
+
+def _memory_near(topology: Topology, mapping: Mapping) -> tuple[int, ...]:
+    """NUMA nodes whose memory a kernel without a memory request may use: its own, or the nearest that have any."""
+    own = [at for at in mapping.domains if topology.memory[at]]
+    if not own:
+        start = mapping.domains[0]
+        having = [at for at, size in enumerate(topology.memory) if size]
+        own = sorted(having, key=lambda at: (topology.distance(start, at), at))[:1] or list(mapping.domains)
+    return tuple(topology.domains[at] for at in own)
+
+
+def _nics(topology: Topology, mapping: Mapping) -> tuple[str, ...]:
+    masks = dict(mapping.whole)
+    for family, device, _ in mapping.pieces:
+        masks[family] = masks.get(family, 0) | 1 << device
+    near = [name for f, mask in masks.items() for name in topology.nearest_nics(topology.families[f].slot, mask)]
+    return tuple(dict.fromkeys(near)) or topology.local_nics(mapping.domains)
