@@ -94,9 +94,10 @@ class Kernel:
 class World:
     """All kernels there are, the clock they live by, and the faults still to come.
 
-    `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `creating` and `stopping`. `hidden`
-    kernels are missing from observations, which are then incomplete. `at(operation, kernel_id, moment)` is called
-    at every effect boundary and may raise anything, for example a simulated kill.
+    `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `creating` and `stopping`.
+    `hidden` kernels are missing from observations, which are then incomplete.
+    `at(operation, kernel_id, moment)` is called at every effect boundary and may raise anything, for example
+    a simulated kill.
     """
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
@@ -193,7 +194,8 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("observe", ""))
             world.boundary("observe", "", "before")
-            seen = tuple(_observed(world, kernel_id) for kernel_id in sorted(world.kernels.keys() - world.hidden))
+            visible = sorted(world.kernels.keys() - world.hidden)
+            seen = tuple(_observed(world, kernel_id) for kernel_id in visible)
             missing = tuple(sorted(world.hidden & world.kernels.keys()))
             world.boundary("observe", "", "after")
         errors = tuple(f"{kernel_id}: cannot be read" for kernel_id in missing)

@@ -1,7 +1,7 @@
 """Providers by name, through the entry-point group `bai.providers`. Only the one that is opened is imported.
 
-An entry point is a callable `(options, *, state_root) -> Provider`: the cluster's options for this provider as written in its
-document, and where machine-level records go when the provider's own default is not wanted.
+An entry point is a callable `(options, *, state_root) -> Provider`: the cluster's options for this provider
+as written in its document, and where machine-level records go when the provider's own default is not wanted.
 """
 
 from __future__ import annotations

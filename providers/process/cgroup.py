@@ -1,11 +1,13 @@
-"""Control groups, versions 1 and 2: where they are, limits into them, processes into them, everything in them killed.
+"""Control groups, versions 1 and 2: finding them, limiting them, filling them, killing all in them.
 
-A kernel's groups are one directory per hierarchy: `{"path", "version", "controllers"}`, plain data that travels to the supervisor
-and into the record. Each hierarchy is optional; what is missing is said by `Hierarchies.missing`. Cheap imports only.
+A kernel's groups are one directory per hierarchy: `{"path", "version", "controllers"}`, plain data that
+travels to the supervisor and into the record. Each hierarchy is optional; `prepare` says what is missing.
+Cheap imports only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -69,14 +71,18 @@ def mounted(mountinfo: str = "/proc/self/mountinfo") -> list[Group]:
 
 
 def prepare(base: str) -> tuple[list[Group], dict[str, str]]:
-    """Make the group `base` in every hierarchy that lets us, ready to hold kernels; and why a controller is missing."""
+    """Make the group `base` in every hierarchy that lets us, ready to hold kernels.
+
+    Gives the groups, and for each controller that is not among them why not.
+    """
     groups: list[Group] = []
     missing = dict.fromkeys(CONTROLLERS, "no cgroup controller is mounted for it")
     for top in mounted():
         try:
             groups.append(_prepare_one(top, base))
         except OSError as error:
-            missing.update(dict.fromkeys(top["controllers"], f"{top['path']}: {os.strerror(error.errno or 0)}"))
+            why = f"{top['path']}: {os.strerror(error.errno or 0)}"
+            missing.update(dict.fromkeys(top["controllers"], why))
     for group in groups:
         for name in group["controllers"]:
             missing.pop(name, None)
@@ -108,10 +114,8 @@ def enable(path: str, controllers: list[str]) -> list[str]:
 
 
 def _mkdir(path: str) -> None:
-    try:
+    with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o755)
-    except FileExistsError:
-        pass
 
 
 def _inherit_cpuset(path: str) -> None:
@@ -142,7 +146,10 @@ def limit(groups: list[Group], limits: Limits) -> None:
 
 
 def _set(path: str, text: str) -> None:
-    """Write one setting; an optional file (starts with `?`) may be missing, and an empty cpuset is inherited in version 1."""
+    """Write one setting.
+
+    An optional file (starts with `?`) may be missing, and an empty cpuset is inherited in version 1.
+    """
     folder, _, file = path.rpartition("/")
     optional = file.startswith("?")
     path = f"{folder}/{file.lstrip('?')}"
@@ -189,7 +196,9 @@ def _settings_v2(limits: Limits) -> dict[str, list[tuple[str, str]]]:
 
 def _quota(limits: Limits) -> int:
     """Microseconds per period for shared CPU; pinned kernels own their CPUs and need none."""
-    return 0 if limits["cpus"] else max(1000, limits["cpu_milli"] * PERIOD // 1000) if limits["cpu_milli"] else 0
+    if limits["cpus"] or not limits["cpu_milli"]:
+        return 0
+    return max(1000, limits["cpu_milli"] * PERIOD // 1000)
 
 
 def join(groups: list[Group], pid: int = 0) -> None:
@@ -236,7 +245,10 @@ def _strike(groups: list[Group], left: set[int]) -> None:
 
 
 def destroy(groups: list[Group], *, seconds: float = 10.0) -> bool:
-    """Remove the (empty) groups; False when one stays. An exiting process may hold its group a moment longer."""
+    """Remove the (empty) groups; False when one stays.
+
+    An exiting process may hold its group a moment longer.
+    """
     deadline = time.monotonic() + seconds
     return all([_rmdir(group["path"], deadline) for group in groups])
 
@@ -279,7 +291,7 @@ def enforced(groups: list[Group], controller: str) -> int:
 
 
 def own_scope() -> list[Group]:
-    """The version 2 group this process is in, when it was delegated to us: for supervisors started as a systemd scope."""
+    """The version 2 group this process is in, when it was delegated to us (a supervisor in a scope)."""
     tops = [top["path"] for top in mounted() if top["version"] == 2]
     with open("/proc/self/cgroup", encoding="utf-8") as stream:
         paths = [line.strip()[3:] for line in stream if line.startswith("0::")]

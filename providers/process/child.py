@@ -8,6 +8,16 @@ import signal
 
 from providers.process import cgroup
 
+CHANGED_SIGNALS = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGCHLD,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
+"""What the supervisor and Python handle differently from how a program expects to find it."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn, TypedDict
@@ -44,7 +54,10 @@ class Spawned:
 
 
 def spawn(order: Order, groups: list[cgroup.Group], limits: cgroup.Limits) -> Spawned:
-    """Fork and exec the main process into its groups. Raises OSError, with the errno of what failed in the child."""
+    """Fork and exec the main process into its groups.
+
+    Raises OSError, with the errno of what failed in the child.
+    """
     log_out, log_in = os.pipe2(os.O_CLOEXEC)
     fail_out, fail_in = os.pipe2(os.O_CLOEXEC)
     status_out, status_in = os.pipe2(os.O_CLOEXEC) if order["sandboxed"] else (-1, -1)
@@ -107,6 +120,6 @@ def _bind_without_groups(groups: list[cgroup.Group], limits: cgroup.Limits) -> N
 
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in CHANGED_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def become(descriptor: int) -> NoReturn:
-    """Read the order from the pipe until its end, then be that command. Exit code 127: not found, 126: cannot run."""
+    """Read the order from the pipe until its end, then be that command.
+
+    Exit codes: 127 not found, 126 cannot be run, 125 no order came.
+    """
     with os.fdopen(descriptor, "rb") as stream:
         text = stream.read()
     if not text:

@@ -1,8 +1,8 @@
 """Running one more command inside a kernel: in its control groups, its namespaces and its environment.
 
-A small helper process (`enter.py`) joins the groups and becomes the command, so that bai itself never does. It is told
-what to do through a pipe, secrets of the kernel's environment included; its standard streams are the caller's, or a
-terminal of its own.
+A small helper process (`enter.py`) joins the groups and becomes the command, so that bai itself never does.
+It is told what to do through a pipe, secrets of the kernel's environment included; its standard streams are
+the caller's, or a terminal of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from providers.process.records import Record
 from schemas.errors import ProviderError
 
 _BOOT = (
-    "import sys;sys.path.append(sys.argv[1]);from providers.process.enter import become;become(int(sys.argv[2]))"
+    "import sys;sys.path.append(sys.argv[1]);"
+    "from providers.process.enter import become;become(int(sys.argv[2]))"
 )
 
 

@@ -1,4 +1,7 @@
-"""Files that survive a crash, and locks that die with their holder. Cheap imports only: the supervisor uses this."""
+"""Files that survive a crash, and locks that die with their holder.
+
+Cheap imports only: the supervisor uses this.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,13 @@ _FLOCK = "hhqqi4x"
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Temp file, fsync, rename, fsync of the directory: a reader sees the old or the new text, also after a power cut."""
+    """Temp file, fsync, rename, fsync of the directory.
+
+    A reader sees the old or the new text, also after a power cut.
+    """
     temporary = f"{path}.{os.getpid()}.{id(text)}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600)
     try:
         os.write(descriptor, text.encode())
         os.fsync(descriptor)

@@ -132,7 +132,10 @@ def python() -> list[str]:
 
 
 def start(order: Order, unit: str) -> str:
-    """Start a supervisor and hear its answer: `running`, `taken` or `gone`. Raises KernelRefused, ProviderUnavailable."""
+    """Start a supervisor and hear its answer: `running`, `taken` or `gone`.
+
+    Raises KernelRefused, ProviderUnavailable.
+    """
     argv = [*python(), "-c", _BOOT, PACKAGES, order["id"]]
     env = {"LANG": "C.UTF-8"}
     if order["scope"]:

@@ -1,7 +1,11 @@
-"""A size-bounded log: `log`, and older parts `log.1`, `log.2`, … Cheap imports only: the supervisor writes with this."""
+"""A size-bounded log: `log`, and older parts `log.1`, `log.2`, … Cheap imports only.
+
+The supervisor writes with this.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 TYPE_CHECKING = False
@@ -13,7 +17,10 @@ CHUNK = 1 << 16
 
 
 class LogWriter:
-    """Appends to the log in `folder`; keeps at most `files` parts of `size` bytes. A full disk loses lines, never the kernel."""
+    """Appends to the log in `folder`; keeps at most `files` parts of `size` bytes.
+
+    A full disk loses lines, never the kernel.
+    """
 
     def __init__(self, folder: str, size: int, files: int) -> None:
         self._path = os.path.join(folder, NAME)
@@ -29,10 +36,8 @@ class LogWriter:
     def write(self, data: bytes) -> None:
         if self._written and self._written + len(data) > self._size:
             self._rotate()
-        try:
+        with contextlib.suppress(OSError):
             self._written += os.write(self._descriptor, data)
-        except OSError:
-            pass
 
     def _rotate(self) -> None:
         os.close(self._descriptor)
@@ -79,7 +84,10 @@ def last_lines(folder: str, count: int) -> bytes:
 
 
 class Follower:
-    """Reads the log as it grows, across rotations: a part is read to its end before the next newer one is begun."""
+    """Reads the log as it grows, across rotations.
+
+    A part is read to its end before the next newer one is begun.
+    """
 
     def __init__(self, folder: str, *, from_end: bool) -> None:
         self._folder = folder
@@ -115,7 +123,10 @@ class Follower:
                 return b""
 
     def _newer(self) -> str | None:
-        """The part after the one being read, if there is one already. Asked before reading, so that no tail is missed."""
+        """The part after the one being read, if there is one already.
+
+        Asked before reading, so that no tail is missed.
+        """
         found = parts(self._folder)
         if self._descriptor < 0:
             return found[0] if found else None
@@ -134,7 +145,9 @@ def _inode(path: str) -> int:
         return 0
 
 
-def follow(folder: str, alive: Callable[[], bool], pause: Callable[[], None], *, from_end: bool) -> Iterator[bytes]:
+def follow(
+    folder: str, alive: Callable[[], bool], pause: Callable[[], None], *, from_end: bool
+) -> Iterator[bytes]:
     """Chunks as they come, until the writer is no longer alive and everything it wrote was read."""
     with Follower(folder, from_end=from_end) as follower:
         while True:

@@ -26,7 +26,10 @@ INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`groups`: the base group per hierarchy; `scope`: supervisors start as systemd user scopes; `missing`: limit → reason."""
+    """`groups`: the base group per hierarchy; `scope`: supervisors start as systemd user scopes.
+
+    `missing`: limit → reason.
+    """
 
     groups: tuple[cgroup.Group, ...]
     scope: bool
@@ -41,8 +44,14 @@ class Machine:
 def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -> Machine:
     """`base` names our group in every hierarchy. Both wishes can be turned off by the cluster's options."""
     scope = want_groups and os.geteuid() != 0 and _user_manager()
-    groups, lacking = cgroup.prepare(base) if want_groups and not scope else ([], _lacking(scope, want_groups))
-    missing = {limit: _with_substitute(limit, lacking[name]) for limit, name in CONTROLLER.items() if name in lacking}
+    groups: list[cgroup.Group] = []
+    if want_groups and not scope:
+        groups, lacking = cgroup.prepare(base)
+    else:
+        lacking = _lacking(scope, want_groups)
+    missing = {
+        limit: _with_substitute(limit, lacking[name]) for limit, name in CONTROLLER.items() if name in lacking
+    }
     unseen = sandbox.problem() if want_sandbox else "turned off by the cluster's option `sandbox: false`"
     if unseen:
         missing[Limit.FILESYSTEM] = unseen
@@ -57,7 +66,7 @@ def _with_substitute(limit: Limit, reason: str) -> str:
 
 
 def _lacking(scope: bool, wanted: bool) -> dict[str, str]:
-    """Controllers that the systemd user manager does not hand down (all of them when groups are not wanted)."""
+    """Controllers that the systemd user manager does not hand down; all when groups are not wanted."""
     if not wanted:
         return dict.fromkeys(cgroup.CONTROLLERS, "turned off by the cluster's option `cgroups: false`")
     delegated = _delegated() if scope else set()

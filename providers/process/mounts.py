@@ -1,4 +1,7 @@
-"""Volumes of a kernel: checked step by step on the real file system, so that no link leads out of the storage host's root."""
+"""Volumes of a kernel.
+
+Checked step by step on the real file system, so that no link leads out of the storage host's root.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ HOME = PurePosixPath("/home/work")
 
 
 def check(spec: KernelSpec) -> None:
-    """Every source is a folder under its root with no link on the way; missing ones under a root are made. Raises KernelRefused."""
+    """Every source is a folder under its root with no link on the way.
+
+    Missing ones under a root are made. Raises KernelRefused.
+    """
     for mount in spec.mounts:
         problem = _walk(mount)
         if problem:
@@ -55,7 +61,10 @@ def _step(here: int, part: str, flags: int, *, make: bool) -> int:
 
 
 def inside(kernel_id: str, target: str) -> PurePosixPath:
-    """A path as the kernel sees it, relative to its scratch folder where it lies there. Raises KernelRefused."""
+    """A path as the kernel sees it, relative to its scratch folder where it lies there.
+
+    Raises KernelRefused.
+    """
     path = PurePosixPath(target)
     if ".." in path.parts or "\0" in target or not path.parts or path == PurePosixPath("/"):
         raise KernelRefused(provider="process", kernel=kernel_id, why=f"{target!r} is not a path in a kernel")
@@ -69,17 +78,17 @@ def link(spec: KernelSpec, scratch: Path) -> None:
     for mount in spec.mounts:
         place = scratch / str(inside(spec.id, mount.target)).lstrip("/")
         if place == scratch:
-            raise KernelRefused(
-                provider="process", kernel=spec.id, why=f"{mount.target} cannot be a link: it is the scratch folder"
-            )
+            why = f"{mount.target} cannot be a link: it is the scratch folder"
+            raise KernelRefused(provider="process", kernel=spec.id, why=why)
         if place.is_symlink() and os.readlink(place) == mount.source:
             continue
         if os.path.lexists(place) or not _within(place.parent, scratch):
-            raise KernelRefused(provider="process", kernel=spec.id, why=f"{mount.target} is taken by another mount")
+            why = f"{mount.target} is taken by another mount"
+            raise KernelRefused(provider="process", kernel=spec.id, why=why)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(mount.source)
 
 
 def _within(path: Path, scratch: Path) -> bool:
-    """Whether the nearest existing folder above is really in the scratch folder, not behind another mount's link."""
+    """Whether the folder is really in the scratch folder, not behind another mount's link."""
     return path.resolve().is_relative_to(scratch.resolve())

@@ -1,4 +1,7 @@
-"""Processes as /proc shows them. A process is named by pid and start time, so that a reused pid is never taken for it."""
+"""Processes as /proc shows them.
+
+A process is named by pid and start time, so that a reused pid is never taken for it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """Processes whose initial environment carries the kernel's mark; those of other users cannot be read and are not ours."""
+    """Processes whose initial environment carries the kernel's mark.
+
+    Those of other users cannot be read and are not ours.
+    """
     wanted = f"{MARKER}={mark}".encode()
     return [pid for pid in pids() if wanted in environment(pid)]
 

@@ -42,8 +42,15 @@ def _speaking(method: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
+def _unavailable(why: str) -> ProviderUnavailable:
+    return ProviderUnavailable(provider="process", why=why)
+
+
 class ProcessProvider:
-    """A `Provider` on this machine. Options: `sandbox`, `cgroups` (bool), `logSize` (bytes of one part), `logFiles`."""
+    """A `Provider` on this machine, with everything it keeps under `root`.
+
+    `sandbox` and `cgroups` False do without even where they work; `log_size` is in bytes, of one part of a log.
+    """
 
     def __init__(
         self,
@@ -138,7 +145,7 @@ class ProcessProvider:
         order = launch.order(self.root, record, spec, self.machine, self._log)
         answer = launch.start(order, f"{self.base}-{spec.id}")
         if answer == "gone":
-            raise ProviderUnavailable(provider="process", why=f"the supervisor of {spec.id} ended without a word")
+            raise _unavailable(f"the supervisor of {spec.id} ended without a word")
 
     def _adopted(self, kernel_id: str) -> Observed:
         """An existing kernel; one whose first start is still under way is waited for."""
@@ -204,7 +211,8 @@ class ProcessProvider:
         deadline = time.monotonic() + launch.PATIENCE
         while record.alive and time.monotonic() < deadline:
             state = self._record(record.id).state
-            if procfs.send(int(state.get("supervisor") or 0), int(state.get("supervisor_start") or 0), number):
+            keeper, started = state.get("supervisor") or 0, state.get("supervisor_start") or 0
+            if procfs.send(int(keeper), int(started), number):
                 return
             time.sleep(0.01)
 
@@ -222,7 +230,7 @@ class ProcessProvider:
         """End a supervisor that does not listen."""
         self._signal(record, signal.SIGKILL)
         if not self._wait(record, STUBBORN):
-            raise ProviderUnavailable(provider="process", why=f"the supervisor of {record.id} cannot be killed")
+            raise _unavailable(f"the supervisor of {record.id} cannot be killed")
 
     @_speaking
     def remove(self, kernel_id: str) -> None:
@@ -251,9 +259,9 @@ class ProcessProvider:
         lock = files.open_lock(str(record.folder / "alive"))
         try:
             if not files.try_lock(lock):
-                raise ProviderUnavailable(provider="process", why=f"kernel {record.id} was started meanwhile")
+                raise _unavailable(f"kernel {record.id} was started meanwhile")
             if not watch.sweep(self.root, record):
-                raise ProviderUnavailable(provider="process", why=f"processes of {record.id} cannot be killed")
+                raise _unavailable(f"processes of {record.id} cannot be killed")
             self.root.discard(record.id)
             self.root.forget_lock(record.id)
         finally:

@@ -1,6 +1,6 @@
 """What the machine keeps about its kernels, independent of any repository and any store.
 
-    <root>/kernels/<id>/   intent.json   the spec without secrets, labels, when it was made, which attempt is meant
+    <root>/kernels/<id>/   intent.json   the spec without secrets, labels, which attempt is meant
                            state.json    what the supervisor says
                            stop.json     a request to stop
                            alive         locked by the supervisor while it lives
@@ -99,7 +99,10 @@ class Root:
             return []
 
     def read(self, kernel_id: str) -> Record | None:
-        """The record, None when there is no such kernel. Raises ValueError and OSError when it cannot be read."""
+        """The record, None when there is no such kernel.
+
+        Raises ValueError and OSError when it cannot be read.
+        """
         folder = self.folder(kernel_id)
         if not folder.is_dir():
             return None
@@ -155,7 +158,10 @@ class Root:
         files.write_atomically(str(folder / "intent.json"), json.dumps(intent))
 
     def discard(self, kernel_id: str) -> None:
-        """The kernel is gone in one step; its files go afterwards, and at some later time if this is interrupted."""
+        """The kernel is gone in one step.
+
+        Its files go afterwards, and at some later time if this is interrupted.
+        """
         target = self.path / "trash" / f"{check_id(kernel_id)}.{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.folder(kernel_id), target)
@@ -163,7 +169,10 @@ class Root:
         self.sweep(kernel_id)
 
     def sweep(self, kernel_id: str) -> None:
-        """Delete what killed processes left in staging and trash: this kernel's (whose lock we hold), and anything old."""
+        """Delete what killed processes left in staging and trash.
+
+        This kernel's (whose lock we hold), and anything old.
+        """
         for place in ("staging", "trash"):
             for entry in (self.path / place).iterdir():
                 mine = entry.name.rpartition(".")[0] == kernel_id

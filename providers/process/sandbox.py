@@ -1,8 +1,8 @@
 """What a kernel sees: with bubblewrap its own files only, without it the machine's.
 
-In a sandbox the system's folders are read-only, `/home/work` is the kernel's scratch folder, `/tmp`, `/run` and `/dev/shm` are
-private, processes of others are invisible, and of the device nodes only the harmless ones and those asked for are there. The network
-is shared with the machine.
+In a sandbox the system's folders are read-only, `/home/work` is the kernel's scratch folder, `/tmp`, `/run`
+and `/dev/shm` are private, processes of others are invisible, and of the device nodes only the harmless ones
+and those asked for are there. The network is shared with the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def problem() -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start: {error}"
     said = trial.stderr.decode(errors="replace").strip().splitlines()
-    return "" if trial.returncode == 0 else f"bubblewrap does not work here: {said[-1] if said else trial.returncode}"
+    if trial.returncode == 0:
+        return ""
+    return f"bubblewrap does not work here: {said[-1] if said else f'exit code {trial.returncode}'}"
 
 
 def _system() -> list[str]:
@@ -54,7 +56,10 @@ def _system() -> list[str]:
 
 
 def wrap(spec: KernelSpec, scratch: Path, command: list[str]) -> list[str]:
-    """The command inside its sandbox. Every path stands behind an option that takes it as a value; no shell is involved."""
+    """The command inside its sandbox. Every path stands behind an option that takes it as a value.
+
+    No shell is involved.
+    """
     words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_system(), "--proc", "/proc", "--dev", "/dev"]
     for device in device_nodes(spec.devices):
         words += ["--dev-bind", device, device]
@@ -75,7 +80,10 @@ def _resolver() -> list[str]:
 
 
 def device_nodes(devices: tuple[str, ...]) -> list[str]:
-    """Device nodes for the devices of a spec: paths under /dev as they are, NVIDIA ids with the control nodes they need."""
+    """Device nodes for the devices of a spec.
+
+    Paths under /dev as they are, NVIDIA ids with the control nodes they need.
+    """
     nodes = [device for device in devices if _is_node(device)]
     vendor = [device for device in devices if not device.startswith("/")]
     if vendor:

@@ -1,12 +1,14 @@
-"""The tiny process that outlives bai and keeps one kernel: starts it, restarts it, stops it, records how it ended.
+"""The tiny process that outlives bai and keeps one kernel: starts it, restarts it, stops it, records how it
+ended.
 
-Told everything once through standard input; answers one JSON line on standard output when the kernel runs, or cannot.
-From then on it is asked through a file and a signal: `stop.json` + SIGTERM. Its life is visible as a lock on `alive`,
-which the system drops however it dies. Cheap imports only: start-up time is paid per kernel.
+Told everything once through standard input; answers one JSON line on standard output when the kernel runs, or
+cannot. From then on it is asked through a file and a signal: `stop.json` + SIGTERM. Its life is visible as a
+lock on `alive`, which the system drops however it dies. Cheap imports only: start-up time is paid per kernel.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -56,7 +58,10 @@ class Supervisor:
     # starting
 
     def prepare(self) -> None:
-        """Take the kernel over: nobody else keeps it, nothing of an earlier attempt runs, the groups exist."""
+        """Take the kernel over.
+
+        Nobody else keeps it, nothing of an earlier attempt runs, the groups exist.
+        """
         self._signals()
         if self.order["scope"]:
             self.groups = _split_scope()
@@ -69,7 +74,8 @@ class Supervisor:
         self.save()
         self._sweep()
         cgroup.make(self.groups)
-        self.log = LogWriter(os.path.join(self.folder, "logs"), self.order["log_size"], self.order["log_files"])
+        logs = os.path.join(self.folder, "logs")
+        self.log = LogWriter(logs, self.order["log_size"], self.order["log_files"])
 
     def start(self) -> None:
         """One run of the main process. Raises Refused."""
@@ -170,7 +176,10 @@ class Supervisor:
         return bool(data)
 
     def _reap(self) -> int | None:
-        """The main process's wait status when it has ended; orphans that were given to us are reaped on the way."""
+        """The main process's wait status when it has ended.
+
+        Orphans that were given to us are reaped on the way.
+        """
         found = None
         while True:
             try:
@@ -337,7 +346,10 @@ def _become_subreaper() -> None:
 
 
 def _take_over(order: Order) -> int:
-    """The lock that shows we live; −1 when somebody else has it or the kernel is no longer wanted in this form."""
+    """The lock that shows we live.
+
+    −1 when somebody else has it or the kernel is no longer wanted in this form.
+    """
     path = os.path.join(order["folder"], "alive")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -351,10 +363,8 @@ def _take_over(order: Order) -> int:
 
 def _answer(**fields: object) -> None:
     """Tell bai, if it still listens."""
-    try:
+    with contextlib.suppress(OSError):
         os.write(1, json.dumps(fields).encode() + b"\n")
-    except OSError:
-        pass
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

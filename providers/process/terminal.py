@@ -1,4 +1,7 @@
-"""A terminal of its own for a command, joined to the caller's: raw mode, window size, and everything restored after."""
+"""A terminal of its own for a command, joined to the caller's.
+
+Raw mode, window size, and everything restored after.
+"""
 
 from __future__ import annotations
 

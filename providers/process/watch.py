@@ -78,7 +78,10 @@ def _time(seconds: Any) -> datetime | None:
 
 
 def bury(root: Root, record: Record) -> Record:
-    """A kernel whose supervisor died: nothing of it runs on, and the record says so. The kernel's lock is held."""
+    """A kernel whose supervisor died: nothing of it runs on, and the record says so.
+
+    The kernel's lock is held.
+    """
     sweep(root, record)
     state = {**record.state, "phase": "lost", "reason": _reason(record, "lost"), "finished": time.time()}
     files.write_atomically(str(record.folder / "state.json"), json.dumps(state))
@@ -86,7 +89,10 @@ def bury(root: Root, record: Record) -> Record:
 
 
 def sweep(root: Root, record: Record) -> bool:
-    """Kill what is left of a kernel without a supervisor, and drop its groups; False when something resists."""
+    """Kill what is left of a kernel without a supervisor, and drop its groups.
+
+    False when something resists.
+    """
     same_boot = record.state.get("boot") == procfs.boot_id()
     killed = cgroup.kill(record.groups) if same_boot else True
     if same_boot:

@@ -1,4 +1,4 @@
-"""The fake provider keeps the promises of the seam, and its faults happen exactly where they are asked for."""
+"""The fake provider keeps the promises of the seam; its faults happen exactly where they are asked for."""
 
 from __future__ import annotations
 
