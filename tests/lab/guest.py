@@ -22,7 +22,7 @@ from tests.lab.image import kernel, root
 from tests.lab.numa import Machine
 
 BOOT_SECONDS = 180.0
-_COMMAND_LINE = "console=ttyS0 quiet rdinit=/init cgroup_no_v1=all mitigations=off nokaslr panic=-1 audit=0"
+_COMMAND_LINE = "console=ttyS0 quiet rdinit=/init mitigations=off nokaslr panic=-1 audit=0"
 
 
 def _die_with_parent() -> None:

@@ -49,8 +49,16 @@ mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo "+cpu +cpuset +memory +pids +io" > /sys/fs/cgroup/cgroup.subtree_control
+if grep -q cgroup_no_v1=all /proc/cmdline; then
+  mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  echo "+cpu +cpuset +memory +pids +io" > /sys/fs/cgroup/cgroup.subtree_control
+else
+  mount -t tmpfs cgroups /sys/fs/cgroup
+  for name in cpu cpuset memory pids freezer devices; do
+    mkdir /sys/fs/cgroup/$name
+    mount -t cgroup -o $name cgroup /sys/fs/cgroup/$name
+  done
+fi
 ip link set lo up
 hostname guest
 exec PYTHON -B /agent.py
