@@ -12,25 +12,32 @@ from dataclasses import dataclass, field
 from planner.types import KernelPlacement
 from providers.base import Capabilities, Observed
 from reconciler.records import Recorded
+from schemas.envelope import Resource
 from schemas.hardware.model import Hardware
+from schemas.repository import Repository
+from schemas.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """Everything the documents of one cluster say. `documents` and `digests` are canonical; `hardware` is what nodes declare, by node name."""
+    """Everything the documents of one cluster say."""
 
     repo: str
     cluster: str
     commit: str
-    """Empty for a working directory with uncommitted changes or no repository."""
+    """Empty for a working directory's files, whose `tree` digest stands alone."""
     tree: str
-    """Digest of all documents."""
-    resources: Mapping[str, object]
-    """Identity → typed resource, node pools expanded, other clusters' resources left out."""
+    """Digest of all documents of the repository."""
+    repository: Repository
+    resources: Mapping[str, Resource]
+    """Identity → resource of this cluster or of the whole repository; sessions with their cluster's defaults filled in."""
     documents: Mapping[str, Mapping[str, object]]
+    """Canonical, no secrets."""
     digests: Mapping[str, str]
-    protected: frozenset[str] = frozenset()
-    hardware: Mapping[str, Hardware] = field(default_factory=dict)
+
+    def sessions(self) -> Mapping[str, Session]:
+        """The sessions by identity."""
+        return {identity: item for identity, item in self.resources.items() if isinstance(item, Session)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def _existing(each: Existing) -> dict[str, object]:
         "generation": record.generation,
         "digest": record.digest,
         "pending": record.phase == "PENDING",
-        "unfinished": record.phase in ("SCHEDULED", "PREPARING", "CREATING", "TERMINATING"),
+        "terminating": record.phase == "TERMINATING",
         "recorded": not each.adopted,
         "placement": record.placement,
         "kernels": record.kernels,

@@ -86,8 +86,11 @@ def combine(
 
 
 def _existing(record: Recorded | None, kernels: list[Observed], *, complete: bool, looked: bool) -> Existing:
-    adopt = record is None
-    record = record or adopted(kernels)
+    newest = max((kernel.labels.generation for kernel in kernels), default=0)
+    # A record older than what runs comes from a restored backup: the labels know better.
+    adopt = record is None or newest > record.generation
+    if record is None or adopt:
+        record = adopted(kernels)
     if not looked:
         return Existing(
             record.resource,

@@ -1,0 +1,248 @@
+"""Decisions and the planner's answer → actions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planner.types import Placement
+from providers.base import KernelSpec
+from reconciler.actual import Existing
+from reconciler.derive import ENDED
+from reconciler.diff.case import Case
+from reconciler.diff.changes import field_changes, is_resize
+from reconciler.diff.decide import Decision
+from reconciler.diff.solve import Solution
+from reconciler.diff.specs import kernel_ids, kernel_specs, secret_references
+from reconciler.diff.warn import not_enforced
+from reconciler.plan import Action, Side
+
+
+def session_action(case: Case, decision: Decision, solution: Solution) -> Action | None:
+    """The action of one session; None where there is nothing, before or after."""
+    existing = decision.existing
+    if decision.need == "delete" or decision.session is None:
+        return _delete(case, decision) if decision.need == "delete" else _nothing(case, decision)
+    if decision.need == "finish" and existing is not None:
+        return _finish(case, decision, existing)
+    if decision.need in ("keep", "repair") and decision.placement is not None:
+        if decision.need == "keep":
+            return _nothing(case, decision)
+        return _run(case, decision, decision.placement)
+    if decision.need == "ended":
+        return _ended(case, decision)
+    return _placed(case, decision, solution)
+
+
+def before_side(existing: Existing) -> Side:
+    """What is there: the record, and the kernels that really exist (or are believed to, where nobody looked)."""
+    record = existing.recorded
+    there = tuple(kernel for kernel in record.kernels if kernel not in existing.missing)
+    return Side(
+        generation=record.generation,
+        digest=record.digest,
+        document=record.document,
+        phase=existing.phase,
+        placement=record.placement,
+        kernels=there + tuple(kernel.id for kernel in existing.strays),
+        enqueued_at=record.enqueued_at,
+        skips=record.skips,
+        reason=existing.reason,
+        result=existing.result,
+        exit_codes=dict(existing.exit_codes),
+    )
+
+
+def _delete(case: Case, decision: Decision) -> Action | None:
+    if decision.existing is None:
+        return None
+    return Action(
+        decision.id,
+        case.actual.cluster,
+        before_side(decision.existing),
+        None,
+        why=decision.why,
+        protected=decision.existing.protected,
+    )
+
+
+def _nothing(case: Case, decision: Decision) -> Action | None:
+    """A no-op says what is there, without the documents: they are in the store and in git."""
+    if decision.existing is None:
+        return None
+    side = replace(before_side(decision.existing), document={})
+    return Action(decision.id, case.actual.cluster, side, side, protected=decision.existing.protected)
+
+
+def _finish(case: Case, decision: Decision, existing: Existing) -> Action:
+    before = replace(before_side(existing), phase="RUNNING")
+    after = replace(_desired_side(case, decision), phase=existing.phase, kernels=existing.recorded.kernels)
+    after = replace(
+        after,
+        placement=existing.recorded.placement,
+        reason=existing.reason,
+        result=existing.result,
+        exit_codes=dict(existing.exit_codes),
+    )
+    why = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
+    return Action(decision.id, case.actual.cluster, before, after, decision.changes, why, protected=existing.protected)
+
+
+def _ended(case: Case, decision: Decision) -> Action | None:
+    """A finished session stays finished; changes of what only bai reads are written down."""
+    if decision.existing is None or not decision.changes:
+        return _nothing(case, decision)
+    before = before_side(decision.existing)
+    wanted = _desired_side(case, decision)
+    after = replace(before, digest=wanted.digest, document=wanted.document)
+    return Action(decision.id, case.actual.cluster, before, after, decision.changes, protected=decision.existing.protected)
+
+
+def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None:
+    placement = solution.placements.get(decision.id)
+    if decision.need == "resize":
+        if placement is not None and _same_devices(decision.placement, placement):
+            return _run(case, decision, placement)
+        decision = _forced(case, decision)
+    if placement is not None:
+        return _run(case, decision, placement)
+    if decision.id in solution.cancelled:
+        return _cancel(case, decision, solution.cancelled[decision.id])
+    return _wait(case, decision, solution)
+
+
+def _same_devices(before: Placement | None, after: Placement) -> bool:
+    old = {part.kernel: (part.node, part.devices) for part in before.kernels} if before else {}
+    return old == {part.kernel: (part.node, part.devices) for part in after.kernels}
+
+
+def _forced(case: Case, decision: Decision) -> Decision:
+    """What was to be resized in place does not fit there."""
+    can = case.actual.capabilities
+    changes = tuple(replace(change, forces=is_resize(change, can)) for change in decision.changes)
+    return replace(decision, changes=changes, generation=decision.generation + 1)
+
+
+def _run(case: Case, decision: Decision, placement: Placement) -> Action:
+    session, existing = decision.session, decision.existing
+    assert session is not None
+    before = before_side(existing) if existing else None
+    specs = kernel_specs(case.desired, session, placement, decision.generation, dict(case.nodes))
+    after = replace(
+        _desired_side(case, decision),
+        phase="RUNNING",
+        placement=placement,
+        kernels=tuple(spec.id for spec in specs),
+        specs=_wanted(decision, specs, placement),
+    )
+    warnings = not_enforced(specs, placement, case.actual.capabilities)
+    if before is not None and existing is not None and existing.protected and decision.replaces:
+        warnings += ("it is protected against deletion, and this replaces what runs",)
+    return Action(
+        decision.id,
+        case.actual.cluster,
+        before,
+        after,
+        decision.changes,
+        decision.why or ("spec changed" if decision.changes else ""),
+        protected=existing.protected if existing else session.protected,
+        warnings=warnings,
+    )
+
+
+def _wanted(decision: Decision, specs: tuple[KernelSpec, ...], placement: Placement) -> tuple[KernelSpec, ...]:
+    """The kernels that the provider is asked about: all, or only those that are to be made again."""
+    existing = decision.existing
+    if existing is None or decision.changes or existing.recorded.placement != placement:
+        return specs
+    if existing.missing:
+        return tuple(spec for spec in specs if spec.id in existing.missing)
+    if existing.adopted or existing.strays:
+        return ()
+    return specs
+
+
+def _wait(case: Case, decision: Decision, solution: Solution) -> Action:
+    """A waiting session is a record: it keeps its time of entry and how often it was passed over."""
+    existing, wait = decision.existing, solution.waits.get(decision.id)
+    before = before_side(existing) if existing else None
+    skips = wait.skips if wait else 0
+    after = replace(_desired_side(case, decision), phase="PENDING", skips=skips)
+    why = decision.why
+    if before is not None and before.phase == "PENDING" and not decision.changes:
+        if before.skips == skips:
+            return Action(decision.id, case.actual.cluster, *(replace(before, document={}),) * 2)
+        why = "passed over by later sessions"
+    stops = before is not None and bool(before.kernels) and before.phase not in ENDED
+    warnings = ("what runs is stopped, and the new one has to wait",) if stops else ()
+    return Action(
+        decision.id,
+        case.actual.cluster,
+        before,
+        after,
+        decision.changes,
+        why,
+        protected=existing.protected if existing else False,
+        warnings=warnings,
+    )
+
+
+def _cancel(case: Case, decision: Decision, why: str) -> Action:
+    assert decision.existing is not None
+    before = before_side(decision.existing)
+    after = replace(_desired_side(case, decision), phase="CANCELLED", reason=why)
+    return Action(decision.id, case.actual.cluster, before, after, why=why)
+
+
+def _desired_side(case: Case, decision: Decision) -> Side:
+    existing = decision.existing
+    waiting = existing is not None and existing.recorded.phase == "PENDING"
+    stays = existing is not None and existing.recorded.generation == decision.generation
+    entered = existing.recorded.enqueued_at if existing is not None and (waiting or stays) else None
+    assert decision.session is not None
+    return Side(
+        generation=decision.generation,
+        digest=case.desired.digests[decision.id],
+        document=case.desired.documents[decision.id],
+        enqueued_at=case.now if entered is None else entered,
+        secrets=secret_references(decision.session),
+    )
+
+
+def other_actions(case: Case) -> list[Action]:
+    """Resources other than sessions: what is said about them is written down, or forgotten."""
+    wanted: Mapping[str, str] = {} if case.destroy else case.desired.digests
+    found = []
+    for identity in sorted({*wanted, *case.actual.existing}):
+        if identity.startswith("Session/") or not case.touches(identity):
+            continue
+        existing = case.actual.existing.get(identity)
+        if identity.startswith("Kernel/"):
+            found += _stray(case, existing)
+        elif action := _store_only(case, identity, existing):
+            found.append(action)
+    return found
+
+
+def _stray(case: Case, existing: Existing | None) -> list[Action]:
+    if existing is None:
+        return []
+    why = "belongs to no resource"
+    return [Action(existing.id, case.actual.cluster, before_side(existing), None, why=why, protected=existing.protected)]
+
+
+def _store_only(case: Case, identity: str, existing: Existing | None) -> Action | None:
+    cluster = case.actual.cluster
+    before = before_side(existing) if existing else None
+    if case.destroy or identity not in case.desired.digests:
+        why = "everything is destroyed" if case.destroy else "no longer in the repository"
+        protected = existing.protected if existing else False
+        return Action(identity, cluster, before, None, why=why, protected=protected) if before else None
+    digest, document = case.desired.digests[identity], case.desired.documents[identity]
+    if before is None:
+        return Action(identity, cluster, None, Side(1, digest, document), why="new")
+    if before.digest == digest:
+        side = replace(before, document={})
+        return Action(identity, cluster, side, side)
+    changes = field_changes(before.document, document)
+    return Action(identity, cluster, before, Side(before.generation + 1, digest, document), changes, "spec changed")

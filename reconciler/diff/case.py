@@ -1,0 +1,81 @@
+"""What one plan is made for, and what each session needs in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from planner.types import NodeInfo, NodeState, Outcome, Placement, Snapshot
+from reconciler.actual import Actual, Desired, Existing
+from reconciler.derive import ENDED, LIVE
+from reconciler.diff.decide import Decision, decide
+from reconciler.records import HOLDING
+
+Place = Callable[[Snapshot], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`scope`: identities that may change, or None for all; `destroy`: nothing is desired."""
+
+    desired: Desired
+    actual: Actual
+    now: float
+    nodes: Mapping[str, NodeInfo]
+    place: Place
+    scope: frozenset[str] | None = None
+    destroy: bool = False
+
+    def touches(self, identity: str) -> bool:
+        """Whether this plan may change a resource. Where not everything could be seen, only what needs no sight may change."""
+        if identity.startswith(("Session/", "Kernel/")) and not self.actual.complete:
+            return False
+        return self.scope is None or identity in self.scope
+
+
+def decisions(case: Case) -> dict[str, Decision]:
+    """One decision per session that is desired or exists; sessions out of scope are left as they are."""
+    states: dict[str, NodeState] = {
+        node.name: node.spec.state for node in case.desired.repository.nodes_of(case.desired.cluster)
+    }
+    found: dict[str, Decision] = {}
+    desired = () if case.destroy else tuple(case.desired.sessions())
+    for identity in sorted({*desired, *(i for i in case.actual.existing if i.startswith("Session/"))}):
+        existing = case.actual.existing.get(identity)
+        if case.touches(identity):
+            if case.destroy:
+                found[identity] = Decision(identity, "delete", None, existing, why="everything is destroyed")
+            else:
+                found[identity] = decide(identity, case.desired, existing, case.actual.capabilities, states)
+        elif existing is not None:
+            found[identity] = _untouched(existing)
+    return found
+
+
+def _untouched(existing: Existing) -> Decision:
+    record = existing.recorded
+    holds = existing.phase in HOLDING or any(kernel.state in LIVE for kernel in existing.kernels)
+    return Decision(
+        existing.id,
+        "keep" if holds else "ended",
+        None,
+        existing,
+        placement=record.placement if holds else None,
+        generation=record.generation,
+    )
+
+
+def holding(case: Case, found: Mapping[str, Decision]) -> list[tuple[Existing, Placement]]:
+    """Sessions that keep what they hold while others are placed."""
+    keeping = (d for d in found.values() if d.need in ("keep", "repair") and d.placement is not None)
+    return [(d.existing, d.placement) for d in keeping if d.existing is not None and d.placement is not None]
+
+
+def holding_now(actual: Actual) -> list[tuple[Existing, Placement]]:
+    """Sessions that hold something before the plan is carried out."""
+    return [
+        (each, each.recorded.placement)
+        for each in actual.existing.values()
+        if each.recorded.placement is not None
+        and (each.phase in HOLDING - ENDED or any(kernel.state in LIVE for kernel in each.kernels))
+    ]

@@ -1,0 +1,118 @@
+"""What refers to what, which order follows, and what a target takes along. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from pydantic import ValidationError
+
+from reconciler.plan import Action
+from reconciler.plan_values import compact
+from schemas.envelope import Resource
+from schemas.errors import PlanError
+from schemas.kinds import KINDS
+from schemas.node import Node, NodePool
+from schemas.quota import Quota
+from schemas.repository import Repository
+from schemas.resource_group import ResourceGroup
+from schemas.session import Session
+from schemas.storage import StorageHost, Volume
+from schemas.tenancy import Project, User
+
+
+def references(item: Resource, repository: Repository) -> tuple[str, ...]:
+    """Identities that a resource names or belongs to."""
+    cluster = repository.cluster_of(item)
+    found = [f"Cluster/{cluster}"] if cluster else []
+    if item.project:
+        found.append(f"Project/{item.project}")
+    match item:
+        case Session():
+            found += _session(item, repository)
+        case Node() | NodePool() if item.spec.resource_group:
+            found.append(f"ResourceGroup/{item.spec.resource_group}")
+        case Volume():
+            host = repository.host_of(item)
+            found += [host.identity] if host else []
+        case Project() if item.spec.domain:
+            found.append(f"Domain/{item.spec.domain}")
+        case User():
+            found += [f"Project/{name}" for name in item.spec.projects]
+        case Quota():
+            kind, name = item.spec.subject.kind_and_name
+            found.append(f"{kind.capitalize()}/{name}")
+        case ResourceGroup() | StorageHost() | _:
+            pass
+    return tuple(sorted(set(found) - {item.identity}))
+
+
+def _session(session: Session, repository: Repository) -> list[str]:
+    spec = session.spec
+    found = list(spec.depends_on)
+    if spec.resource_group:
+        found.append(f"ResourceGroup/{spec.resource_group}")
+    if spec.owner:
+        found += [u.identity for u in repository.of(User) if spec.owner in (u.name, u.spec.email)]
+    volumes = (repository.volume_of(session, mount.volume) for mount in spec.mounts)
+    return found + [volume.identity for volume in volumes if volume]
+
+
+def parse(identity: str, document: Mapping[str, object]) -> Resource | None:
+    """The resource of a recorded document; None when it can no longer be read."""
+    model = KINDS.get(identity.partition("/")[0])
+    if model is None:
+        return None
+    try:
+        return model.model_validate_json(compact(document))
+    except ValidationError:
+        return None
+
+
+def ordered(actions: Iterable[Action], resources: Mapping[str, Resource], repository: Repository) -> tuple[Action, ...]:
+    """Actions by identity, each with what must be done before it: what it refers to; for a deletion, the deletions of what refers to it."""
+    by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
+    changing = {action.id for action in by_id.values() if action.verb != "no-op"}
+    before: dict[str, set[str]] = {identity: set() for identity in by_id}
+    for identity in sorted(changing):
+        action = by_id[identity]
+        if action.after is not None and identity in resources:
+            refs = references(resources[identity], repository)
+            before[identity] |= {ref for ref in refs if ref in changing and by_id[ref].after is not None}
+        elif action.after is None and action.before is not None:
+            gone = parse(identity, action.before.document)
+            for ref in references(gone, repository) if gone else ():
+                if ref in changing and by_id[ref].after is None:
+                    before[ref].add(identity)
+    return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
+
+
+def closure(targets: Iterable[str], resources: Mapping[str, Resource], existing: Iterable[str], repository: Repository) -> frozenset[str]:
+    """The targeted identities (patterns such as `Session/vision/*` allowed) and all that they refer to, directly or not.
+
+    Raises PlanError for a target that names nothing.
+    """
+    known = sorted({*resources, *existing})
+    todo: list[str] = []
+    for target in targets:
+        found = [identity for identity in known if identity == target or fnmatchcase(identity, target)]
+        if not found:
+            raise PlanError(why=f"target {target} names no resource", hint=_near(target, known))
+        todo += found
+    done: set[str] = set()
+    while todo:
+        identity = todo.pop()
+        if identity in done:
+            continue
+        done.add(identity)
+        if identity in resources:
+            todo += [ref for ref in references(resources[identity], repository) if ref in resources]
+    return frozenset(done)
+
+
+def _near(target: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a mistake)
+
+    near = get_close_matches(target, known, 1)
+    return f"did you mean {near[0]}?" if near else "targets are identities such as Session/project/name"

@@ -1,0 +1,128 @@
+"""The one entry of deciding: `make_plan(desired, actual, now) -> Plan`. Pure: same inputs, same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from reconciler.actual import Actual, Desired
+from reconciler.basis import basis
+from reconciler.diff.actions import other_actions, session_action
+from reconciler.diff.case import Case, Place, decisions
+from reconciler.diff.drift import drifts
+from reconciler.diff.graph import closure, ordered, parse, references
+from reconciler.diff.snapshot import node_infos
+from reconciler.diff.solve import Solution, solve
+from reconciler.diff.warn import everywhere
+from reconciler.plan import Action, Drift, Plan
+from reconciler.plan_json import sealed
+from schemas.errors import GuardRefused
+
+
+def make_plan(
+    desired: Desired,
+    actual: Actual,
+    now: float,
+    *,
+    targets: Sequence[str] = (),
+    refresh_only: bool = False,
+    destroy: bool = False,
+    place: Place | None = None,
+) -> Plan:
+    """What an apply would do, and why the rest is not done.
+
+    `place` is the planner (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
+    resource would be deleted, PlanError for a target that names nothing.
+    """
+    nodes, unknown = node_infos(desired, actual)
+    case = Case(desired, actual, now, nodes, place or _planner(), _scope(desired, actual, targets, destroy=destroy), destroy)
+    blank = Plan(
+        repo=desired.repo,
+        cluster=desired.cluster,
+        commit=desired.commit,
+        tree=desired.tree,
+        basis=basis(actual),
+        complete=actual.complete,
+        actions=(),
+        drifts=_drifts(case),
+        warnings=_observation(actual),
+        targets=tuple(sorted(targets)),
+        made_at=now,
+    )
+    if refresh_only:
+        return sealed(blank)
+    found = decisions(case)
+    solution = solve(case, found)
+    sessions = (session_action(case, decision, solution) for decision in found.values())
+    actions = ordered(
+        [*(each for each in sessions if each is not None), *other_actions(case)], desired.resources, desired.repository
+    )
+    _guard(actions)
+    return sealed(_filled(blank, case, actions, solution, unknown))
+
+
+def _filled(blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, unknown: tuple[str, ...]) -> Plan:
+    outcome = solution.outcome
+    starts = any(action.after and action.after.specs for action in actions if action.verb != "no-op")
+    return replace(
+        blank,
+        actions=actions,
+        waits=tuple(sorted(solution.waits.values(), key=lambda wait: (wait.group, wait.position, wait.session))),
+        quotas=outcome.quotas,
+        groups=outcome.groups,
+        warnings=(
+            *blank.warnings,
+            *(() if case.destroy else unknown),
+            *outcome.warnings,
+            *(everywhere(case.actual.capabilities) if starts else ()),
+        ),
+    )
+
+
+def _planner() -> Place:
+    from planner.place import place  # noqa: PLC0415 (numpy is loaded only where somebody is placed)
+
+    return place
+
+
+def _drifts(case: Case) -> tuple[Drift, ...]:
+    found = (drifts(each, case.actual.capabilities) for _, each in sorted(case.actual.existing.items()))
+    return tuple(drift for each in found for drift in each)
+
+
+def _observation(actual: Actual) -> tuple[str, ...]:
+    warnings = []
+    if not actual.complete:
+        why = "; ".join(actual.errors) or "the provider could not say why"
+        warnings.append(f"what runs could not be observed completely, no session is touched: {why}")
+    if actual.unlabelled:
+        warnings.append(f"found without readable labels, left alone: {', '.join(sorted(actual.unlabelled))}")
+    return tuple(warnings)
+
+
+def _guard(actions: Iterable[Action]) -> None:
+    refused = [action.id for action in actions if action.verb == "delete" and action.protected]
+    if refused:
+        others = f"also protected: {', '.join(refused[1:])}; " if refused[1:] else ""
+        hint = f'{others}apply it without the annotation bai/protect: "true" first'
+        raise GuardRefused(resource=refused[0], hint=hint)
+
+
+def _scope(desired: Desired, actual: Actual, targets: Sequence[str], *, destroy: bool) -> frozenset[str] | None:
+    """What a target takes along: what it refers to; when it is destroyed, what refers to it."""
+    if not targets:
+        return None
+    if not destroy:
+        return closure(targets, desired.resources, actual.existing, desired.repository)
+    refers: dict[str, set[str]] = {}
+    for identity, each in actual.existing.items():
+        item = parse(identity, each.recorded.document)
+        for ref in references(item, desired.repository) if item else ():
+            refers.setdefault(ref, set()).add(identity)
+    done: set[str] = set()
+    todo = set(closure(targets, {}, {*actual.existing, *desired.resources}, desired.repository))
+    while todo:
+        identity = todo.pop()
+        done.add(identity)
+        todo |= refers.get(identity, set()) - done
+    return frozenset(done)

@@ -1,0 +1,178 @@
+"""Documents → the planner's words: nodes, groups, quotas and session requests. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic import ValidationError
+
+from planner.types import (
+    Fractional,
+    GroupInfo,
+    KernelRequest,
+    NodeInfo,
+    Placement,
+    QuotaLimit,
+    SessionRequest,
+    SlotMap,
+)
+from reconciler.actual import Desired
+from reconciler.plan_values import compact
+from schemas.hardware.model import Hardware
+from schemas.node import Node
+from schemas.quantities import is_exclusive
+from schemas.quota import Quota
+from schemas.repository import Repository
+from schemas.resource_group import ResourceGroup
+from schemas.session import Session
+from schemas.tenancy import Domain, Project, User
+
+
+def node_info(node: Node, hardware: Hardware, group: str) -> NodeInfo:
+    return NodeInfo(
+        name=node.name,
+        hardware=hardware,
+        group=group,
+        state=node.spec.state,
+        labels={**node.metadata.labels, **node.spec.labels},
+        reserved_cpus=node.spec.reserved.cpus,
+        reserved_memory=node.spec.reserved.memory,
+        unhealthy=frozenset(gpu.id for gpu in hardware.gpus if not gpu.healthy),
+    )
+
+
+def group_info(group: ResourceGroup) -> GroupInfo:
+    spec = group.spec
+    options = spec.queue_options
+    return GroupInfo(
+        name=group.name,
+        queue=spec.queue,
+        queue_options={
+            "maxSkips": options.max_skips,
+            "pendingTimeout": options.pending_timeout,
+            "backfill": options.backfill,
+            **options.plugin,
+        },
+        selection=spec.selection,
+        numa=spec.numa,
+        fractional=fractional(group),
+        allowed_types=None if spec.allowed_types is None else frozenset(spec.allowed_types),
+        allowed_projects=None if spec.allowed_projects is None else frozenset(spec.allowed_projects),
+    )
+
+
+def fractional(group: ResourceGroup) -> Fractional:
+    rule = group.spec.fractional
+    return Fractional(rule.shares_per_device, rule.quantum, rule.spread, rule.enforcement)
+
+
+def quota_limit(quota: Quota) -> QuotaLimit:
+    spec = quota.spec
+    kind, subject = spec.subject.kind_and_name
+    return QuotaLimit(
+        name=quota.name,
+        subject_kind=kind,
+        subject=subject,
+        group=spec.resource_group,
+        slots=spec.total.slots,
+        per_session=spec.per_session.slots,
+        unspecified=spec.unspecified,
+        concurrent=spec.concurrent_sessions,
+        pending=spec.pending_sessions,
+        kernels_per_session=spec.containers_per_session,
+        max_priority=spec.max_priority,
+        max_lifetime=spec.max_lifetime,
+        cohort=spec.cohort,
+    )
+
+
+def request(
+    session: Session,
+    repository: Repository,
+    *,
+    enqueued: float = 0.0,
+    skips: int = 0,
+    blocked_by: tuple[str, ...] = (),
+) -> SessionRequest:
+    """A session as the planner sees it."""
+    spec = session.spec
+    containers = spec.containers()
+    cpus = [container.resources.cpu or 0 for container in containers]
+    return SessionRequest(
+        id=session.identity,
+        group=spec.resource_group or "",
+        kernels=tuple(KernelRequest(c.name, c.role, c.index, c.resources.slots) for c in containers),
+        multi_node=spec.cluster.mode == "multi-node",
+        type=spec.type,
+        domain=_domain(session, repository),
+        project=session.metadata.project,
+        user=_user(spec.owner, repository),
+        priority=spec.priority,
+        enqueued=enqueued,
+        starts_at=spec.starts_at.timestamp() if spec.starts_at else None,
+        timeout=float(spec.timeout) if spec.timeout is not None else None,
+        numa=spec.numa,
+        exclusive_cpus=all(is_exclusive(cpu) for cpu in cpus),
+        designated=frozenset(spec.placement.nodes),
+        gpu_models=frozenset(spec.placement.gpu_model),
+        node_selector=dict(spec.placement.node_selector),
+        blocked_by=blocked_by,
+        preemptible=spec.preemptible,
+        skips=skips,
+    )
+
+
+def _domain(session: Session, repository: Repository) -> str:
+    project = repository.resources.get(f"Project/{session.metadata.project}")
+    if isinstance(project, Project) and project.spec.domain:
+        return project.spec.domain
+    domains = [domain.name for domain in repository.of(Domain)]
+    return domains[0] if len(domains) == 1 else ""
+
+
+def _user(owner: str | None, repository: Repository) -> str:
+    """A user's name, also where a session names the e-mail address."""
+    if not owner or "@" not in owner:
+        return owner or ""
+    return next((user.name for user in repository.of(User) if user.spec.email == owner), owner)
+
+
+def recorded_session(document: Mapping[str, object]) -> Session | None:
+    """The session of a recorded document; None when it was written by a version that said things differently."""
+    return _parsed(compact(document))
+
+
+@cache
+def _parsed(text: str) -> Session | None:
+    try:
+        return Session.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def request_of(placement: Placement, identity: str, group: str) -> SessionRequest:
+    """What a session holds, when nothing else about it can be read."""
+    return SessionRequest(
+        id=identity,
+        group=group or placement.group,
+        kernels=tuple(
+            KernelRequest(part.kernel, part.kernel.rstrip("0123456789"), 1, held(placement, part.kernel))
+            for part in placement.kernels
+        ),
+        exclusive_cpus=any(part.cpus for part in placement.kernels),
+    )
+
+
+def held(placement: Placement, kernel: str) -> SlotMap:
+    """Slots that a placed kernel holds."""
+    part = next(part for part in placement.kernels if part.kernel == kernel)
+    slots = {"cpu": part.cpu_milli, "mem": part.memory}
+    for grant in part.devices:
+        whole = 1 if not grant.slot.endswith(".shares") else grant.milli
+        slots[grant.slot] = slots.get(grant.slot, 0) + whole
+    return slots
+
+
+def groups_of(desired: Desired) -> dict[str, ResourceGroup]:
+    return {item.name: item for item in desired.resources.values() if isinstance(item, ResourceGroup)}

@@ -1,0 +1,153 @@
+"""Asking the planner for everybody at once, dependencies between sessions included. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from planner.types import Outcome, Placement, Reason, SessionRequest, Wait
+from reconciler.diff.case import Case, holding, holding_now
+from reconciler.diff.decide import Decision
+from reconciler.diff.requests import request
+from reconciler.diff.snapshot import make_snapshot
+from reconciler.diff.warn import fraction_refused
+from schemas.resource_group import ResourceGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Who sits where, who waits and why, who waited too long (`cancelled`: identity → why)."""
+
+    outcome: Outcome
+    placements: Mapping[str, Placement]
+    waits: Mapping[str, Wait]
+    cancelled: Mapping[str, str]
+
+
+def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
+    """Place all pending sessions. A session whose dependency starts in the same plan counts on it only as long as that one is placed too."""
+    cancelled, refused, askers = _sort_out(case, found)
+    if not askers and not any(decision.need == "delete" for decision in found.values()) and not case.actual.existing:
+        return Solution(Outcome((), ()), {}, refused, cancelled)
+    unmet: frozenset[str] = frozenset()
+    while True:
+        pending = [_request(case, decision, found, unmet) for decision in askers.values()]
+        outcome = case.place(
+            make_snapshot(case.desired, case.actual, case.nodes, holding(case, found), pending, case.now)
+        )
+        placements = {placement.session: placement for placement in outcome.placements}
+        more = {identity for identity in askers if identity not in placements} - unmet
+        if not _depended(placements, askers, more):
+            break
+        unmet |= more
+    waits = {wait.session: wait for wait in outcome.waits} | refused
+    return Solution(_with_before(case, found, outcome), placements, waits, cancelled)
+
+
+def _depended(placements: Mapping[str, Placement], askers: Mapping[str, Decision], waiting: set[str]) -> bool:
+    """Whether somebody was placed who counts on a session that was not."""
+    placed = (askers[identity].session for identity in placements if identity in askers)
+    return any(set(session.spec.depends_on) & waiting for session in placed if session is not None)
+
+
+def _sort_out(case: Case, found: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, Wait], dict[str, Decision]]:
+    """Sessions that waited too long, sessions that cannot be asked for, and those that the planner is asked about."""
+    cancelled: dict[str, str] = {}
+    refused: dict[str, Wait] = {}
+    askers: dict[str, Decision] = {}
+    for identity, decision in found.items():
+        if decision.need not in ("place", "resize") or decision.session is None:
+            continue
+        late = _too_late(case, decision)
+        why = fraction_refused(decision.session, case.desired, case.actual.capabilities)
+        if late:
+            cancelled[identity] = late
+        elif why:
+            group = decision.session.spec.resource_group or ""
+            refused[identity] = Wait(identity, group, 0, (Reason("fraction-not-enforced", why),))
+        else:
+            askers[identity] = decision
+    if not case.actual.complete and not case.destroy:
+        for identity, session in case.desired.sessions().items():
+            if identity not in found and (case.scope is None or identity in case.scope):
+                group = session.spec.resource_group or ""
+                reason = Reason("not-observed", "what runs could not be observed completely: " + _errors(case))
+                refused[identity] = Wait(identity, group, 0, (reason,))
+    return cancelled, refused, askers
+
+
+def _errors(case: Case) -> str:
+    return "; ".join(case.actual.errors) or "the provider could not say why"
+
+
+def _too_late(case: Case, decision: Decision) -> str:
+    existing, session = decision.existing, decision.session
+    if existing is None or session is None or existing.recorded.phase != "PENDING" or decision.changes:
+        return ""
+    group = case.desired.resources.get(f"ResourceGroup/{session.spec.resource_group}")
+    limit = group.spec.queue_options.pending_timeout if isinstance(group, ResourceGroup) else None
+    since = existing.recorded.enqueued_at
+    if limit is None or since is None or case.now - since <= limit:
+        return ""
+    return f"waited longer than {limit} s, the group's pendingTimeout"
+
+
+def _request(case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]) -> SessionRequest:
+    assert decision.session is not None
+    record = decision.existing.recorded if decision.existing else None
+    waiting = record is not None and record.phase == "PENDING"
+    asked = request(
+        decision.session,
+        case.desired.repository,
+        enqueued=record.enqueued_at or case.now if record is not None and waiting else case.now,
+        skips=record.skips if record is not None and waiting else 0,
+        blocked_by=_blocked(case, decision, found, unmet),
+    )
+    if decision.need == "resize" and decision.placement is not None:
+        nodes = frozenset(part.node for part in decision.placement.kernels)
+        return replace(asked, designated=nodes, blocked_by=())
+    return asked
+
+
+def _blocked(case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]) -> tuple[str, ...]:
+    assert decision.session is not None
+    states = ((dep, _unmet(dep, found.get(dep), case, unmet)) for dep in decision.session.spec.depends_on)
+    return tuple(f"{dep} ({state})" for dep, state in states if state)
+
+
+def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozenset[str]) -> str:
+    """Why a dependency does not hold yet: batch must have succeeded, anything else must run; empty when it does."""
+    existing = case.actual.existing.get(identity)
+    session = case.desired.sessions().get(identity)
+    batch = session is not None and session.spec.type == "batch"
+    if decision is None or existing is None:
+        starts = decision is not None and not batch and identity not in unmet
+        return "" if starts else "not started"
+    if decision.need in ("ended", "finish"):
+        return "" if existing.result == "success" else existing.result or existing.phase
+    if batch or existing.phase == "PENDING" or decision.need == "delete":
+        tentative = not batch and decision.need == "place" and identity not in unmet
+        return "" if tentative else existing.phase
+    if decision.need == "place":
+        return "" if identity not in unmet else "being replaced"
+    return ""
+
+
+def _with_before(case: Case, found: Mapping[str, Decision], outcome: Outcome) -> Outcome:
+    """What was used before counts what this plan frees, too."""
+    freed = {d.id for d in found.values() if d.need not in ("keep", "repair") and d.existing and d.existing.recorded.placement}
+    if not freed:
+        return outcome
+    now = case.place(make_snapshot(case.desired, case.actual, case.nodes, holding_now(case.actual), (), case.now))
+    quotas = {(use.quota, use.subject): use.before for use in now.quotas}
+    groups = {use.group: use for use in now.groups}
+    return replace(
+        outcome,
+        quotas=tuple(replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in outcome.quotas),
+        groups=tuple(
+            replace(use, before=groups[use.group].before, fits_before=groups[use.group].fits_before)
+            if use.group in groups
+            else use
+            for use in outcome.groups
+        ),
+    )

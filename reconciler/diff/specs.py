@@ -1,0 +1,142 @@
+"""The kernels of a placed session, complete: what an apply hands to the provider. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from planner.environment import KernelFacts, SessionFacts, kernel_environment
+from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
+from providers.base import KernelSpec, Labels, Mount, RestartRule
+from reconciler.actual import Desired
+from reconciler.diff.requests import fractional, groups_of
+from schemas.cluster import Cluster
+from schemas.errors import PlanError
+from schemas.session import Container, Session
+
+_LONGEST_NAME = 40
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
+    """`<session>-<kernel>-<hash>-g<generation>`: the same for the same thing, safe as hostname and path."""
+    name = identity.rpartition("/")[2][:_LONGEST_NAME].rstrip("-._").lower()
+    scope = hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
+    return f"{name}-{kernel}-{scope}-g{generation}"
+
+
+def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str, ...]:
+    """In cluster order: the main container first."""
+    return tuple(kernel_id(desired, session.identity, c.name, generation) for c in session.spec.containers())
+
+
+def kernel_specs(
+    desired: Desired, session: Session, placement: Placement, generation: int, nodes: dict[str, NodeInfo]
+) -> tuple[KernelSpec, ...]:
+    """One spec per container. `labels.document` and `labels.placement` are left to `steps`, which has them on the plan's side.
+
+    Raises PlanError when the placement lacks a container.
+    """
+    parts = {part.kernel: part for part in placement.kernels}
+    facts = _facts(desired, session, placement, generation)
+    mounts = _mounts(desired, session)
+    specs = []
+    for container, known in zip(session.spec.containers(), facts.kernels, strict=True):
+        part = parts.get(container.name)
+        if part is None:
+            raise PlanError(why=f"{session.identity}: {container.name} has no placement")
+        env = kernel_environment(facts, known, placement, nodes[part.node].hardware, container.env)
+        specs.append(_spec(desired, session, container, part, known.id, generation, env, mounts))
+    return tuple(specs)
+
+
+def secret_references(session: Session) -> dict[str, str]:
+    """Variable → where its value comes from."""
+    return {secret.env: secret.source for secret in session.spec.secrets}
+
+
+def _spec(
+    desired: Desired,
+    session: Session,
+    container: Container,
+    part: KernelPlacement,
+    identifier: str,
+    generation: int,
+    env: dict[str, str],
+    mounts: tuple[Mount, ...],
+) -> KernelSpec:
+    spec = session.spec
+    return KernelSpec(
+        id=identifier,
+        labels=Labels(
+            repo=desired.repo,
+            cluster=desired.cluster,
+            resource=session.identity,
+            generation=generation,
+            digest=desired.digests[session.identity],
+            kernel=container.name,
+            node=part.node,
+            protected=session.protected,
+            commit=desired.commit,
+        ),
+        command=container.command,
+        env=env,
+        workdir=spec.workdir or "",
+        image=container.image,
+        hostname=container.name,
+        cpus=part.cpus,
+        cpu_milli=0 if part.cpus else part.cpu_milli,
+        memory_nodes=part.memory_nodes,
+        memory=part.memory,
+        shm=container.resources.shm or 0,
+        pids=container.resources.pids or 0,
+        devices=tuple(grant.id for grant in part.devices),
+        mounts=mounts,
+        ports=tuple(port.port for port in spec.ports),
+        restart=RestartRule(spec.restart.policy, spec.restart.max),
+        stop_signal=spec.stop.signal,
+        stop_grace=float(spec.stop.grace),
+        timeout=float(spec.timeout or 0),
+    )
+
+
+def _facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
+    group = groups_of(desired).get(session.spec.resource_group or "")
+    ids = kernel_ids(desired, session, generation)
+    containers = session.spec.containers()
+    return SessionFacts(
+        scope=f"{desired.repo}/{desired.cluster}",
+        identity=session.identity,
+        name=session.name,
+        generation=generation,
+        type=session.spec.type,
+        mode=session.spec.cluster.mode,
+        kernels=tuple(KernelFacts(c.name, c.role, c.index, i) for c, i in zip(containers, ids, strict=True)),
+        project=session.metadata.project,
+        owner=session.spec.owner or "",
+        image=session.spec.image or "",
+        ports={port.name: port.port for port in session.spec.ports},
+        addresses=_addresses(desired, placement),
+        fractional=fractional(group) if group else Fractional(),
+    )
+
+
+def _addresses(desired: Desired, placement: Placement) -> dict[str, str]:
+    """Native processes share their node's network and have no names of their own: they are reached at the node's address."""
+    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
+    if not isinstance(cluster, Cluster) or cluster.spec.provider != "process":
+        return {}
+    nodes = {node.name: node.spec.address or node.name for node in desired.repository.nodes_of(desired.cluster)}
+    found = {part.kernel: nodes.get(part.node, part.node) for part in placement.kernels}
+    return {kernel: "127.0.0.1" if address in _LOCAL else address for kernel, address in found.items()}
+
+
+def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
+    mounts = []
+    for mount in session.spec.mounts:
+        volume = desired.repository.volume_of(session, mount.volume)
+        host = desired.repository.host_of(volume) if volume else None
+        if volume is None or host is None:
+            raise PlanError(why=f"{session.identity}: volume {mount.volume} has no storage host")
+        source = f"{host.spec.root.rstrip('/')}/{volume.path}"
+        mounts.append(Mount(source, mount.path, mount.read_only))
+    return tuple(mounts)

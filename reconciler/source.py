@@ -1,0 +1,138 @@
+"""Documents of a directory or commit → `Desired`: the read side of git."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.actual import Desired
+from reconciler.plan_values import fingerprint
+from schemas.canonical import canonical, digest
+from schemas.cluster import Cluster
+from schemas.envelope import Resource
+from schemas.errors import CannotRead, PlanError
+from schemas.loader import load_commit, load_directory
+from schemas.repository import Repository
+from schemas.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where documents come from. `repo` identifies the repository wherever it is cloned to."""
+
+    directory: Path
+    """Absolute folder of the documents."""
+    git: Path | None
+    """Top of the working tree (or the bare repository) that the folder belongs to."""
+    subpath: str
+    """The folder below it, `/`-separated; empty for the top."""
+    repo: str
+    head: str
+    """Commit that is checked out; empty without one."""
+    revision: str | None = None
+
+    def load(self) -> tuple[Repository, str]:
+        """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository and CannotRead."""
+        if self.revision is None:
+            return load_directory(self.directory), ""
+        if self.git is None:
+            raise CannotRead(what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository")
+        repository = load_commit(self.git, self.revision, self.subpath)
+        return repository, repository.commit
+
+
+def open_source(directory: Path | str, revision: str | None = None) -> Source:
+    """Find out what repository a folder belongs to. Raises CannotRead when there is no such folder."""
+    folder = Path(directory).expanduser().absolute()
+    if not folder.is_dir():
+        raise CannotRead(what=str(directory), why="it is not a folder")
+    folder = folder.resolve()
+    alone = Source(folder, None, "", _hashed(str(folder)), "", revision)
+    from git import GitCommandError, InvalidGitRepositoryError, NoSuchPathError, Repo  # noqa: PLC0415 (starting git costs)
+
+    try:
+        repo = Repo(folder, search_parent_directories=True)
+    except (InvalidGitRepositoryError, NoSuchPathError):
+        return alone
+    try:
+        with repo:
+            top = Path(repo.working_tree_dir or repo.git_dir).resolve()
+            subpath = "" if folder == top or not folder.is_relative_to(top) else folder.relative_to(top).as_posix()
+            roots = sorted(repo.git.rev_list("--max-parents=0", "HEAD").split())
+            head = repo.head.commit.hexsha
+    except (GitCommandError, ValueError, OSError):
+        return alone
+    return Source(folder, top, subpath, _hashed(f"{roots[0]}:{subpath}"), head, revision)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def choose_cluster(repository: Repository, name: str | None) -> Cluster:
+    """The named cluster, or the only one. Raises PlanError when that leaves none or several."""
+    clusters = {cluster.name: cluster for cluster in repository.of(Cluster)}
+    if name is not None:
+        if name in clusters:
+            return clusters[name]
+        raise PlanError(why=f"there is no cluster {name!r}", hint=f"clusters: {', '.join(sorted(clusters)) or 'none'}")
+    if len(clusters) == 1:
+        return next(iter(clusters.values()))
+    if not clusters:
+        raise PlanError(why="the repository has no Cluster document", hint="add one, or run `bai init`")
+    raise PlanError(why="the repository has several clusters", hint=f"choose one with --cluster: {', '.join(sorted(clusters))}")
+
+
+def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str) -> Desired:
+    """One cluster's part of a repository. Pure."""
+    chosen = choose_cluster(repository, cluster)
+    resources: dict[str, Resource] = {}
+    for identity, item in sorted(repository.resources.items()):
+        owner = repository.cluster_of(item)
+        if owner is None or owner == cluster:
+            resources[identity] = _effective(item, repository, chosen) if isinstance(item, Session) else item
+    documents = {identity: canonical(item) for identity, item in resources.items()}
+    everything = {identity: canonical(item) for identity, item in sorted(repository.resources.items())}
+    hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
+    return Desired(
+        repo=repo,
+        cluster=cluster,
+        commit=commit,
+        tree=fingerprint([everything, {name: _hardware(value) for name, value in sorted(hardware.items())}]),
+        repository=repository,
+        resources=resources,
+        documents=documents,
+        digests={identity: digest(document) for identity, document in documents.items()},
+    )
+
+
+_digests: dict[int, tuple[object, str]] = {}
+
+
+def _hardware(value: object) -> str:
+    """Digest of a machine; the nodes of a pool share one value, which is read once."""
+    known = _digests.get(id(value))
+    if known is not None and known[0] is value:
+        return known[1]
+    text = value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value)
+    if len(_digests) > 1000:  # noqa: PLR2004
+        _digests.clear()
+    _digests[id(value)] = (value, _hashed(text))
+    return _digests[id(value)][1]
+
+
+def _effective(session: Session, repository: Repository, cluster: Cluster) -> Session:
+    """With the group that it queues in, and its cluster's defaults: then its document says all that it depends on."""
+    group = repository.group_of(session)
+    defaults = cluster.spec.defaults
+    env: Mapping[str, str] = {**defaults.env, **session.spec.env}
+    spec = session.spec.model_copy(
+        update={
+            "resource_group": group.name if group else session.spec.resource_group,
+            "image": session.spec.image or defaults.image,
+            "env": env,
+        }
+    )
+    return session.model_copy(update={"spec": spec})
