@@ -60,7 +60,7 @@ def show(settings: Settings, renderable: RenderableType) -> None:
         console(settings).print(renderable)
         return
     text = io.StringIO()
-    console(settings, text).print(renderable)
+    console(settings, text).print(renderable, soft_wrap=True)
     for line in text.getvalue().splitlines():
         emit(line.rstrip())
 

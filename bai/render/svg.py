@@ -1,4 +1,4 @@
-"""The picture of a node as an SVG file: a box per NUMA node, a square per core, a tile per GPU, each with a tooltip."""
+"""The picture of a node as an SVG file: a box per NUMA node, a square per core, a tile per GPU."""
 
 from __future__ import annotations
 

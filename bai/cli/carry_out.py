@@ -1,0 +1,78 @@
+"""Carrying out a plan with somebody watching: progress, Ctrl-C, and what became of each action."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from bai.cli.holder import holder
+from bai.cli.progress import Progress, open_progress
+from bai.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from reconciler.plan import Plan
+    from reconciler.results import ApplyResult
+    from reconciler.workspace import Workspace
+
+
+def carry_out(
+    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False
+) -> bool:
+    """Apply and report; True when everything was done. Raises what `Workspace.apply` raises."""
+    stop = threading.Event()
+    with open_progress(settings, plan, quiet=quiet) as progress, _interruptible(stop, progress):
+        result = workspace.apply(
+            plan, holder=holder(), parallel=parallel, on_event=progress.on_event, stop=stop
+        )
+    if not quiet:
+        for line in closing_lines(result):
+            print(line)
+    return result.ok and not result.interrupted
+
+
+@contextlib.contextmanager
+def _interruptible(stop: threading.Event, progress: Progress) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) stops cleanly; the second leaves at once: the journal is made for it."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            progress.close()
+            print("\nLeft at once; the next run finds out what was done.", file=sys.stderr, flush=True)
+            os._exit(1)
+        stop.set()
+        progress.say("Stopping: what has begun is finished, nothing new is started. Again to leave at once.")
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def closing_lines(result: ApplyResult) -> Iterator[str]:
+    """What failed, what was left, and the sum."""
+    from bai.render.words import clean, duration
+
+    for item in result.results:
+        if item.outcome == "failed":
+            yield f"failed: {clean(item.action)}: {clean(item.error)}"
+        elif item.outcome == "skipped":
+            because = f": it needs {clean(item.because)}" if item.because else ""
+            yield f"skipped: {clean(item.action)}{because}"
+        elif item.outcome == "stopped":
+            yield f"stopped: {clean(item.action)}"
+    parts = [f"{result.count('done')} done"]
+    parts += [
+        f"{result.count(word)} {word}" for word in ("failed", "skipped", "stopped") if result.count(word)
+    ]
+    verdict = (
+        "Interrupted" if result.interrupted else "Applied" if result.ok else "Not everything was applied"
+    )
+    yield f"{verdict}: {', '.join(parts)} in {duration(result.finished - result.started)}."

@@ -1,0 +1,39 @@
+"""`bai describe`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bai.cli.formats import Format
+from bai.cli.lazy import new_app
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def describe(
+    ctx: typer.Context,
+    resource: Annotated[
+        str, typer.Argument(metavar="RESOURCE", help="llama, vision/llama or Session/vision/llama.")
+    ],
+    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
+) -> None:
+    """Show a resource: document, placement, what its kernels really have, and what happened to it."""
+    from bai.cli.description import describe_resource
+
+    settings = settings_of(ctx)
+    with settings.workspace() as workspace:
+        found = describe_resource(workspace, resource)
+    if format is Format.json:
+        from bai.cli.output import print_json
+        from bai.render.describe import as_json
+
+        print_json("bai.description/v1", **as_json(found))
+        return
+    from bai.cli.output import show
+    from bai.render.describe import render
+
+    show(settings, render(found))

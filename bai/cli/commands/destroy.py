@@ -1,0 +1,37 @@
+"""`bai destroy`."""
+
+from __future__ import annotations
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.cli.lazy import new_app
+from bai.cli.options import Parallel, Targets, Yes
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def destroy(
+    ctx: typer.Context,
+    target: Targets = None,
+    yes: Yes = False,
+    parallel: Parallel = 8,
+) -> None:
+    """Stop and remove everything that this repository runs in the cluster, and forget it."""
+    from bai.cli.carry_out import carry_out
+    from bai.cli.confirm import confirm
+    from bai.cli.show_plan import show_plan
+    from bai.render.plan_view import summary
+
+    settings = settings_of(ctx)
+    with settings.workspace() as workspace:
+        plan = workspace.plan(targets=tuple(target or ()), destroy=True)
+        show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
+        if not plan.changes:
+            return
+        typer.echo("")
+        confirm(f"{summary(plan)} Really destroy?", yes=yes)
+        if not carry_out(settings, workspace, plan, parallel):
+            raise typer.Exit(1)

@@ -1,0 +1,119 @@
+"""`bai get`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bai.cli.formats import ListFormat
+from bai.cli.lazy import new_app
+from bai.cli.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from reconciler.actual import Actual, Desired
+
+app = new_app()
+
+
+@app.command()
+def get(
+    ctx: typer.Context,
+    kind: Annotated[
+        str, typer.Argument(metavar="[KIND]", help="sessions, nodes, ... or all, or one resource's name.")
+    ] = "sessions",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
+    format: Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")] = ListFormat.table,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project's.")] = None,
+) -> None:
+    """List resources with their phase, as they are now."""
+    from bai.cli.kinds import kind_of
+
+    settings = settings_of(ctx)
+    found = "" if kind.lower() == "all" else kind_of(kind)
+    if found is None:
+        found, name = "Session", kind
+    with settings.workspace() as workspace:
+        desired, actual = workspace.desired(), workspace.actual()
+    if found == "Node":
+        _nodes(settings, desired, actual, name, format)
+        return
+    only = _only(name, found, project, {*desired.digests, *actual.existing})
+    if format is ListFormat.json:
+        _json(desired, actual, found, only)
+        return
+    if found in ("Session", ""):
+        _sessions(settings, desired, actual, only, wide=format is ListFormat.wide)
+    if found != "Session":
+        _others(settings, desired, actual, found, only)
+    for error in actual.errors:
+        typer.echo(f"warning: not everything could be observed: {error}", err=True)
+
+
+def _only(name: str | None, kind: str, project: str | None, identities: set[str]) -> set[str]:
+    """The identities asked for."""
+    from bai.cli.names import resolve
+
+    chosen = {resolve(name, identities, kind)} if name else identities
+    if project:
+        chosen = {identity for identity in chosen if identity.split("/")[1:-1] == [project]}
+    return chosen
+
+
+def _sessions(settings: Settings, desired: Desired, actual: Actual, only: set[str], *, wide: bool) -> None:
+    from bai.cli.output import table
+    from bai.render.status_view import session_rows
+    from bai.render.words import short
+
+    rows = [row for row in session_rows(actual, desired.digests, time.time()) if row.id in only]
+    columns = ["session", "phase", "ready", "node", "age"]
+    cells = [[short(row.id), row.phase, row.ready, row.nodes, row.age] for row in rows]
+    if wide:
+        columns += ["generation", "group", "cores", "memory", "devices"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
+    columns.append("about")
+    for line, row in zip(cells, rows, strict=True):
+        line.append(row.about)
+    table(settings, columns, cells)
+
+
+def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
+    from bai.cli.output import table
+    from bai.render.status_view import other_rows
+
+    rows = [row for row in other_rows(actual, desired.digests, kind) if row[0] in only]
+    table(settings, ["resource", "state", "generation"], rows)
+
+
+def _json(desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
+    from bai.cli.output import print_json
+    from bai.render.status_view import other_rows, session_json, session_rows
+
+    items: list[dict[str, object]] = []
+    if kind in ("Session", ""):
+        for row in session_rows(actual, desired.digests, time.time()):
+            if row.id in only:
+                items.append(session_json(row, actual.existing.get(row.id)))
+    if kind != "Session":
+        for name, state, generation in other_rows(actual, desired.digests, kind):
+            if name in only:
+                items.append(
+                    {
+                        "id": name,
+                        "kind": name.partition("/")[0],
+                        "applied": name in actual.existing,
+                        "state": state,
+                        "generation": int(generation or 0),
+                    }
+                )
+    print_json("bai.resources/v1", complete=actual.complete, items=items)
+
+
+def _nodes(
+    settings: Settings, desired: Desired, actual: Actual, name: str | None, format: ListFormat
+) -> None:
+    from bai.cli.node_list import list_nodes
+
+    list_nodes(settings, desired, actual, name, format)

@@ -1,0 +1,54 @@
+"""`bai schema`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bai.cli.lazy import new_app
+
+app = new_app()
+
+
+@app.command()
+def schema(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help="One kind; default: the union.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to FILE.")] = None,
+    list_kinds: Annotated[bool, typer.Option("--list", help="Only the names of the kinds.")] = False,
+) -> None:
+    """Print the JSON Schema of a kind, or of all kinds as one union, for editors and other tools."""
+    import json
+
+    from bai.cli.files import write_whole
+    from schemas.kinds import KINDS
+
+    if list_kinds:
+        typer.echo("\n".join(KINDS))
+        return
+    text = json.dumps(_schema(kind), indent=2) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    write_whole(out, text)
+    typer.echo(f"Wrote {out}. In a YAML file: # yaml-language-server: $schema={out.name}")
+
+
+def _schema(kind: str | None) -> object:
+    from schemas.publish import schema_of, union_schema
+
+    from bai.cli.kinds import kind_of
+    from bai.cli.names import suggestion
+    from schemas.errors import NoSuchResource
+    from schemas.kinds import KINDS
+
+    if kind is None:
+        return union_schema()
+    name = kind_of(kind)
+    if name is None:
+        raise NoSuchResource(what="kind", name=kind, hint=suggestion(kind, KINDS))
+    return schema_of(name)

@@ -1,0 +1,48 @@
+"""Everything known about one resource, gathered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bai.cli.names import resolve
+from bai.render.describe import Description
+
+if TYPE_CHECKING:
+    from planner.types import NodeInfo, Wait
+    from reconciler.actual import Actual, Desired
+    from reconciler.workspace import Workspace
+
+EVENTS = 20
+
+
+def describe_resource(workspace: Workspace, name: str) -> Description:
+    """Raises NoSuchResource, AmbiguousName, and what opening store and provider raises."""
+    desired, actual = workspace.desired(), workspace.actual()
+    nodes = [f"Node/{node.metadata.name}" for node in desired.repository.nodes_of(desired.cluster)]
+    identity = resolve(name, {*desired.digests, *actual.existing, *nodes})
+    item = actual.existing.get(identity)
+    place = desired.repository.places.get(identity)
+    return Description(
+        id=identity,
+        place=str(place) if place else "",
+        document=desired.documents.get(identity) or (item.recorded.document if item else {}),
+        digest=desired.digests.get(identity, ""),
+        item=item,
+        events=workspace.store.events(desired.cluster, resource=identity, limit=EVENTS),
+        wait=_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
+        node=_node(identity, desired, actual),
+        actual=actual,
+    )
+
+
+def _wait(workspace: Workspace, identity: str) -> Wait | None:
+    """Why it waits, as a plan made now says."""
+    return next((wait for wait in workspace.plan().waits if wait.session == identity), None)
+
+
+def _node(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:
+    from bai.cli.cluster_view import node_infos
+
+    if not identity.startswith("Node/"):
+        return None
+    return node_infos(desired, actual).get(identity.partition("/")[2])

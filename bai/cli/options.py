@@ -1,0 +1,21 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", "-t", metavar="RESOURCE", help="Only this resource and what it needs; may be repeated."
+    ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
+]
+Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Most actions at a time.")]
+RefreshOnly = Annotated[
+    bool, typer.Option("--refresh-only", help="Only compare what runs with what is recorded; plan no change.")
+]

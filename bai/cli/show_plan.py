@@ -1,0 +1,73 @@
+"""A plan on stdout or in a file, in the format asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bai.cli.formats import PlanFormat
+from bai.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from planner.types import NodeInfo
+    from reconciler.plan import Plan
+    from reconciler.workspace import Workspace
+
+
+def show_plan(
+    settings: Settings, workspace: Workspace, plan: Plan, format: PlanFormat, offline: bool
+) -> None:
+    """Print `plan`; text and Markdown draw the nodes whose hardware is known."""
+    if format is PlanFormat.json:
+        import sys
+
+        from reconciler.plan_json import dump
+
+        sys.stdout.write(dump(plan))
+        return
+    nodes = (
+        known_nodes(workspace, offline) if any(a.after and a.after.placement for a in plan.changes) else {}
+    )
+    if format is PlanFormat.markdown:
+        import sys
+
+        from bai.render.markdown import render as markdown
+
+        sys.stdout.write(markdown(plan, nodes))
+        return
+    from bai.cli.output import look, show
+    from bai.render.terminal import render
+
+    show(settings, render(plan, nodes, look()))
+
+
+def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
+    """The nodes to draw. What cannot be learnt is not drawn: a picture is no reason to fail."""
+    from bai.cli.cluster_view import node_infos
+    from schemas.errors import BaiError
+
+    try:
+        return node_infos(workspace.desired(), workspace.actual(offline=offline))
+    except BaiError:
+        return {}
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write the plan for `bai apply FILE`; readable by its owner alone: documents may be private."""
+    from bai.cli.files import write_whole
+    from reconciler.plan_json import dump
+
+    write_whole(path, dump(plan), mode=0o600)
+
+
+def read_plan(path: Path) -> Plan:
+    """A saved plan. Raises CannotRead and PlanError."""
+    from reconciler.plan_json import load
+    from schemas.errors import CannotRead
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CannotRead(what=path, why=why.lower()) from None
+    return load(text)

@@ -1,0 +1,81 @@
+"""What the store has recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from bai.cli.formats import Format
+from bai.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from reconciler.records import Lease, Recorded
+    from reconciler.workspace import Workspace
+
+
+def list_state(settings: Settings, workspace: Workspace, format: Format) -> None:
+    """Print records, lease and open steps of the chosen cluster."""
+    from bai.cli.output import print_json, table
+
+    cluster = workspace.desired().cluster
+    records = workspace.store.recorded(cluster)
+    lease, open_steps = workspace.store.lease(cluster), workspace.store.open_intents(cluster)
+    if format is Format.json:
+        print_json(
+            "bai.state/v1",
+            cluster=cluster,
+            store=str(workspace.store.path),
+            lease=_lease_json(lease),
+            resources=[_record_json(record) for record in records.values()],
+            openSteps=[{"action": e.action, "step": e.step, "kernel": e.kernel} for e in open_steps],
+        )
+        return
+    table(
+        settings,
+        ["resource", "generation", "digest", "phase", "kernels", "protected"],
+        [
+            [
+                r.resource,
+                str(r.generation),
+                r.digest,
+                r.phase,
+                str(len(r.kernels)),
+                "yes" if r.protected else "",
+            ]
+            for r in records.values()
+        ],
+    )
+    if lease is not None:
+        from bai.render.words import clean, moment
+
+        typer.echo(f"Lease: {clean(lease.holder)}, token {lease.token}, until {moment(lease.expires)}.")
+    for entry in open_steps:
+        typer.echo(f"Open: {entry.step} of {entry.action}; the next apply finds out.")
+
+
+def _record_json(record: Recorded) -> dict[str, object]:
+    from bai.render.words import moment
+
+    return {
+        "id": record.resource,
+        "generation": record.generation,
+        "digest": record.digest,
+        "phase": record.phase,
+        "protected": record.protected,
+        "commit": record.commit,
+        "kernels": list(record.kernels),
+        "enqueuedAt": moment(record.enqueued_at),
+        "startedAt": moment(record.started_at),
+        "finishedAt": moment(record.finished_at),
+        "result": record.result,
+        "reason": record.reason,
+    }
+
+
+def _lease_json(lease: Lease | None) -> object:
+    from bai.render.words import moment
+
+    if lease is None:
+        return None
+    return {"holder": lease.holder, "token": lease.token, "expires": moment(lease.expires)}
