@@ -66,10 +66,10 @@ def combine(
     ours: dict[str, list[Observed]] = {}
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
-            ours.setdefault(kernel.labels.resource, []).append(kernel)
+            ours.setdefault(_identity(kernel), []).append(kernel)
     complete = seen.complete if seen else True
     existing = {
-        identity: _existing(recorded.get(identity), ours.get(identity, []), complete=complete, looked=seen is not None)
+        identity: _existing(identity, recorded.get(identity), ours.get(identity, []), complete=complete, looked=seen is not None)
         for identity in sorted({*recorded, *ours})
     }
     return Actual(
@@ -85,7 +85,15 @@ def combine(
     )
 
 
-def _existing(record: Recorded | None, kernels: list[Observed], *, complete: bool, looked: bool) -> Existing:
+def _identity(kernel: Observed) -> str:
+    """What a kernel of ours belongs to; one that names no session stands for itself."""
+    resource = kernel.labels.resource
+    return resource if resource.startswith("Session/") else f"Kernel/{kernel.id}"
+
+
+def _existing(
+    identity: str, record: Recorded | None, kernels: list[Observed], *, complete: bool, looked: bool
+) -> Existing:
     newest = max((kernel.labels.generation for kernel in kernels), default=0)
     # A record older than what runs comes from a restored backup: the labels know better.
     adopt = record is None or newest > record.generation
@@ -93,7 +101,7 @@ def _existing(record: Recorded | None, kernels: list[Observed], *, complete: boo
         record = adopted(kernels)
     if not looked:
         return Existing(
-            record.resource,
+            identity,
             record,
             record.phase,
             result=record.result,
@@ -103,7 +111,7 @@ def _existing(record: Recorded | None, kernels: list[Observed], *, complete: boo
     current = tuple(kernel for kernel in kernels if kernel.id in record.kernels)
     found = derive(record, current, complete=complete)
     return Existing(
-        id=record.resource,
+        id=identity,
         recorded=record,
         phase=found.phase,
         kernels=current,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from schemas.errors import CannotRead, PlanError
 from schemas.loader import load_commit, load_directory
 from schemas.repository import Repository
 from schemas.session import Session
+
+_ANSWERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +52,35 @@ def open_source(directory: Path | str, revision: str | None = None) -> Source:
     if not folder.is_dir():
         raise CannotRead(what=str(directory), why="it is not a folder")
     folder = folder.resolve()
-    alone = Source(folder, None, "", _hashed(str(folder)), "", revision)
-    from git import GitCommandError, InvalidGitRepositoryError, NoSuchPathError, Repo  # noqa: PLC0415 (starting git costs)
+    alone = Source(folder, None, "", path_id(folder), "", revision)
+    found = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD")
+    if found is None or len(found) < _ANSWERS:
+        return alone
+    top, prefix, shallow, head = found
+    roots = _git(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
+    subpath = prefix.strip("/")
+    # A shallow clone does not know its root, so only its place tells it apart.
+    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(folder)
+    return Source(folder, Path(top), subpath, repo, head, revision)
 
+
+def path_id(folder: Path) -> str:
+    """Id of a repository that has no commit yet: where it is."""
+    return _hashed(str(folder))
+
+
+def _git(folder: Path, *arguments: str) -> list[str] | None:
+    """Lines that git says, or None when it fails. Raises CannotRead when it refuses to look because somebody else owns the folder."""
     try:
-        repo = Repo(folder, search_parent_directories=True)
-    except (InvalidGitRepositoryError, NoSuchPathError):
-        return alone
-    try:
-        with repo:
-            top = Path(repo.working_tree_dir or repo.git_dir).resolve()
-            subpath = "" if folder == top or not folder.is_relative_to(top) else folder.relative_to(top).as_posix()
-            roots = sorted(repo.git.rev_list("--max-parents=0", "HEAD").split())
-            head = repo.head.commit.hexsha
-    except (GitCommandError, ValueError, OSError):
-        return alone
-    return Source(folder, top, subpath, _hashed(f"{roots[0]}:{subpath}"), head, revision)
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+        )
+    except OSError:
+        return None
+    if "dubious ownership" in done.stderr:
+        hint = f"git config --global --add safe.directory {folder}"
+        raise CannotRead(what=str(folder), why="git distrusts a repository that somebody else owns", hint=hint)
+    return done.stdout.splitlines() if done.returncode == 0 else None
 
 
 def _hashed(text: str) -> str:

@@ -90,12 +90,12 @@ def _finish(case: Case, decision: Decision, existing: Existing) -> Action:
 
 def _ended(case: Case, decision: Decision) -> Action | None:
     """A finished session stays finished; changes of what only bai reads are written down."""
-    if decision.existing is None or not decision.changes:
+    if decision.existing is None or not (decision.changes or decision.why):
         return _nothing(case, decision)
-    before = before_side(decision.existing)
+    before, protected = before_side(decision.existing), decision.existing.protected
     wanted = _desired_side(case, decision)
     after = replace(before, digest=wanted.digest, document=wanted.document)
-    return Action(decision.id, case.actual.cluster, before, after, decision.changes, protected=decision.existing.protected)
+    return Action(decision.id, case.actual.cluster, before, after, decision.changes, decision.why, protected=protected)
 
 
 def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None:

@@ -69,11 +69,15 @@ def _waiting(session: Session, existing: Existing, changes: tuple[Change, ...]) 
 
 def _ended(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
     generation = existing.recorded.generation
+    if existing.phase == "ERROR" and not existing.recorded.kernels and not existing.kernels:
+        why = "spec changed" if changes else "it could not be created before"
+        return Decision(session.identity, "place", session, existing, changes, why, generation=generation + 1)
     if any(change.forces for change in changes):
         return Decision(session.identity, "place", session, existing, changes, "spec changed", generation=generation + 1)
     if any(kernel.state in LIVE for kernel in existing.kernels):
         return Decision(session.identity, "finish", session, existing, changes, existing.reason, generation=generation)
-    return Decision(session.identity, "ended", session, existing, changes, generation=generation)
+    why = "the store had no record of it" if existing.adopted else ""
+    return Decision(session.identity, "ended", session, existing, changes, why, generation=generation)
 
 
 def _running(

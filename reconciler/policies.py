@@ -1,0 +1,38 @@
+"""Queue and selection policies by the names that groups use; strangers' come through entry points and are loaded only when named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any
+
+from planner.types import Outcome, Snapshot
+from reconciler.actual import Desired
+from reconciler.diff.case import Place
+from reconciler.diff.requests import groups_of
+
+QUEUE, SELECTION = "bai.queue", "bai.selection"
+
+
+def placer(desired: Desired) -> Place:
+    """`place` with the policies that the groups of this cluster name; an unknown name is left to the planner, which says so."""
+    groups = groups_of(desired).values()
+    return partial(_place, {group.spec.queue for group in groups}, {group.spec.selection for group in groups})
+
+
+def _place(queues: set[str], selections: set[str], snapshot: Snapshot) -> Outcome:
+    from planner.place import BUILT_IN, Policies, place  # noqa: PLC0415 (numpy is loaded only where somebody is placed)
+
+    policies = Policies(
+        queue={**_loaded(QUEUE, queues - set(BUILT_IN.queue)), **BUILT_IN.queue},
+        selection={**_loaded(SELECTION, selections - set(BUILT_IN.selection)), **BUILT_IN.selection},
+    )
+    return place(snapshot, policies)
+
+
+def _loaded(group: str, names: Iterable[str]) -> dict[str, Any]:
+    wanted = set(names)
+    if not wanted:
+        return {}
+    return {entry.name: entry.load() for entry in entry_points(group=group) if entry.name in wanted}
