@@ -39,9 +39,16 @@ def _clear(repository: Repository, named: str | None, kind: type[Resource], at: 
         return
     names = [item.name for item in repository.of(kind)]
     if not names:
-        yield Issue(at, f"there is no {kind.__name__} in the repository", f"add a document of kind {kind.__name__}", "BAI-V043")
+        yield Issue(
+            at,
+            f"there is no {kind.__name__} in the repository",
+            f"add a document of kind {kind.__name__}",
+            "BAI-V043",
+        )
     elif len(names) > 1:
-        yield Issue(at, f"which {kind.singular} is not said", f"name one of {', '.join(names[:8])}", "BAI-V043")
+        yield Issue(
+            at, f"which {kind.singular} is not said", f"name one of {', '.join(names[:8])}", "BAI-V043"
+        )
 
 
 def _node(repository: Repository, node: Node) -> Iterator[Issue]:
@@ -86,21 +93,35 @@ def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Itera
         volume = repository.volume_of(session, mount.volume)
         host = repository.host_of(volume) if volume else None
         if host is not None and repository.cluster_of(host) != cluster.name:
-            message = f"the volume is on '{host.name}' of cluster '{repository.cluster_of(host)}', the session runs on '{cluster.name}'"
+            where = f"'{host.name}' of cluster '{repository.cluster_of(host)}'"
+            message = f"the volume is on {where}, the session runs on '{cluster.name}'"
             yield Issue(("spec", "mounts", index, "volume"), message, code="BAI-V050")
         elif volume is not None and not _may(repository, session, volume, mount.read_only):
             how = "reading" if mount.read_only else "writing"
-            hint = "" if mount.read_only or not _may(repository, session, volume, True) else "mount it with readOnly: true"
-            yield Issue(("spec", "mounts", index, "volume"), f"{volume.identity} is not shared for {how}", hint, "BAI-V053")
+            hint = (
+                ""
+                if mount.read_only or not _may(repository, session, volume, True)
+                else "mount it with readOnly: true"
+            )
+            yield Issue(
+                ("spec", "mounts", index, "volume"),
+                f"{volume.identity} is not shared for {how}",
+                hint,
+                "BAI-V053",
+            )
 
 
 def _may(repository: Repository, session: Session, volume: Volume, read_only: bool) -> bool:
-    """Whether a session may mount a volume so: its owner may, and whom the permissions name; without any, everybody."""
+    """Whether a session may mount a volume so: its owner, whom permissions name, or without any everybody."""
     owner = repository.user_of(session.spec.owner)
     if not volume.spec.permissions or (owner is not None and owner == repository.user_of(volume.spec.owner)):
         return True
     for allowed in volume.spec.permissions:
-        meant = allowed.project == session.project if allowed.project else repository.user_of(allowed.user) == owner is not None
+        meant = (
+            allowed.project == session.project
+            if allowed.project
+            else repository.user_of(allowed.user) == owner is not None
+        )
         if meant and (read_only or allowed.access == "read-write"):
             return True
     return False
@@ -112,7 +133,14 @@ def _member(repository: Repository, resource: Session | Volume) -> Iterator[Issu
     if user is None:
         return
     if not user.spec.active:
-        yield Issue(("spec", "owner"), f"the user '{user.name}' is not active", "name another owner", "BAI-V053")
+        yield Issue(
+            ("spec", "owner"), f"the user '{user.name}' is not active", "name another owner", "BAI-V053"
+        )
     elif resource.project is not None and resource.project not in user.spec.projects:
         hint = f"add it to the projects of User/{user.name}"
-        yield Issue(("spec", "owner"), f"'{user.name}' does not belong to the project '{resource.project}'", hint, "BAI-V053")
+        yield Issue(
+            ("spec", "owner"),
+            f"'{user.name}' does not belong to the project '{resource.project}'",
+            hint,
+            "BAI-V053",
+        )

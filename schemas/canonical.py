@@ -1,4 +1,4 @@
-"""One normal form per resource: camelCase, defaults left out, amounts in their shortest text. Equal meaning, equal digest."""
+"""One normal form per resource: defaults left out, amounts at their shortest. Equal meaning, equal digest."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from schemas.errors import CannotRead
 from schemas.hardware.model import Hardware
 from schemas.hardware.read import HardwareError, read_hardware
 from schemas.issues import Issue
-from schemas.rules import hardware_rules
-from schemas.sources import Source, escapes
+from schemas.machine_rules import hardware_rules
 from schemas.positions import path_text
+from schemas.sources import Source, escapes
 from schemas.text import did_you_mean, printable
 
 
 def candidates(file: str, reference: str) -> list[str]:
-    """Where a reference may point, nearest first: beside the document's file, then from the root; never outside."""
+    """Where a reference may point: beside the document's file, then from the root; never outside."""
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(file), reference))
     paths = dict.fromkeys((beside, posixpath.normpath(reference)))
     return [path for path in paths if not escapes(path)]
@@ -25,7 +25,11 @@ def candidates(file: str, reference: str) -> list[str]:
 
 def named(file: str, value: Any, files: Collection[str]) -> str | None:
     """The file among `files` that a plain Node or NodePool document names as its hardware."""
-    if not isinstance(value, dict) or value.get("kind") not in ("Node", "NodePool") or not isinstance(value.get("spec"), dict):
+    if (
+        not isinstance(value, dict)
+        or value.get("kind") not in ("Node", "NodePool")
+        or not isinstance(value.get("spec"), dict)
+    ):
         return None
     reference = value["spec"].get("hardwareFrom")
     found = candidates(file, reference) if isinstance(reference, str) else []
@@ -40,7 +44,7 @@ class Captures:
         self._read: dict[str, Hardware | list[Issue]] = {}
 
     def hardware(self, file: str, reference: str) -> Hardware | list[Issue]:
-        """The machine that a document in `file` refers to, or why there is none, as issues at the reference."""
+        """The machine that a document in `file` refers to, or why there is none."""
         at = ("spec", "hardwareFrom")
         for path in candidates(file, reference):
             try:
@@ -52,7 +56,14 @@ class Captures:
             return self._read[path]
         hint = did_you_mean(reference, self._files)
         hint = hint if hint.startswith("did") else "save one with `bai nodes probe`"
-        return [Issue(at, f"there is no file '{printable(reference)}' beside the document or at the root", hint, "BAI-V040")]
+        return [
+            Issue(
+                at,
+                f"there is no file '{printable(reference)}' beside the document or at the root",
+                hint,
+                "BAI-V040",
+            )
+        ]
 
     @staticmethod
     def _parse(path: str, data: bytes) -> Hardware | list[Issue]:
@@ -61,7 +72,11 @@ class Captures:
             hardware = read_hardware(path, data)
         except HardwareError as error:
             return [
-                Issue(at, f"{p.place}{f' ({p.path})' if p.path else ''}: {p.message}", p.hint, "BAI-V052") for p in error.problems
+                Issue(at, f"{p.place}{f' ({p.path})' if p.path else ''}: {p.message}", p.hint, "BAI-V052")
+                for p in error.problems
             ]
-        broken = [Issue(at, f"{path} ({path_text(i.at)}): {i.message}", i.hint, "BAI-V052") for i in hardware_rules(hardware, ())]
+        broken = [
+            Issue(at, f"{path} ({path_text(i.at)}): {i.message}", i.hint, "BAI-V052")
+            for i in hardware_rules(hardware, ())
+        ]
         return broken or hardware

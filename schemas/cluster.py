@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.envelope import Flag, Model, Options, Port, Resource
+from schemas.envelope import Flag, Model, Port, Resource
 from schemas.names import AbsolutePath, Address, EnvName, LinuxUser, Name, Text
 from schemas.quantities import Duration
 
@@ -59,17 +59,17 @@ class Defaults(Model):
 class ClusterSpec(Model):
     provider: Name
     """`process` (Linux processes on this machine), `docker`, ..., or the name of a plugin."""
-    process: Options = {}
+    process: Mapping[Text, Any] = {}
     """Options of the process provider."""
-    docker: Options = {}
-    kubernetes: Options = {}
+    docker: Mapping[Text, Any] = {}
+    kubernetes: Mapping[Text, Any] = {}
     """E.g. `context`: the kubeconfig context."""
-    openstack: Options = {}
+    openstack: Mapping[Text, Any] = {}
     """E.g. `cloud`: the name in clouds.yaml."""
-    backendai: Options = {}
+    backendai: Mapping[Text, Any] = {}
     """E.g. `endpoint`."""
-    fake: Options = {}
-    options: Options = {}
+    fake: Mapping[Text, Any] = {}
+    options: Mapping[Text, Any] = {}
     """Options of a provider that is a plugin."""
     state_root: AbsolutePath | None = None
     """Where the provider keeps its own state on a machine; its default when left out."""

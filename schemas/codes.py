@@ -1,4 +1,4 @@
-"""Every code of a `Problem`: what it says and what to do. The reference documentation is made from this table."""
+"""Every code of a `Problem`: what it says and what to do. The reference is generated from this table."""
 
 from __future__ import annotations
 
@@ -16,18 +16,27 @@ class Code:
 
 
 _TABLE = {
-    "BAI-V001": ("The file cannot be read", "Give a plain file that may be read; pipes, devices and sockets are refused."),
+    "BAI-V001": (
+        "The file cannot be read",
+        "Give a plain file that may be read; pipes, devices and sockets are refused.",
+    ),
     "BAI-V002": ("The file is too large", "Split it: a file of documents holds at most 1 MiB."),
     "BAI-V003": ("The file is not UTF-8", "Save it as UTF-8."),
     "BAI-V004": ("A symbolic link leaves the repository", "Copy the file into the repository."),
     "BAI-V005": ("Not YAML", "Correct the syntax at this place."),
     "BAI-V006": ("Nested too deeply", "At most 64 levels are read."),
-    "BAI-V007": ("Aliases grow too large", "Write the values out: aliases of one document may stand for 100,000 values, and never for themselves."),
+    "BAI-V007": (
+        "Aliases grow too large",
+        "Write them out: the aliases of a document stand for at most 100,000 values, never for themselves.",
+    ),
     "BAI-V008": ("A key stands twice", "Remove one of the two: it is not guessed which one was meant."),
     "BAI-V009": ("A key is not a text", "Put the key into quotes."),
     "BAI-V010": ("A YAML tag", "Remove the tag: documents hold plain values only."),
     "BAI-V011": ("A merge key", "Write the merged keys out: `<<` is not part of YAML 1.2."),
-    "BAI-V012": ("YAML versions disagree about this value", "Put it into quotes, or write true, false or a plain number."),
+    "BAI-V012": (
+        "YAML versions disagree about this value",
+        "Put it into quotes, or write true, false or a plain number.",
+    ),
     "BAI-V013": ("Not a finite number", "Infinity, NaN and numbers beyond any amount are refused."),
     "BAI-V014": ("Not a document", "A document is a mapping with apiVersion, kind, metadata and spec."),
     "BAI-V015": ("Unknown apiVersion", "Write `apiVersion: bai/v1`."),
@@ -35,8 +44,14 @@ _TABLE = {
     "BAI-V020": ("Unknown field", "Correct the name; unknown fields are never ignored."),
     "BAI-V021": ("A required field is missing", "Add it."),
     "BAI-V030": ("Not one of the choices", "Use one of the named values."),
-    "BAI-V031": ("A value of the wrong type", "Give the type that is asked for; nothing is converted silently."),
-    "BAI-V032": ("Not an amount, or an impossible one", "Give an amount in the form and range that is asked for."),
+    "BAI-V031": (
+        "A value of the wrong type",
+        "Give the type that is asked for; nothing is converted silently.",
+    ),
+    "BAI-V032": (
+        "Not an amount, or an impossible one",
+        "Give an amount in the form and range that is asked for.",
+    ),
     "BAI-V033": ("Not a safe name", "Use only the characters that are safe as hostname, path and label."),
     "BAI-V034": ("Fields that do not go together", "Leave out one of them."),
     "BAI-V040": ("Nothing has this name", "Correct the reference, or add what it names."),
@@ -47,7 +62,10 @@ _TABLE = {
     "BAI-V051": ("Not a range pattern", "Write ranges as gpu-[001-128]; a pool has at most 16,384 nodes."),
     "BAI-V052": ("Not a description of hardware", "Save one with `bai nodes probe`."),
     "BAI-V053": ("The tenancy does not allow it", "Change the user's or the project's document."),
-    "BAI-V090": ("Accepted, but nothing acts on it yet", "Nothing needs to be done; this release does not carry it out."),
+    "BAI-V090": (
+        "Accepted, but nothing acts on it yet",
+        "Nothing needs to be done; this release does not carry it out.",
+    ),
 }
 
 CODES: Mapping[str, Code] = MappingProxyType({code: Code(*texts) for code, texts in _TABLE.items()})

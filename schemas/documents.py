@@ -28,7 +28,14 @@ class Document:
 def typed(value: Any) -> tuple[Resource | None, list[Issue]]:
     """The resource of a plain document, or every issue."""
     if not isinstance(value, dict):
-        return None, [Issue((), f"a document is a mapping, this is {shown(value)}", "begin with apiVersion: bai/v1", "BAI-V014")]
+        return None, [
+            Issue(
+                (),
+                f"a document is a mapping, this is {shown(value)}",
+                "begin with apiVersion: bai/v1",
+                "BAI-V014",
+            )
+        ]
     issues = _envelope(value)
     model = KINDS.get(value["kind"]) if isinstance(value.get("kind"), str) else None
     if model is None or issues:
@@ -41,19 +48,36 @@ def typed(value: Any) -> tuple[Resource | None, list[Issue]]:
 
 def _envelope(value: dict[str, Any]) -> list[Issue]:
     if "apiVersion" not in value and "kind" not in value:
-        hint = "YAML files that are not for bai belong outside, or in a directory whose name begins with a dot"
-        return [Issue((), "this is not a document of bai: it has neither apiVersion nor kind", hint, "BAI-V014")]
+        hint = (
+            "YAML files that are not for bai belong outside, or in a directory whose name begins with a dot"
+        )
+        return [
+            Issue((), "this is not a document of bai: it has neither apiVersion nor kind", hint, "BAI-V014")
+        ]
     issues = []
     version = value.get("apiVersion")
     if "apiVersion" not in value:
-        issues.append(Issue((), "the field 'apiVersion' is missing", f"write apiVersion: {API_VERSION}", "BAI-V021"))
+        issues.append(
+            Issue((), "the field 'apiVersion' is missing", f"write apiVersion: {API_VERSION}", "BAI-V021")
+        )
     elif version != API_VERSION:
-        issues.append(Issue(("apiVersion",), f"{shown(version)} is not a known version", f"write {API_VERSION}", "BAI-V015"))
+        issues.append(
+            Issue(
+                ("apiVersion",),
+                f"{shown(version)} is not a known version",
+                f"write {API_VERSION}",
+                "BAI-V015",
+            )
+        )
     kind = value.get("kind")
     if "kind" not in value:
-        issues.append(Issue((), "the field 'kind' is missing", did_you_mean("kind", ()) or "add it", "BAI-V021"))
+        issues.append(
+            Issue((), "the field 'kind' is missing", did_you_mean("kind", ()) or "add it", "BAI-V021")
+        )
     elif not isinstance(kind, str) or kind not in KINDS:
-        issues.append(Issue(("kind",), f"{shown(kind)} is not a known kind", did_you_mean(str(kind), KINDS), "BAI-V016"))
+        issues.append(
+            Issue(("kind",), f"{shown(kind)} is not a known kind", did_you_mean(str(kind), KINDS), "BAI-V016")
+        )
     return issues
 
 

@@ -1,7 +1,7 @@
 """The envelope that every document shares, and the strict base of every model.
 
-YAML says camelCase, Python says snake_case; only the camelCase name is accepted in a document. Models are frozen; values are
-never coerced: `yes` is not a string and `"3"` is not a number.
+YAML says camelCase, Python says snake_case; only the camelCase name is accepted in a document. Models are
+frozen; values are never coerced: `true` is not a text and `"3"` is not a number.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
 Positive = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 Port = Annotated[int, Strict(), Field(ge=1, le=65_535)]
 Flag = Annotated[bool, Strict()]
-Options = Mapping[Text, Any]
-"""Options that only their reader (a provider, a queue plugin) understands: any JSON value by name."""
 
 
 class Model(BaseModel):
     """A strict, frozen part of a document."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, use_attribute_docstrings=True, allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
 

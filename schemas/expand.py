@@ -19,14 +19,17 @@ _NODE = re.compile(NODE_PATTERN.removesuffix("$") + r"\Z")
 def expand(pattern: str) -> tuple[str, ...]:
     """Every text that a pattern stands for, in order; the last range runs fastest.
 
-    `[001-128]` counts with as many digits as its first number has, `[1,3,7-9]` lists. Raises ValueError for a pattern that is none,
-    or that stands for more than 16,384 texts.
+    `[001-128]` counts with as many digits as its first number has, `[1,3,7-9]` lists. Raises ValueError for a
+    pattern that is none, or that stands for more than 16,384 texts.
     """
     texts, ranges = _split(pattern)
     sizes = [sum(last - first + 1 for first, last, _ in parts) for parts in ranges]
     if prod(sizes) > MOST_NODES:
         raise ValueError(f"'{pattern}' stands for {prod(sizes)} names; at most {MOST_NODES} are possible")
-    choices = [[str(n).zfill(width) for first, last, width in parts for n in range(first, last + 1)] for parts in ranges]
+    choices = [
+        [str(n).zfill(width) for first, last, width in parts for n in range(first, last + 1)]
+        for parts in ranges
+    ]
     return tuple("".join(_woven(texts, chosen)) for chosen in itertools.product(*choices))
 
 
@@ -35,7 +38,7 @@ def _woven(texts: list[str], chosen: tuple[str, ...]) -> list[str]:
 
 
 def _split(pattern: str) -> tuple[list[str], list[list[tuple[int, int, int]]]]:
-    """The fixed texts around, and the (first, last, digits) lists inside the brackets."""
+    """The fixed texts around the brackets, and the (first, last, digits) lists inside."""
     pieces = _PIECE.split(pattern)
     texts, lists = pieces[::2], pieces[1::2]
     if any("[" in text or "]" in text for text in texts):
@@ -54,7 +57,7 @@ def _range(part: str, pattern: str) -> tuple[int, int, int]:
 
 
 def pool_nodes(pool: NodePool) -> tuple[Node, ...]:
-    """The nodes of a pool, by its pattern's order. Raises ValueError when its patterns do not fit together."""
+    """The nodes of a pool in its pattern's order. Raises ValueError when its patterns do not fit together."""
     spec = pool.spec
     names = expand(spec.name_pattern)
     addresses = expand(spec.address_pattern) if spec.address_pattern else names
@@ -66,11 +69,17 @@ def pool_nodes(pool: NodePool) -> tuple[Node, ...]:
     if unsafe is not None:
         raise ValueError(f"'{unsafe}' is not a safe hostname")
     left_out = set(spec.exclude)
-    return tuple(_node(pool, name, address) for name, address in zip(names, addresses, strict=True) if name not in left_out)
+    return tuple(
+        _node(pool, name, address)
+        for name, address in zip(names, addresses, strict=True)
+        if name not in left_out
+    )
 
 
 def _node(pool: NodePool, name: str, address: str) -> Node:
     shared = {field: getattr(pool.spec, field) for field in NodeSpec.model_fields if field != "address"}
-    made = NodeMetadata.model_construct(name=name, labels=pool.metadata.labels, annotations=pool.metadata.annotations)
+    made = NodeMetadata.model_construct(
+        name=name, labels=pool.metadata.labels, annotations=pool.metadata.annotations
+    )
     spec = NodeSpec.model_construct(**shared, address=address)
     return Node.model_construct(api_version=pool.api_version, kind="Node", metadata=made, spec=spec)

@@ -51,7 +51,14 @@ def explain(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
         message, hint, code = f"{shown(value)} is not allowed here: {error['msg']}", "", "BAI-V032"
     if error["type"] == "extra_forbidden":
         known = fields_at(model, loc[:-1]) if model else ()
-        return Issue(loc, f"unknown field {shown(str(loc[-1]))}", did_you_mean(str(loc[-1]), known), code, value, key=True)
+        return Issue(
+            loc,
+            f"unknown field {shown(str(loc[-1]))}",
+            did_you_mean(str(loc[-1]), known),
+            code,
+            value,
+            key=True,
+        )
     if error["type"] == "missing":
         return Issue(loc[:-1], f"the field '{loc[-1]}' is missing", "add it", code, None)
     return Issue(loc, message, hint, code, value, key)
@@ -68,7 +75,11 @@ def _type_hint(wanted: str, value: Any) -> str:
     if wanted == "a list" and isinstance(value, str):
         return f"write it as a list: [{value[:60]}]"
     if wanted in {"a whole number", "true or false"} and isinstance(value, str):
-        return "write it without quotes" if value.strip().lstrip("-").isdigit() or value in {"true", "false"} else ""
+        return (
+            "write it without quotes"
+            if value.strip().lstrip("-").isdigit() or value in {"true", "false"}
+            else ""
+        )
     return ""
 
 
@@ -95,7 +106,11 @@ def _pattern(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
 
 def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     context = error.get("ctx", {})
-    said = f"at least {context['min_length']}" if "min_length" in context else f"at most {context.get('max_length')}"
+    said = (
+        f"at least {context['min_length']}"
+        if "min_length" in context
+        else f"at most {context.get('max_length')}"
+    )
     return f"{said} needed, {context.get('actual_length', 'other')} given", "", "BAI-V032"
 
 

@@ -29,7 +29,7 @@ class _Entry:
 
 
 class CommitSource:
-    """The files below `subpath` of a commit. Raises CannotRead when the repository, revision or folder does not exist."""
+    """The files below `subpath` of a commit. Raises CannotRead without such a repository or commit."""
 
     def __init__(self, git_dir: str | os.PathLike[str], revision: str, subpath: str = "") -> None:
         self._repo = _open(git_dir)
@@ -46,7 +46,12 @@ class CommitSource:
             if entry.mode == _LINK:
                 yield from self._link(entry)
             elif entry.size > LARGEST_FILE:
-                yield refused(entry.path, "BAI-V002", f"{entry.size} bytes; a file holds at most {LARGEST_FILE}", "split it")
+                yield refused(
+                    entry.path,
+                    "BAI-V002",
+                    f"{entry.size} bytes; a file holds at most {LARGEST_FILE}",
+                    "split it",
+                )
             elif entry.blob in blobs:
                 yield File(entry.path, blobs[entry.blob])
 
@@ -71,11 +76,18 @@ class CommitSource:
         if not (folder or is_document_file(posixpath.basename(entry.path)) or leaves):
             return
         if leaves:
-            yield refused(entry.path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to")
+            yield refused(
+                entry.path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to"
+            )
         elif not folder and path not in self._entries:
             yield refused(entry.path, "BAI-V001", "a symbolic link to nothing")
         elif not folder and not is_document_file(posixpath.basename(path)):
-            yield refused(entry.path, "BAI-V004", "a symbolic link to a file that is not read", "rename the file to *.yaml")
+            yield refused(
+                entry.path,
+                "BAI-V004",
+                "a symbolic link to a file that is not read",
+                "rename the file to *.yaml",
+            )
 
     def _resolve(self, revision: str) -> str:
         try:
@@ -88,7 +100,9 @@ class CommitSource:
         try:
             listing = self._repo.git.ls_tree("-r", "-z", "-l", "--full-tree", tree, stdout_as_string=False)
         except GitCommandError:
-            raise CannotRead(what=printable(self._subpath), why=f"there is no such folder in {self.commit[:12]}") from None
+            raise CannotRead(
+                what=printable(self._subpath), why=f"there is no such folder in {self.commit[:12]}"
+            ) from None
         for line in bytes(listing).split(b"\0"):
             if line:
                 facts, _, path = line.partition(b"\t")
@@ -115,9 +129,14 @@ class CommitSource:
         return blobs
 
     def _answer(self, asked: bytes) -> bytes:
-        import subprocess
 
-        command = [self._repo.git.GIT_PYTHON_GIT_EXECUTABLE, "--git-dir", self._repo.git_dir, "cat-file", "--batch"]
+        command = [
+            str(self._repo.git.GIT_PYTHON_GIT_EXECUTABLE),
+            "--git-dir",
+            str(self._repo.git_dir),
+            "cat-file",
+            "--batch",
+        ]
         done = subprocess.run(command, input=asked, capture_output=True, check=False)
         if done.returncode != 0:
             raise CannotRead(what=self.where, why=done.stderr.decode("utf-8", "replace").strip()[:200])

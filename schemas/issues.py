@@ -1,6 +1,6 @@
-"""Problems raised from inside a model: a validator says where below itself something is wrong, and what would be right.
+"""Problems raised from inside a model: where below itself something is wrong, and what would be right.
 
-Pydantic's own errors carry one place each; `refuse` carries several, with hints. `flatten` turns both back into one list.
+Pydantic's own errors carry one place each; `refuse` carries several, with hints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing wrong below a model, at `at` (keys and indexes); `code` is a `BAI-V…` code; `value` what stood there."""
+    """One thing wrong below a model, at `at` (keys and indexes); `value` is what stood there."""
 
     at: Loc
     message: str
@@ -30,7 +30,9 @@ class Issue:
 
 def refuse(issues: Sequence[Issue]) -> PydanticCustomError:
     """The error that a validator raises for these issues."""
-    return PydanticCustomError("bai", "{text}", {"text": "; ".join(i.message for i in issues), "issues": tuple(issues)})
+    return PydanticCustomError(
+        "bai", "{text}", {"text": "; ".join(i.message for i in issues), "issues": tuple(issues)}
+    )
 
 
 def wrong(message: str, hint: str = "", code: str = "BAI-V032") -> PydanticCustomError:
@@ -39,12 +41,20 @@ def wrong(message: str, hint: str = "", code: str = "BAI-V032") -> PydanticCusto
 
 
 def carried(error: ErrorDetails) -> tuple[Issue, ...]:
-    """The issues that a `refuse` put into one of Pydantic's error records, with full locations; empty for Pydantic's own."""
+    """The issues that a `refuse` put into an error record, with full locations; empty for Pydantic's own."""
     if error["type"] != "bai":
         return ()
     issues: Iterable[Issue] = error.get("ctx", {}).get("issues", ())
     return tuple(
-        Issue((*error["loc"], *i.at), i.message, i.hint, i.code, error.get("input") if not i.at else i.value, i.key) for i in issues
+        Issue(
+            (*error["loc"], *i.at),
+            i.message,
+            i.hint,
+            i.code,
+            error.get("input") if not i.at else i.value,
+            i.key,
+        )
+        for i in issues
     )
 
 

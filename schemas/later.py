@@ -28,7 +28,9 @@ def unused(resource: Resource) -> Iterator[Issue]:
     """The fields that this document sets and this release does not carry out."""
     for at in LATER.get(resource.kind, ()):
         if _is_set(resource, at):
-            yield Issue(at, f"{at[-1]} is accepted, but this release does not act on it", code="BAI-V090", key=True)
+            yield Issue(
+                at, f"{at[-1]} is accepted, but this release does not act on it", code="BAI-V090", key=True
+            )
 
 
 def _is_set(model: BaseModel, at: Loc) -> bool:

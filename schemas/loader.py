@@ -1,13 +1,15 @@
 """A directory or a git commit → a `Repository`, or everything that is wrong with it.
 
-The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in, pools expanded →
-references, rules. Every stage adds to one list of problems; only an empty list gives a repository.
+The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in,
+pools expanded → references, rules. Every stage adds to one list of problems; only while that is empty is there
+a repository.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from schemas import belonging, later, rules
 from schemas.captures import Captures, named
@@ -17,6 +19,7 @@ from schemas.errors import InvalidRepository, Place, Problem
 from schemas.expand import pool_nodes
 from schemas.hardware.model import Hardware
 from schemas.issues import Issue
+from schemas.machine_rules import reserved_rules
 from schemas.node import Node, NodePool
 from schemas.positions import Positions, path_text
 from schemas.reading import Raw, read
@@ -39,7 +42,7 @@ def load_directory(path: str | os.PathLike[str]) -> Repository:
 def load_commit(git_dir: str | os.PathLike[str], revision: str, subpath: str = "") -> Repository:
     """The repository at a commit, below `subpath`; nothing is checked out.
 
-    Raises InvalidRepository with every problem, CannotRead when there is no such repository, commit or folder.
+    Raises InvalidRepository with every problem, CannotRead without such a repository, commit or folder.
     """
     from schemas.git_source import CommitSource
 
@@ -69,8 +72,9 @@ class _Loading:
         self._judge(repository)
         if self.problems:
             raise InvalidRepository(tuple(sorted(set(self.problems))), where=self.source.where)
-        warnings = [self._problem(d, issue) for d in self._sound() for issue in later.unused(d.resource)]
-        return self._repository(repository.resources, repository.machines, tuple(warnings))
+        sound = [(d, d.resource) for d in self._sound() if d.resource is not None]
+        warnings = tuple(self._problem(d, issue) for d, resource in sound for issue in later.unused(resource))
+        return replace(repository, warnings=warnings)
 
     def _read(self) -> None:
         files = list(self.source.files())
@@ -142,7 +146,9 @@ class _Loading:
             return ()  # reported by the rules of the pool
         if hardware is None:
             return nodes
-        return tuple(n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes)
+        return tuple(
+            n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes
+        )
 
     def _hardware(self, document: Document, captures: Captures) -> Hardware | None:
         """The captured hardware of a machine's document, checked against what it reserves."""
@@ -151,12 +157,12 @@ class _Loading:
         if spec.hardware_from is None or spec.hardware is not None:
             return None
         found = captures.hardware(document.file, spec.hardware_from)
-        issues = list(rules.reserved_rules(spec, found)) if isinstance(found, Hardware) else found
+        issues = list(reserved_rules(spec, found)) if isinstance(found, Hardware) else found
         self.problems += [self._problem(document, issue) for issue in issues]
         return found if isinstance(found, Hardware) else None
 
     def _judge(self, repository: Repository) -> None:
-        """References and the rules between documents; not judged where what they name may merely be unreadable."""
+        """References and the rules between documents; not judged where what they name may be unreadable."""
         if self.lost:
             return
         broken = frozenset(d.identity for d in self.documents if d.resource is None)
@@ -175,11 +181,9 @@ class _Loading:
     def _sound(self) -> Iterator[Document]:
         return (d for d in self.documents if d.resource is not None)
 
-    def _repository(
-        self, resources: "dict[str, Resource]", machines: dict[str, Node], warnings: tuple[Problem, ...] = ()
-    ) -> Repository:
+    def _repository(self, resources: dict[str, Resource], machines: dict[str, Node]) -> Repository:
         places = {d.identity: d.raw.place for d in self._sound()}
-        return Repository(resources, places, machines, self.source.commit, warnings)
+        return Repository(resources, places, machines, self.source.commit)
 
     def _problem(self, document: Document, issue: Issue) -> Problem:
         """An issue at its place; positions of a file are worked out at its first issue."""
@@ -194,5 +198,7 @@ class _Loading:
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
 
 
-_ENDING = frozenset({"BAI-V001", "BAI-V002", "BAI-V003", "BAI-V004", "BAI-V005", "BAI-V006", "BAI-V007", "BAI-V009"})
+_ENDING = frozenset(
+    {"BAI-V001", "BAI-V002", "BAI-V003", "BAI-V004", "BAI-V005", "BAI-V006", "BAI-V007", "BAI-V009"}
+)
 """Problems after which the rest of a file is not read."""

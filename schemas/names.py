@@ -53,7 +53,9 @@ NodeName = Annotated[
     _checked(NODE_PATTERN, "a safe hostname: labels of a-z, 0-9 and '-', joined by dots", suggesting=True),
     _schema(NODE_PATTERN),
 ]
-LabelKey = Annotated[str, _checked(KEY_PATTERN, "a label key such as team or example.org/team"), _schema(KEY_PATTERN)]
+LabelKey = Annotated[
+    str, _checked(KEY_PATTERN, "a label key such as team or example.org/team"), _schema(KEY_PATTERN)
+]
 LabelValue = Annotated[
     str,
     _checked(VALUE_PATTERN, "a label value: at most 63 of A-Z, a-z, 0-9, '-', '_' and '.'"),
@@ -77,4 +79,6 @@ RelativePath = Annotated[
 ]
 UserRef = Annotated[str, _checked(USER_PATTERN, "a user's name or e-mail address"), _schema(USER_PATTERN)]
 LinuxUser = Annotated[str, _checked(LINUX_USER_PATTERN, "a Linux user name"), _schema(LINUX_USER_PATTERN)]
-Text = Annotated[str, _checked(NO_CONTROL_PATTERN, "text without NUL characters"), _schema(NO_CONTROL_PATTERN)]
+Text = Annotated[
+    str, _checked(NO_CONTROL_PATTERN, "text without NUL characters"), _schema(NO_CONTROL_PATTERN)
+]

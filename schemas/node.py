@@ -41,7 +41,7 @@ class MachineSpec(Model):
     hardware: Hardware | None = None
     """What the machine is, declared, for nodes that cannot be probed."""
     hardware_from: RelativePath | None = None
-    """A file with it: a saved `bai nodes probe`. Relative to this document's file, or to the repository's root."""
+    """A file with it: a saved `bai nodes probe`, relative to this document's file or to the root."""
 
 
 class NodeSpec(MachineSpec):

@@ -1,12 +1,13 @@
-"""Where a value stands: the place of a path (keys and indexes) inside a document, worked out only when something is wrong there."""
+"""Where a value stands: the place of a path (keys, indexes), worked out only for what is wrong."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 
 from schemas.errors import Place
 from schemas.issues import Loc
@@ -32,10 +33,8 @@ class Positions:
         self.file = file
         self._documents: list[Spot] = []
         self._anchors: dict[str, Spot] = {}
-        try:
+        with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # nothing after a mistake is asked for
             self._walk(CParser(data.decode("utf-8-sig")))
-        except (yaml.YAMLError, UnicodeDecodeError):
-            pass  # what follows the mistake has no place, and nobody asks for it
 
     def find(self, document: int, loc: Loc, *, key: bool = False) -> Place:
         """The place of a value, of its key when `key`; of the nearest value above when it is not there."""
@@ -59,7 +58,11 @@ class Positions:
             found = spot.below.get(step)
             if found is None:
                 break
-            at = spot.keys.get(step, (found.line, found.column)) if isinstance(step, str) else (found.line, found.column)
+            at = (
+                spot.keys.get(step, (found.line, found.column))
+                if isinstance(step, str)
+                else (found.line, found.column)
+            )
             spot, place = found, (*at, depth)
         return spot, place
 
@@ -76,15 +79,16 @@ class Positions:
             elif isinstance(event, yaml.ScalarEvent):
                 self._put(stack, self._spot(event, event.value), event)
             elif isinstance(event, yaml.AliasEvent):
-                target = self._anchors.get(event.anchor, Spot(1, 1))
-                here = Spot(event.start_mark.line + 1, event.start_mark.column + 1, target.text, target.below, target.keys)
-                self._put(stack, here, event)
+                target = self._anchors.get(event.anchor or "", Spot(1, 1))
+                self._put(stack, self._spot(event, target.text, target), event)
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 stack.pop()
 
-    def _spot(self, event: Any, text: str | None) -> Spot:
+    def _spot(self, event: Any, text: str | None, target: Spot | None = None) -> Spot:
         spot = Spot(event.start_mark.line + 1, event.start_mark.column + 1, text)
-        if event.anchor is not None:
+        if target is not None:
+            spot.below, spot.keys = target.below, target.keys
+        elif event.anchor is not None:
             self._anchors[event.anchor] = spot
         return spot
 

@@ -1,4 +1,4 @@
-"""Amounts as people write them ⇄ integers in their smallest unit. All arithmetic is exact; floats never enter accounting.
+"""Amounts as people write them ⇄ integers in their smallest unit, exactly; floats never enter accounting.
 
 | type | written | held |
 |---|---|---|
@@ -51,7 +51,7 @@ def _fits(value: int, text: object) -> int:
 
 
 def parse_memory(value: object) -> int:
-    """Bytes of `64GiB`, `1.5TB` or a whole number. Raises ValueError otherwise, with the unit that was probably meant."""
+    """Bytes of `64GiB`, `1.5TB` or a whole number. Raises ValueError, with what was probably meant."""
     if isinstance(value, int) and not isinstance(value, bool):
         return _fits(value, value)
     found = _MEMORY.match(value) if isinstance(value, str) else None
@@ -68,7 +68,12 @@ def parse_memory(value: object) -> int:
 
 def _unit_hint(number: str, unit: str) -> str:
     first = unit[:1].upper()
-    if first in "KMGTP" and unit.lower() in {first.lower(), f"{first.lower()}i", f"{first.lower()}b", f"{first.lower()}ib"}:
+    if first in "KMGTP" and unit.lower() in {
+        first.lower(),
+        f"{first.lower()}i",
+        f"{first.lower()}b",
+        f"{first.lower()}ib",
+    }:
         return f"did you mean {number}{first}iB?"
     return "write B, KiB, MiB, GiB, TiB, PiB (1024) or kB, MB, GB, TB, PB (1000)"
 
@@ -170,18 +175,40 @@ def _text(pattern: str, *examples: str) -> dict[str, Any]:
     return {"type": "string", "pattern": pattern, "examples": list(examples)}
 
 
-MEMORY_SCHEMA = {"anyOf": [_text(MEMORY_PATTERN, "512MiB", "64GiB"), {"type": "integer", "minimum": 0, "maximum": BIGGEST}]}
+MEMORY_SCHEMA = {
+    "anyOf": [_text(MEMORY_PATTERN, "512MiB", "64GiB"), {"type": "integer", "minimum": 0, "maximum": BIGGEST}]
+}
 CPU_SCHEMA = {
-    "anyOf": [_text(CPU_PATTERN, "500m"), {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001}]
+    "anyOf": [
+        _text(CPU_PATTERN, "500m"),
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001},
+    ]
 }
 SHARES_SCHEMA = {
-    "anyOf": [_text(SHARES_PATTERN, "0.5"), {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001}]
+    "anyOf": [
+        _text(SHARES_PATTERN, "0.5"),
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001},
+    ]
 }
 DURATION_SCHEMA = _text(DURATION_PATTERN, "90s", "1h30m")
 PERCENT_SCHEMA = _text(PERCENT_PATTERN, "5%")
 
-Memory = Annotated[int, _before(parse_memory), PlainSerializer(format_memory, return_type=str), WithJsonSchema(MEMORY_SCHEMA)]
+Memory = Annotated[
+    int, _before(parse_memory), PlainSerializer(format_memory, return_type=str), WithJsonSchema(MEMORY_SCHEMA)
+]
+Bytes = Annotated[int, _before(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
+"""`Memory` that is written as a plain number of bytes, for files that machines write."""
 Cpu = Annotated[int, _before(parse_cpu), PlainSerializer(format_cpu), WithJsonSchema(CPU_SCHEMA)]
 Shares = Annotated[int, _before(parse_shares), PlainSerializer(format_shares), WithJsonSchema(SHARES_SCHEMA)]
-Duration = Annotated[int, _before(parse_duration), PlainSerializer(format_duration, return_type=str), WithJsonSchema(DURATION_SCHEMA)]
-Percent = Annotated[int, _before(parse_percent), PlainSerializer(lambda v: f"{v}%", return_type=str), WithJsonSchema(PERCENT_SCHEMA)]
+Duration = Annotated[
+    int,
+    _before(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema(DURATION_SCHEMA),
+]
+Percent = Annotated[
+    int,
+    _before(parse_percent),
+    PlainSerializer(lambda v: f"{v}%", return_type=str),
+    WithJsonSchema(PERCENT_SCHEMA),
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.envelope import Count, Integer, Model, Positive, Resource
 from schemas.issues import Issue, refuse
@@ -16,7 +16,7 @@ from schemas.resources import Slots
 class Subject(Model):
     """Whom a quota limits: exactly one of the three."""
 
-    model_config = {"json_schema_extra": {"minProperties": 1, "maxProperties": 1}}
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     domain: Name | None = None
     project: Name | None = None
@@ -25,7 +25,9 @@ class Subject(Model):
     @model_validator(mode="after")
     def _one(self) -> Subject:
         if len(self.model_fields_set) != 1 or self.kind_and_name[1] == "":
-            raise refuse([Issue((), "a quota limits exactly one of domain, project and user", code="BAI-V034")])
+            raise refuse(
+                [Issue((), "a quota limits exactly one of domain, project and user", code="BAI-V034")]
+            )
         return self
 
     @property

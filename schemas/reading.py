@@ -1,7 +1,7 @@
 """Bytes → documents as plain values, in one pass over libyaml's events and without recursion.
 
-Whatever makes YAML unsafe or ambiguous is refused here: duplicate keys, tags, merge keys, keys that are not texts, alias bombs,
-depth, size, other encodings. Marks are looked at only for what is refused; `positions.py` finds any other place afterwards.
+Whatever makes YAML unsafe or ambiguous is refused here: duplicate keys, tags, merge keys, keys that are not
+texts, alias bombs, depth, size, other encodings. `positions.py` finds the places of what is refused later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 from yaml.error import Mark
 
 from schemas.errors import Place, Problem
@@ -139,7 +139,9 @@ class Reader:
 
     def _alias(self, event: Any) -> None:
         if any(frame.anchor == event.anchor for frame in self._stack):
-            self._add("BAI-V007", f"*{printable(event.anchor)} stands inside of what it names", event.start_mark)
+            self._add(
+                "BAI-V007", f"*{printable(event.anchor)} stands inside of what it names", event.start_mark
+            )
             raise _Refused
         if event.anchor not in self._anchors:
             self._add("BAI-V005", f"*{printable(event.anchor)} names no anchor before it", event.start_mark)
@@ -171,11 +173,20 @@ class Reader:
         if key == "<<" and is_plain:
             self._add("BAI-V011", "merge keys are not supported", mark, "write the merged keys out")
         elif not isinstance(key, str):
-            what = f"the key {shown(key)} is not a text" if not isinstance(key, dict | list) else "a key is a mapping or a list"
+            what = (
+                f"the key {shown(key)} is not a text"
+                if not isinstance(key, dict | list)
+                else "a key is a mapping or a list"
+            )
             self._add("BAI-V009", what, mark, f'write "{shown(key)}"' if isinstance(key, int | float) else "")
             key = str(key)[:100]
         elif key in frame.lines:
-            self._add("BAI-V008", f"{shown(key)} stands twice, first on line {frame.lines[key]}", mark, "remove one of the two")
+            self._add(
+                "BAI-V008",
+                f"{shown(key)} stands twice, first on line {frame.lines[key]}",
+                mark,
+                "remove one of the two",
+            )
         else:
             frame.lines[key] = mark.line + 1
         frame.key = key
@@ -187,13 +198,22 @@ class Reader:
         self.documents.append(Raw(value, number, Place(self.file, mark.line + 1, mark.column + 1), sound))
 
     def _tag(self, event: Any) -> None:
-        tag = "a tag" if event.tag == "!" else f"the tag {shown(event.tag.replace('tag:yaml.org,2002:', '!!'))}"
-        self._add("BAI-V010", f"{tag} is not allowed", event.start_mark, "remove it; use quotes to make a text")
+        tag = (
+            "a tag" if event.tag == "!" else f"the tag {shown(event.tag.replace('tag:yaml.org,2002:', '!!'))}"
+        )
+        self._add(
+            "BAI-V010", f"{tag} is not allowed", event.start_mark, "remove it; use quotes to make a text"
+        )
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> None:
         mark = error.problem_mark or error.context_mark
         context = f" ({error.context})" if error.context else ""
-        self._add("BAI-V005", printable(f"{error.problem or 'not YAML'}{context}"), mark, _syntax_hint(self.data, mark))
+        self._add(
+            "BAI-V005",
+            printable(f"{error.problem or 'not YAML'}{context}"),
+            mark,
+            _syntax_hint(self.data, mark),
+        )
 
     def _add(self, code: str, message: str, mark: Mark | None, hint: str = "") -> None:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)

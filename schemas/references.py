@@ -24,7 +24,7 @@ IDENTITY = re.compile(r"Session/[a-z0-9-]+/[a-z0-9-]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One reference: where it stands, what kind it names, how it is written, and the identities that would satisfy it."""
+    """One reference: where it stands, what kind it names, how it is written, which identities satisfy it."""
 
     at: Loc
     kind: str
@@ -42,7 +42,9 @@ def _cluster(resource: Any) -> Iterator[Use]:
 
 
 def _defaults(cluster: Any) -> Iterator[Use]:
-    yield from _use(("spec", "defaults", "resourceGroup"), "ResourceGroup", cluster.spec.defaults.resource_group)
+    yield from _use(
+        ("spec", "defaults", "resourceGroup"), "ResourceGroup", cluster.spec.defaults.resource_group
+    )
 
 
 def _machine(resource: Any) -> Iterator[Use]:
@@ -120,7 +122,7 @@ USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
 
 
 class Names:
-    """Every identity that can be named: documents (also those with other problems), pools' nodes, users by e-mail."""
+    """Every identity that can be named: documents (with problems too), pools' nodes, users by e-mail."""
 
     def __init__(self, repository: Repository, broken: frozenset[str]) -> None:
         self.known = {*repository.resources, *repository.machines, *broken}
@@ -148,7 +150,11 @@ class Names:
     def _words(self, use: Use, resource: Resource) -> set[str]:
         if use.kind == "Session":
             return {identity for identity in self.known if identity.startswith("Session/")}
-        words = {i.split("/")[-1] for i in self.known if i.startswith(f"{use.kind}/") and "@" not in i and self._reachable(i, resource)}
+        words = {
+            i.split("/")[-1]
+            for i in self.known
+            if i.startswith(f"{use.kind}/") and "@" not in i and self._reachable(i, resource)
+        }
         return words | (self.emails if use.kind == "User" else set())
 
     @staticmethod
@@ -158,7 +164,7 @@ class Names:
 
 
 def cycles(sessions: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Each circle of dependencies once, as the identities along it, from the smallest. Iterative: depth is no limit."""
+    """Each circle of dependencies once, as the identities along it, from the smallest. Any depth."""
     state: dict[str, int] = {}
     for start in sorted(sessions):
         trail: list[str] = []
@@ -187,4 +193,12 @@ def circular(repository: Repository) -> Iterator[tuple[Session, Issue]]:
         assert isinstance(session, Session)
         index = session.spec.depends_on.index(circle[1 % len(circle)])
         text = " → ".join((*circle, circle[0])) if len(circle) > 1 else f"{circle[0]} waits for itself"
-        yield session, Issue(("spec", "dependsOn", index), f"sessions wait for each other: {text}", "remove one", "BAI-V041")
+        yield (
+            session,
+            Issue(
+                ("spec", "dependsOn", index),
+                f"sessions wait for each other: {text}",
+                "remove one",
+                "BAI-V041",
+            ),
+        )

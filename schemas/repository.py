@@ -1,7 +1,7 @@
-"""What the loader gives: every resource of a repository by identity, where each came from, and how they belong together.
+"""What the loader gives: every resource by identity, where each came from, and how they belong together.
 
-Which cluster, group or host a document that names none belongs to is decided here, once; the loader has already refused whatever
-would make these questions ambiguous.
+Which cluster, group or host a document that names none belongs to is decided here, once; the loader has
+refused whatever would make these questions ambiguous.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TypeVar
 from schemas.cluster import Cluster
 from schemas.envelope import Resource
 from schemas.errors import Place, Problem
-from schemas.hardware.model import Hardware
 from schemas.node import Node, NodePool
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
@@ -33,7 +32,7 @@ class Repository:
     places: Mapping[str, Place]
     """Where each document begins."""
     machines: Mapping[str, Node] = field(default_factory=dict)
-    """Every node by its identity `Node/<name>`: documents and expanded pools, with `hardwareFrom` read into `hardware`."""
+    """Every node by identity: documents and expanded pools, with `hardwareFrom` read into `hardware`."""
     commit: str = ""
     """Full hash of the commit; empty for a directory."""
     warnings: tuple[Problem, ...] = ()
@@ -52,7 +51,7 @@ class Repository:
         return kinds
 
     def cluster_of(self, resource: Resource) -> str | None:
-        """Name of the cluster that a resource belongs to; None for one that belongs to the whole repository (tenancy, quotas)."""
+        """Name of the cluster that a resource belongs to; None for what is of the whole repository."""
         if isinstance(resource, Cluster):
             return resource.name
         if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
@@ -66,7 +65,7 @@ class Repository:
         return None
 
     def group_of(self, session: Session) -> ResourceGroup | None:
-        """The group that a session queues in: its own choice, its only cluster's default, or the only group."""
+        """The group that a session queues in: its choice, the only cluster's default, or the only group."""
         name = session.spec.resource_group or self._default_group() or self._only(ResourceGroup)
         found = self.resources.get(f"ResourceGroup/{name}")
         return found if isinstance(found, ResourceGroup) else None
@@ -79,12 +78,14 @@ class Repository:
         return names[0] if len(names) == 1 else None
 
     def groups_matching(self, node: Node) -> list[str]:
-        """Names of the groups whose selector takes a node that names none; the only group of a cluster needs no selector."""
+        """Names of the groups that take a node that names none; a cluster's only group needs no selector."""
         groups = self._groups.get(self.cluster_of(node), [])
         if len(groups) == 1 and not groups[0].spec.node_selector:
             return [groups[0].name]
         labels = {**node.metadata.labels, **node.spec.labels}
-        return [g.name for g in groups if g.spec.node_selector and g.spec.node_selector.items() <= labels.items()]
+        return [
+            g.name for g in groups if g.spec.node_selector and g.spec.node_selector.items() <= labels.items()
+        ]
 
     @cached_property
     def _groups(self) -> dict[str | None, list[ResourceGroup]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from schemas.envelope import Flag, Model, Options, Positive, Resource
-from schemas.names import LabelKey, LabelValue, Name, NodeName
+from schemas.envelope import Count, Flag, Model, Positive, Resource
+from schemas.names import LabelKey, LabelValue, Name, NodeName, Text
 from schemas.quantities import Duration, Shares
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
@@ -31,13 +31,13 @@ class Fractional(Model):
 class QueueOptions(Model):
     """Options of the queue."""
 
-    max_skips: Annotated[Positive, Field(le=1_000_000)] | Literal[0] | None = None
-    """How often later sessions may pass the head of the line before it blocks the rest; unlimited when left out."""
+    max_skips: Count | None = None
+    """How often later sessions may pass the head of the line; unlimited when left out."""
     pending_timeout: Duration | None = None
     """After this long a waiting session is cancelled."""
     backfill: Flag = False
     """Later sessions may run when they delay nobody."""
-    plugin: Options = {}
+    plugin: Mapping[Text, Any] = {}
     """Options of a queue that is a plugin."""
 
 

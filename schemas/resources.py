@@ -1,12 +1,14 @@
 """What a container asks for, and what a quota allows: amounts by slot.
 
-`cpu` (milli-cores), `memory` and `shm` (bytes), `pids` (count) are fields. Accelerators are named by their plugin and held in
-`accelerators`: `cuda.device` whole devices, `cuda.shares` milli, `cuda.mig.<profile>` instances; other vendors by the same pattern.
+`cpu` (milli-cores), `memory` and `shm` (bytes), `pids` (count) are fields. Accelerators are named by their
+plugin and held in `accelerators`: `cuda.device` whole devices, `cuda.shares` milli, `cuda.mig.<profile>`
+instances; other vendors by the same pattern.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
@@ -65,13 +67,15 @@ class Slots(Model):
     """Cores: whole numbers are exclusive cores, `500m` a share."""
     memory: Memory | None = None
     """Main memory."""
-    accelerators: dict[str, int] = {}
+    accelerators: Mapping[str, int] = {}
 
     @property
     def slots(self) -> dict[str, int]:
-        """The planner's slots: `cpu` milli-cores, `mem` bytes, accelerators; what is not named is not in it."""
+        """The planner's slots: `cpu` milli-cores, `mem` bytes, accelerators; only what is named."""
         named = {"cpu": self.cpu, "mem": self.memory}
-        return {slot: amount for slot, amount in named.items() if amount is not None} | dict(self.accelerators)
+        return {slot: amount for slot, amount in named.items() if amount is not None} | dict(
+            self.accelerators
+        )
 
     @model_validator(mode="wrap")
     @classmethod
@@ -86,7 +90,9 @@ class Slots(Model):
             if slot not in names:
                 amounts[slot] = cls._amount(slot, item, names, issues)
         try:
-            made = handler(plain | {"accelerators": {slot: n for slot, n in amounts.items() if n is not None}})
+            made = handler(
+                plain | {"accelerators": {slot: n for slot, n in amounts.items() if n is not None}}
+            )
         except ValidationError as error:
             issues += below(error)
         if issues:
@@ -97,7 +103,9 @@ class Slots(Model):
     def _amount(cls, slot: Any, item: Any, names: set[str], issues: list[Issue]) -> int | None:
         if not isinstance(slot, str) or not is_slot(slot):
             hint = did_you_mean(str(slot), [*names, *_KNOWN]) or "accelerators are named like cuda.device"
-            issues.append(Issue((str(slot),), f"{shown(slot)} is not a slot", hint, "BAI-V020", item, key=True))
+            issues.append(
+                Issue((str(slot),), f"{shown(slot)} is not a slot", hint, "BAI-V020", item, key=True)
+            )
             return None
         try:
             return parse_slot(slot, item)

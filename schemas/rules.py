@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from schemas.cluster import PROVIDERS, Cluster
 from schemas.envelope import PROTECT, Resource
 from schemas.expand import pool_nodes
-from schemas.hardware.model import Hardware
 from schemas.issues import Issue, Loc
+from schemas.machine_rules import hardware_rules, reserved_rules, twice
 from schemas.node import MachineSpec, Node, NodePool
 from schemas.quantities import format_memory
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
-from schemas.resources import Resources, Slots, format_slot
+from schemas.resources import Resources
 from schemas.session import Session
 from schemas.storage import StorageHost
 from schemas.text import did_you_mean
@@ -31,7 +31,12 @@ def check(resource: Resource) -> Iterator[Issue]:
 def _protection(resource: Resource) -> Iterator[Issue]:
     value = resource.metadata.annotations.get(PROTECT)
     if value not in (None, "true", "false"):
-        yield Issue(("metadata", "annotations", PROTECT), f"'{value}' is neither true nor false", 'write "true"', "BAI-V030")
+        yield Issue(
+            ("metadata", "annotations", PROTECT),
+            f"'{value}' is neither true nor false",
+            'write "true"',
+            "BAI-V030",
+        )
 
 
 def _cluster(cluster: Any) -> Iterator[Issue]:
@@ -39,59 +44,36 @@ def _cluster(cluster: Any) -> Iterator[Issue]:
     for name in PROVIDERS:
         if getattr(spec, name) and name != spec.provider:
             hint = f"did you mean provider: {name}?"
-            yield Issue(("spec", name), f"options of {name}, but the provider is {spec.provider}", hint, "BAI-V034", key=True)
+            yield Issue(
+                ("spec", name),
+                f"options of {name}, but the provider is {spec.provider}",
+                hint,
+                "BAI-V034",
+                key=True,
+            )
     if spec.options and spec.provider in PROVIDERS:
-        yield Issue(("spec", "options"), "options of a plugin", f"write them under '{spec.provider}'", "BAI-V034", key=True)
+        yield Issue(
+            ("spec", "options"),
+            "options of a plugin",
+            f"write them under '{spec.provider}'",
+            "BAI-V034",
+            key=True,
+        )
 
 
 def _machine(resource: Any) -> Iterator[Issue]:
     spec: MachineSpec = resource.spec
     if spec.hardware is not None and spec.hardware_from is not None:
-        yield Issue(("spec", "hardwareFrom"), "hardware and hardwareFrom", "leave one of them out", "BAI-V034", key=True)
+        yield Issue(
+            ("spec", "hardwareFrom"),
+            "hardware and hardwareFrom",
+            "leave one of them out",
+            "BAI-V034",
+            key=True,
+        )
     if spec.hardware is not None:
         yield from hardware_rules(spec.hardware, ("spec", "hardware"))
         yield from reserved_rules(spec, spec.hardware)
-
-
-def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:
-    """What is kept for the system must exist, and leave something."""
-    cpus = {cpu for node in hardware.numa_nodes for cpu in node.cpus}
-    strange = sorted(set(spec.reserved.cpus) - cpus)
-    if strange:
-        yield Issue(("spec", "reserved", "cpus"), f"CPU {strange[0]} is not one of the machine's online CPUs", code="BAI-V032")
-    memory = sum(node.memory for node in hardware.numa_nodes)
-    if spec.reserved.memory and spec.reserved.memory >= memory:
-        message = f"{format_memory(spec.reserved.memory)} of the machine's {format_memory(memory)} leave nothing for sessions"
-        yield Issue(("spec", "reserved", "memory"), message, code="BAI-V032")
-
-
-def hardware_rules(hardware: Hardware, at: Loc) -> Iterator[Issue]:
-    """Ids are unique and links join what exists."""
-    yield from _twice(((*at, "numaNodes", i, "id"), node.id) for i, node in enumerate(hardware.numa_nodes))
-    devices = [((*at, "gpus", i, "id"), gpu.id) for i, gpu in enumerate(hardware.gpus)]
-    devices += [((*at, "nics", i, "id"), nic.id) for i, nic in enumerate(hardware.nics)]
-    yield from _twice(devices)
-    known = {name for _, name in devices}
-    for index, link in enumerate(hardware.links):
-        for end, name in (("a", link.a), ("b", link.b)):
-            if name not in known:
-                hint = did_you_mean(name, known)
-                yield Issue((*at, "links", index, end), f"no GPU or NIC has the id '{name}'", hint, "BAI-V040")
-    yield from _on_nodes(hardware, at)
-
-
-def _on_nodes(hardware: Hardware, at: Loc) -> Iterator[Issue]:
-    nodes = {node.id for node in hardware.numa_nodes}
-    for name, devices in (("gpus", hardware.gpus), ("nics", hardware.nics), ("disks", hardware.disks)):
-        for index, device in enumerate(devices):
-            if device.numa_node is not None and device.numa_node not in nodes:
-                yield Issue((*at, name, index, "numaNode"), f"there is no NUMA node {device.numa_node}", code="BAI-V040")
-    owner: dict[int, int] = {}
-    for index, node in enumerate(hardware.numa_nodes):
-        shared = next((cpu for cpu in node.cpus if owner.setdefault(cpu, node.id) != node.id), None)
-        if shared is not None:
-            message = f"CPU {shared} belongs to NUMA node {owner[shared]} already"
-            yield Issue((*at, "numaNodes", index, "cpus"), message, code="BAI-V050")
 
 
 def _pool(pool: Any) -> Iterator[Issue]:
@@ -107,7 +89,9 @@ def _pool(pool: Any) -> Iterator[Issue]:
     unknown = set(pool.spec.exclude) - set(expand_names(pool))
     for index, name in enumerate(pool.spec.exclude):
         if name in unknown:
-            yield Issue(("spec", "exclude", index), f"'{name}' is not one of the pool's names", code="BAI-V040")
+            yield Issue(
+                ("spec", "exclude", index), f"'{name}' is not one of the pool's names", code="BAI-V040"
+            )
 
 
 def expand_names(pool: NodePool) -> tuple[str, ...]:
@@ -128,13 +112,19 @@ def _names_are_fine(pool: NodePool) -> bool:
 def _group(group: Any) -> Iterator[Issue]:
     spec = group.spec
     if 1000 % spec.fractional.quantum:
-        near = min((n for n in range(1, 1001) if 1000 % n == 0), key=lambda n: abs(n - spec.fractional.quantum))
+        near = min(
+            (n for n in range(1, 1001) if 1000 % n == 0), key=lambda n: abs(n - spec.fractional.quantum)
+        )
         message = "a whole device cannot be divided into equal steps of this size"
         yield Issue(("spec", "fractional", "quantum"), message, f"did you mean {near / 1000:g}?", "BAI-V032")
     for index, kept in enumerate(spec.reservations):
         if kept.ends_at <= kept.starts_at:
-            yield Issue(("spec", "reservations", index, "endsAt"), "it ends before it begins", code="BAI-V050")
-    yield from _twice((("spec", "reservations", i, "name"), kept.name) for i, kept in enumerate(spec.reservations))
+            yield Issue(
+                ("spec", "reservations", index, "endsAt"), "it ends before it begins", code="BAI-V050"
+            )
+    yield from twice(
+        (("spec", "reservations", i, "name"), kept.name) for i, kept in enumerate(spec.reservations)
+    )
 
 
 def _quota(quota: Any) -> Iterator[Issue]:
@@ -143,14 +133,38 @@ def _quota(quota: Any) -> Iterator[Issue]:
     for slot in sorted(total.keys() & each.keys()):
         if each[slot] > total[slot]:
             name = "memory" if slot == "mem" else slot
-            yield Issue(("spec", "perSession", name), "one session may not have more than all together", code="BAI-V032")
+            yield Issue(
+                ("spec", "perSession", name),
+                "one session may not have more than all together",
+                code="BAI-V032",
+            )
     if spec.borrowing is not None and spec.cohort is None:
-        yield Issue(("spec", "borrowing"), "borrowing needs a cohort", "name the cohort", "BAI-V034", key=True)
+        yield Issue(
+            ("spec", "borrowing"), "borrowing needs a cohort", "name the cohort", "BAI-V034", key=True
+        )
 
 
 def _host(host: Any) -> Iterator[Issue]:
-    if host.spec.root.strip("/") in {"", "etc", "proc", "sys", "dev", "boot", "usr", "bin", "sbin", "lib", "run", "root"}:
-        yield Issue(("spec", "root"), f"'{host.spec.root}' belongs to the system", "give a folder of its own", "BAI-V050")
+    if host.spec.root.strip("/") in {
+        "",
+        "etc",
+        "proc",
+        "sys",
+        "dev",
+        "boot",
+        "usr",
+        "bin",
+        "sbin",
+        "lib",
+        "run",
+        "root",
+    }:
+        yield Issue(
+            ("spec", "root"),
+            f"'{host.spec.root}' belongs to the system",
+            "give a folder of its own",
+            "BAI-V050",
+        )
 
 
 def _session(session: Any) -> Iterator[Issue]:
@@ -166,11 +180,15 @@ def _session(session: Any) -> Iterator[Issue]:
 def _layout(session: Session) -> Iterator[Issue]:
     layout = session.spec.cluster
     if layout.roles.get("main") != 1:
-        yield Issue(("spec", "cluster", "roles"), "the role main exists exactly once", "write main: 1", "BAI-V050")
+        yield Issue(
+            ("spec", "cluster", "roles"), "the role main exists exactly once", "write main: 1", "BAI-V050"
+        )
     for role in layout.per_role:
         if role not in layout.roles:
             at = ("spec", "cluster", "perRole", role)
-            yield Issue(at, f"there is no role '{role}'", did_you_mean(role, layout.roles), "BAI-V040", key=True)
+            yield Issue(
+                at, f"there is no role '{role}'", did_you_mean(role, layout.roles), "BAI-V040", key=True
+            )
 
 
 def _amounts(resources: Resources, at: Loc) -> Iterator[Issue]:
@@ -180,42 +198,53 @@ def _amounts(resources: Resources, at: Loc) -> Iterator[Issue]:
         if f"{vendor}.shares" in used and len(used) > 1:
             other = next(slot for slot in used if slot != f"{vendor}.shares")
             message = f"{vendor}.shares and {other}: a container gets whole devices or a part of one"
-            yield Issue((*at, f"{vendor}.shares"), message, f"leave out {other} or {vendor}.shares", "BAI-V034", key=True)
+            yield Issue(
+                (*at, f"{vendor}.shares"),
+                message,
+                f"leave out {other} or {vendor}.shares",
+                "BAI-V034",
+                key=True,
+            )
     if resources.shm and resources.memory and resources.shm > resources.memory:
-        message = f"{format_memory(resources.shm)} of shared memory within {format_memory(resources.memory)} of memory"
+        shm, memory = format_memory(resources.shm), format_memory(resources.memory)
+        message = f"{shm} of shared memory within {memory} of memory"
         yield Issue((*at, "shm"), message, "shared memory counts as memory; raise memory", "BAI-V032")
 
 
 def _lists(session: Session) -> Iterator[Issue]:
     spec = session.spec
-    yield from _twice((("spec", "mounts", i, "path"), mount.path.rstrip("/")) for i, mount in enumerate(spec.mounts))
-    yield from _twice((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
-    yield from _twice((("spec", "ports", i, "port"), port.port) for i, port in enumerate(spec.ports))
-    yield from _twice((("spec", "secrets", i, "env"), secret.env) for i, secret in enumerate(spec.secrets))
-    yield from _twice((("spec", "dependsOn", i), identity) for i, identity in enumerate(spec.depends_on))
+    yield from twice(
+        (("spec", "mounts", i, "path"), mount.path.rstrip("/")) for i, mount in enumerate(spec.mounts)
+    )
+    yield from twice((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
+    yield from twice((("spec", "ports", i, "port"), port.port) for i, port in enumerate(spec.ports))
+    yield from twice((("spec", "secrets", i, "env"), secret.env) for i, secret in enumerate(spec.secrets))
+    yield from twice((("spec", "dependsOn", i), identity) for i, identity in enumerate(spec.depends_on))
     for index, secret in enumerate(spec.secrets):
         if secret.env in spec.env:
-            yield Issue(("spec", "secrets", index, "env"), f"'{secret.env}' stands in env too", "leave one out", "BAI-V034")
+            yield Issue(
+                ("spec", "secrets", index, "env"),
+                f"'{secret.env}' stands in env too",
+                "leave one out",
+                "BAI-V034",
+            )
 
 
 def _times(session: Session) -> Iterator[Issue]:
     spec = session.spec
     if spec.timeout == 0:
-        yield Issue(("spec", "timeout"), "a session that may run no time at all", "leave it out for no limit", "BAI-V032")
+        yield Issue(
+            ("spec", "timeout"),
+            "a session that may run no time at all",
+            "leave it out for no limit",
+            "BAI-V032",
+        )
     if spec.restart.max and spec.restart.policy == "never":
         message = "restarts are counted, but the policy is never"
         yield Issue(("spec", "restart", "max"), message, "did you mean policy: on-failure?", "BAI-V034")
     if spec.type == "batch" and spec.restart.policy == "always":
         message = "a batch session that always restarts never ends"
         yield Issue(("spec", "restart", "policy"), message, "did you mean on-failure?", "BAI-V034")
-
-
-def _twice(items: Iterable[tuple[Loc, Any]]) -> Iterator[Issue]:
-    seen: set[Any] = set()
-    for at, value in items:
-        if value in seen:
-            yield Issue(at, f"'{value}' stands twice", "remove one of the two", "BAI-V050")
-        seen.add(value)
 
 
 _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {

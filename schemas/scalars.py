@@ -1,7 +1,7 @@
-"""Plain YAML scalars as values: YAML 1.2's core schema, and a refusal wherever YAML 1.1 would read something else.
+"""Plain YAML scalars as values: YAML 1.2's core schema, and a refusal wherever YAML 1.1 reads something else.
 
-`NO`, `on`, `0755` and `12:30` mean one thing to one parser and another thing to the next; a repository that several tools read must
-not depend on that, so they are refused with what would be clear.
+`NO`, `on`, `0755` and `12:30` mean one thing to one parser and another thing to the next; a repository that
+several tools read must not depend on that, so they are refused with what would be clear.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ScalarError(ValueError):
 
 @lru_cache(maxsize=16_384)
 def plain(text: str) -> Scalar:
-    """The value of an unquoted scalar. Raises ScalarError for what YAML versions disagree about and for numbers that are not finite."""
+    """The value of an unquoted scalar. Raises ScalarError for NaN, infinity and what parsers read apart."""
     if text in _FIXED:
         return _FIXED[text]
     first = text[0]
@@ -49,19 +49,31 @@ def plain(text: str) -> Scalar:
         return _number(text)
     if text in _OLD_TRUE or text in _OLD_FALSE:
         meant = "true" if text in _OLD_TRUE else "false"
-        raise ScalarError("BAI-V012", f"{text} is a text to some YAML parsers and {meant} to others", f'write "{text}" or {meant}')
+        raise ScalarError(
+            "BAI-V012",
+            f"{text} is a text to some YAML parsers and {meant} to others",
+            f'write "{text}" or {meant}',
+        )
     return text
 
 
 def _number(text: str) -> Scalar:
     if len(text) > _MOST_DIGITS and (_INTEGER.match(text) or _FLOAT.match(text) or _BASED.match(text)):
-        raise ScalarError("BAI-V013", f"{shown(text, 20)} is a number beyond any amount", 'put it into quotes if it is a text')
+        raise ScalarError(
+            "BAI-V013",
+            f"{shown(text, 20)} is a number beyond any amount",
+            "put it into quotes if it is a text",
+        )
     if _INTEGER.match(text):
         return int(text)
     if _BASED.match(text):
         return int(text, 0)
     if _OLD_NUMBER.match(text):
-        raise ScalarError("BAI-V012", f"{shown(text)} is a text to some YAML parsers and a number to others", f'write "{text}"')
+        raise ScalarError(
+            "BAI-V012",
+            f"{shown(text)} is a text to some YAML parsers and a number to others",
+            f'write "{text}"',
+        )
     if _NOT_FINITE.match(text):
         raise ScalarError("BAI-V013", f"{text} is not a finite number", "give an amount")
     if _FLOAT.match(text):

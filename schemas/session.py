@@ -20,7 +20,10 @@ Signal = Literal[
 Role = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,29}[a-z])?$")]
 """A role's name; it ends with a letter because hostnames append a number."""
 SecretSource = Annotated[
-    str, StringConstraints(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\u0000-\u001f\u007f]+)$", max_length=4096)
+    str,
+    StringConstraints(
+        pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\u0000-\u001f\u007f]+)$", max_length=4096
+    ),
 ]
 Command = tuple[Text, ...]
 
@@ -159,9 +162,11 @@ class SessionSpec(Model):
         return sum(self.cluster.roles.values())
 
     def containers(self) -> tuple[Container, ...]:
-        """Every container with its role's values filled in: `main1` first, then role by role in the order of the document."""
+        """Every container with its role's values filled in: `main1` first, then role by role as written."""
         roles = sorted(self.cluster.roles, key=lambda role: role != "main")
-        return tuple(self._container(role, index) for role in roles for index in range(1, self.cluster.roles[role] + 1))
+        return tuple(
+            self._container(role, index) for role in roles for index in range(1, self.cluster.roles[role] + 1)
+        )
 
     def _container(self, role: str, index: int) -> Container:
         own = self.cluster.per_role.get(role, RoleOverride())

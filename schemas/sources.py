@@ -20,7 +20,7 @@ LARGEST_DATA = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file: its path relative to the root, with `/`, and its bytes, or the problem that kept it from being read."""
+    """One file: its path relative to the root, with `/`, and its bytes, or why it cannot be read."""
 
     path: str
     data: bytes = b""
@@ -28,7 +28,7 @@ class File:
 
 
 class Source(Protocol):
-    """Files of one moment. `where` says in messages which; `commit` is the full hash, empty for a directory."""
+    """Files of one moment. `where` names it in messages; `commit` is the full hash, empty for a directory."""
 
     where: str
     commit: str
@@ -95,17 +95,21 @@ class DirectorySource:
                 yield self._file(Path(entry.path), path)
 
     def _link(self, link: Path, path: str) -> Iterator[File]:
-        """A link to what is read anyway is skipped; one that leaves the root, or hides a document under another name, is refused."""
+        """A link to what is read anyway is skipped; one that leaves the root, or hides a file, is refused."""
         if link.name.startswith(".") or not (link.is_dir() or is_document_file(link.name)):
             return
         target = os.path.realpath(link)
         inside = target.startswith(self._real + os.sep)
         if not inside:
-            yield refused(path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to")
+            yield refused(
+                path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to"
+            )
         elif not link.exists():
             yield refused(path, "BAI-V001", "a symbolic link to nothing")
         elif not (link.is_dir() or is_document_file(target)):
-            yield refused(path, "BAI-V004", "a symbolic link to a file that is not read", "rename the file to *.yaml")
+            yield refused(
+                path, "BAI-V004", "a symbolic link to a file that is not read", "rename the file to *.yaml"
+            )
 
     def _file(self, file: Path, path: str) -> File:
         try:

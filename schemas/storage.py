@@ -1,10 +1,10 @@
-"""StorageHost and Volume: where persistent data lives, and a named folder there. Sessions never mount a bare host path."""
+"""StorageHost and Volume: where persistent data lives, and a named folder there; never a bare host path."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.envelope import Model, Resource, SharedMetadata
 from schemas.issues import Issue, refuse
@@ -31,7 +31,9 @@ class StorageHost(Resource):
 class Permission(Model):
     """Who may mount a volume: a user or a project."""
 
-    model_config = {"json_schema_extra": {"oneOf": [{"required": ["user"]}, {"required": ["project"]}]}}
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["user"]}, {"required": ["project"]}]}
+    )
 
     user: UserRef | None = None
     project: Name | None = None

@@ -10,7 +10,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206
 
 
 def printable(text: str) -> str:
-    """The text with control and invisible characters escaped, so that a message can never drive a terminal."""
+    """The text with control and invisible characters escaped: a message never drives a terminal."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
+from schemas.quantities import Bytes
 
+Natural = Annotated[int, Strict(), Field(ge=0)]
+Positive = Annotated[int, Strict(), Field(ge=1)]
+Flag = Annotated[bool, Strict()]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 
@@ -26,13 +30,13 @@ class _Part(BaseModel):
 class NumaNode(_Part):
     """One NUMA node; a memory-only node (CXL, HBM, a GPU's own memory) has no CPUs."""
 
-    id: Annotated[int, Field(ge=0)]
+    id: Natural
     cpus: CpuList = ()
     """Online logical CPUs, written as a list string (`0-15,32-47`)."""
-    memory: Annotated[int, Field(ge=0)] = 0
+    memory: Bytes = 0
     """Bytes."""
     kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
-    distances: dict[int, int] = {}
+    distances: dict[int, Natural] = {}
     """NUMA distance to other nodes by id, 10 = local."""
 
 
@@ -41,18 +45,18 @@ class Gpu(_Part):
 
     id: str
     """Stable id: the UUID where known, else the PCI address, else `gpu<index>`."""
-    index: Annotated[int, Field(ge=0)]
+    index: Natural
     slot: str = "cuda"
     vendor: str = ""
     model: str = ""
     pci: str | None = None
     """`dddd:bb:dd.f`, lower case."""
-    numa_node: int | None = None
-    memory: Annotated[int, Field(ge=0)] = 0
+    numa_node: Natural | None = None
+    memory: Bytes = 0
     """Bytes."""
     mig: Literal["disabled", "enabled"] | None = None
     mig_devices: tuple[MigDevice, ...] = ()
-    healthy: bool = True
+    healthy: Flag = True
     health: tuple[str, ...] = ()
     """What is wrong, in words; empty when nothing is known to be."""
     pcie_path: tuple[str, ...] = ()
@@ -64,8 +68,8 @@ class MigDevice(_Part):
 
     id: str
     profile: str
-    start: Annotated[int, Field(ge=0)] | None = None
-    size: Annotated[int, Field(ge=1)] | None = None
+    start: Natural | None = None
+    size: Positive | None = None
 
 
 class Nic(_Part):
@@ -74,12 +78,12 @@ class Nic(_Part):
     id: str
     """RDMA device name (`mlx5_0`) where known, else the interface or PCI address."""
     pci: str | None = None
-    numa_node: int | None = None
+    numa_node: Natural | None = None
     interface: str | None = None
     link_layer: Literal["infiniband", "ethernet"] | None = None
-    speed_mbps: Annotated[int, Field(ge=0)] | None = None
-    rdma: bool = True
-    rail: int | None = None
+    speed_mbps: Natural | None = None
+    rdma: Flag = True
+    rail: Natural | None = None
     pcie_path: tuple[str, ...] = ()
 
 
@@ -88,8 +92,8 @@ class Disk(_Part):
 
     id: str
     pci: str | None = None
-    numa_node: int | None = None
-    size: Annotated[int, Field(ge=0)] = 0
+    numa_node: Natural | None = None
+    size: Bytes = 0
     pcie_path: tuple[str, ...] = ()
 
 
@@ -100,7 +104,7 @@ class Link(_Part):
     a: str
     b: str
     kind: LinkKind
-    count: Annotated[int, Field(ge=1)] = 1
+    count: Positive = 1
 
 
 class Software(_Part):
@@ -128,7 +132,7 @@ class Hardware(_Part):
     nics: tuple[Nic, ...] = ()
     disks: tuple[Disk, ...] = ()
     links: tuple[Link, ...] = ()
-    nv_switches: Annotated[int, Field(ge=0)] = 0
+    nv_switches: Natural = 0
     software: Software = Software()
     unknown: tuple[str, ...] = ()
     """What the source could not tell, in words: `NUMA distances`, `PCI addresses of GPUs`, ..."""

@@ -23,7 +23,7 @@ class HardwareError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A capture format: its name, how it is recognised (file name, first bytes), and how it is read (file name, bytes)."""
+    """A capture format: its name, how it is recognised (file name, first bytes) and read (name, bytes)."""
 
     name: str
     recognises: Callable[[str, bytes], bool]
@@ -31,7 +31,7 @@ class Format:
 
 
 def read_hardware(name: str, data: bytes) -> Hardware:
-    """The machine of a capture: the JSON or YAML of `bai nodes probe`, or whatever a registered format recognises.
+    """The machine of a capture: what `bai nodes probe` saves, or whatever a registered format recognises.
 
     `name` is the file's name (used to recognise the format and in messages). Raises HardwareError.
     """
@@ -39,7 +39,13 @@ def read_hardware(name: str, data: bytes) -> Hardware:
         if format_.recognises(name, data[:4096]):
             return format_.read(name, data)
     known = ", ".join(format_.name for format_ in READERS)
-    raise HardwareError((Problem(Place(name), "BAI-V052", "", "not a known format of captured hardware", f"known are {known}"),))
+    raise HardwareError(
+        (
+            Problem(
+                Place(name), "BAI-V052", "", "not a known format of captured hardware", f"known are {known}"
+            ),
+        )
+    )
 
 
 def _is_probe(name: str, head: bytes) -> bool:
@@ -59,7 +65,13 @@ def _read_probe(name: str, data: bytes) -> Hardware:
         positions = Positions(name, data)
         issues = issues_of(error, Hardware)
         found = (
-            Problem(positions.find(0, i.at, key=i.key), i.code, path_text(i.at), i.message, i.hint or "save it with `bai nodes probe`")
+            Problem(
+                positions.find(0, i.at, key=i.key),
+                i.code,
+                path_text(i.at),
+                i.message,
+                i.hint or "save it with `bai nodes probe`",
+            )
             for i in issues
         )
         raise HardwareError(tuple(found)) from None
@@ -80,10 +92,11 @@ def _yaml(name: str, data: bytes) -> object:
     if problems:
         raise HardwareError(tuple(problems))
     if len(documents) != 1:
-        raise HardwareError((Problem(Place(name), "BAI-V052", "", f"{len(documents)} documents, one machine is needed"),))
+        raise HardwareError(
+            (Problem(Place(name), "BAI-V052", "", f"{len(documents)} documents, one machine is needed"),)
+        )
     return documents[0].value
 
 
 READERS: list[Format] = [Format("bai nodes probe (JSON, YAML)", _is_probe, _read_probe)]
 """Formats in the order in which they are tried."""
-

@@ -39,7 +39,9 @@ def processors(tree: Tree) -> Processors | None:
 
 def _from_cpuinfo(tree: Tree) -> Cpus:
     lines = (tree.read("/proc/cpuinfo") or "").splitlines()
-    numbers = (line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor")
+    numbers = (
+        line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor"
+    )
     return tuple(sorted(int(number) for number in numbers if number.isdigit()))
 
 
@@ -63,4 +65,9 @@ def without(found: Processors, allowed: Cpus) -> Processors:
         return tuple(cpu for cpu in numbers if cpu in keep)
 
     cores: list[Cpus] = [kept(core) for core in found.siblings]
-    return Processors(kept(found.online), found.offline, kept(found.isolated), tuple(core for core in cores if len(core) > 1))
+    return Processors(
+        kept(found.online),
+        found.offline,
+        kept(found.isolated),
+        tuple(core for core in cores if len(core) > 1),
+    )

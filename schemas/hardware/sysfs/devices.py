@@ -51,7 +51,11 @@ def rdma_nics(tree: Tree, functions: Functions) -> list[Device]:
         function = below(tree, f"{INFINIBAND}/{name}/device", functions)
         if function is None or function.virtual:
             continue
-        fields: dict[str, object] = {"id": name, **placed(function, None), **_port(tree, f"{INFINIBAND}/{name}/ports")}
+        fields: dict[str, object] = {
+            "id": name,
+            **placed(function, None),
+            **_port(tree, f"{INFINIBAND}/{name}/ports"),
+        }
         interfaces = tree.names(f"{INFINIBAND}/{name}/device/net")
         if interfaces:
             fields["interface"] = interfaces[0]
@@ -87,13 +91,17 @@ def nvme_drives(tree: Tree, functions: Functions, unknown: list[str]) -> list[De
     seen = {device.function.address for device in found if device.function}
     for function in functions.values():
         if function.kind == _NVME and function.address not in seen:
-            unknown.append(f"size of the NVMe drive at {function.address}: {function.driver or 'no driver'} holds it")
+            unknown.append(
+                f"size of the NVMe drive at {function.address}: {function.driver or 'no driver'} holds it"
+            )
     return found
 
 
 def nvidia_gpus(functions: Functions) -> list[Function]:
     """NVIDIA GPUs that are on the bus, driver or not."""
-    return [function for function in functions.values() if function.vendor == NVIDIA and function.kind in _DISPLAY]
+    return [
+        function for function in functions.values() if function.vendor == NVIDIA and function.kind in _DISPLAY
+    ]
 
 
 def nv_switches(functions: Functions) -> int:
@@ -111,8 +119,12 @@ def amd_gpus(tree: Tree, functions: Functions, first: int) -> list[Device]:
         folder = f"/sys/bus/pci/devices/{function.address}"
         unique = text(tree, folder + "/unique_id")
         fields: dict[str, object] = {
-            "id": f"GPU-{unique}" if unique else function.address, "index": first + len(found), "slot": "rocm", "vendor": "amd",
-            "model": text(tree, folder + "/product_name") or "", "memory": integer(tree, folder + "/mem_info_vram_total") or 0,
+            "id": f"GPU-{unique}" if unique else function.address,
+            "index": first + len(found),
+            "slot": "rocm",
+            "vendor": "amd",
+            "model": text(tree, folder + "/product_name") or "",
+            "memory": integer(tree, folder + "/mem_info_vram_total") or 0,
             **placed(function, None),
         }
         found.append(Device(str(fields["id"]), fields, function))
@@ -121,7 +133,9 @@ def amd_gpus(tree: Tree, functions: Functions, first: int) -> list[Device]:
 
 def xgmi_pairs(tree: Tree) -> list[list[str]]:
     """Pairs of PCI addresses with a direct XGMI link."""
-    addresses = {node: _kfd_address(_properties(tree, f"{KFD}/{node}/properties")) for node in numbered(tree, KFD, "")}
+    addresses = {
+        node: _kfd_address(_properties(tree, f"{KFD}/{node}/properties")) for node in numbered(tree, KFD, "")
+    }
     pairs = set()
     for node in addresses:
         for link in tree.names(f"{KFD}/{node}/io_links"):

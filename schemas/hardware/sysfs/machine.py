@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Mapping, NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs import devices
@@ -20,7 +21,7 @@ class Accelerators(NamedTuple):
     gpus: tuple[dict[str, object], ...] = ()
     links: tuple[dict[str, object], ...] = ()
     switches: int = 0
-    software: dict[str, str | None] = {}
+    software: Mapping[str, str | None] = MappingProxyType({})
     memory_nodes: tuple[int, ...] = ()
     """NUMA nodes that are GPU memory."""
     unknown: tuple[str, ...] = ()
@@ -42,7 +43,9 @@ class NotAMachine(ValueError):
     """The tree has neither CPUs in /sys nor in /proc."""
 
 
-def machine(tree: Tree, accelerators: Accelerators | None = None, own: Self | None = None) -> dict[str, object]:
+def machine(
+    tree: Tree, accelerators: Accelerators | None = None, own: Self | None = None
+) -> dict[str, object]:
     """The machine as JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine."""
     unknown: list[str] = list(accelerators.unknown) if accelerators else []
     found = processors(tree)
@@ -62,7 +65,9 @@ def machine(tree: Tree, accelerators: Accelerators | None = None, own: Self | No
     known = list(accelerators.links) if accelerators else []
     return {
         "architecture": own.architecture if own else _architecture(tree, unknown),
-        "hostname": own.hostname if own else text(tree, "/proc/sys/kernel/hostname") or text(tree, "/etc/hostname"),
+        "hostname": own.hostname
+        if own
+        else text(tree, "/proc/sys/kernel/hostname") or text(tree, "/etc/hostname"),
         "numaNodes": [node.as_dict() for node in nodes],
         "siblings": [format_cpus(core) for core in usable.siblings],
         "offlineCpus": format_cpus(usable.offline),
@@ -88,7 +93,9 @@ def _allowed_memory(nodes: list[Numa], own: Self | None, unknown: list[str]) -> 
         return nodes
     withheld = [node.id for node in nodes if node.memory and node.id not in own.memory_nodes]
     if withheld:
-        unknown.append(f"memory of NUMA nodes {format_cpus(withheld)}: there, but this process may not use it")
+        unknown.append(
+            f"memory of NUMA nodes {format_cpus(withheld)}: there, but this process may not use it"
+        )
     return [node._replace(memory=0) if node.id in withheld else node for node in nodes]
 
 
@@ -98,7 +105,9 @@ def _say_unplaced(found: list[Device], unknown: list[str]) -> None:
         unknown.append(f"NUMA node of {', '.join(homeless)}")
 
 
-def _gpus(tree: Tree, on_pci: Functions, accelerators: Accelerators | None, unknown: list[str]) -> list[Device]:
+def _gpus(
+    tree: Tree, on_pci: Functions, accelerators: Accelerators | None, unknown: list[str]
+) -> list[Device]:
     found = []
     for fields in accelerators.gpus if accelerators else ():
         function = on_pci.get(str(fields.get("pci")))
@@ -106,20 +115,26 @@ def _gpus(tree: Tree, on_pci: Functions, accelerators: Accelerators | None, unkn
         found.append(Device(str(fields["id"]), {**fields, **where}, function))
     usable = {device.fields.get("pci") for device in found}
     for function in devices.nvidia_gpus(on_pci):
-        if function.address not in usable:
-            why = f"the {function.driver} driver does not offer it" if function.driver else "no driver is loaded for it"
+        if function.address not in usable and None not in usable:
+            why = (
+                f"the {function.driver} driver does not offer it"
+                if function.driver
+                else "no driver is loaded for it"
+            )
             unknown.append(f"NVIDIA GPU at {function.address}: {why}")
     return found + devices.amd_gpus(tree, on_pci, len(found))
 
 
-def _links(tree: Tree, gpus: list[Device], nics: list[Device], known: list[dict[str, object]]) -> list[dict[str, object]]:
+def _links(
+    tree: Tree, gpus: list[Device], nics: list[Device], known: list[dict[str, object]]
+) -> list[dict[str, object]]:
     """The library's links first, then XGMI, then what the PCI tree says about every remaining pair."""
     links = list(known)
     told = {frozenset((str(link["a"]), str(link["b"]))) for link in links}
     xgmi = {frozenset(pair) for pair in devices.xgmi_pairs(tree)}
     everything = gpus + nics
     for at, a in enumerate(everything):
-        for b in everything[at + 1:]:
+        for b in everything[at + 1 :]:
             if frozenset((a.id, b.id)) in told or a.function is None or b.function is None:
                 continue
             direct = frozenset((a.function.address, b.function.address)) in xgmi
@@ -134,8 +149,12 @@ def _architecture(tree: Tree, unknown: list[str]) -> str:
     if told:
         return told
     cpuinfo = tree.read("/proc/cpuinfo") or ""
-    for pattern, name in (("vendor_id.*(Intel|AMD|Hygon)", "x86_64"), ("CPU implementer", "aarch64"), ("POWER", "ppc64le"),
-                          ("arch.*: IA-64", "ia64")):
+    for pattern, name in (
+        ("vendor_id.*(Intel|AMD|Hygon)", "x86_64"),
+        ("CPU implementer", "aarch64"),
+        ("POWER", "ppc64le"),
+        ("arch.*: IA-64", "ia64"),
+    ):
         if re.search(pattern, cpuinfo):
             return name
     unknown.append("architecture")

@@ -24,8 +24,13 @@ class Numa(NamedTuple):
     def as_dict(self) -> dict[str, object]:
         """The node in the shape of `schemas.hardware.model.NumaNode`."""
         distances = {str(other): distance for other, distance in sorted(self.distances.items())}
-        return {"id": self.id, "cpus": format_cpus(self.cpus), "memory": self.memory, "kind": self.kind,
-                "distances": distances}
+        return {
+            "id": self.id,
+            "cpus": format_cpus(self.cpus),
+            "memory": self.memory,
+            "kind": self.kind,
+            "distances": distances,
+        }
 
 
 def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[Numa]:
@@ -49,7 +54,9 @@ def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[
         found.append(Numa(node, usable, memory or 0, kind, _distances(tree, node, ids)))
     if len(found) > 1 and not any(node.distances for node in found):
         unknown.append("NUMA distances")
-    cpuless = {node for node in ids if not cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")}
+    cpuless = {
+        node for node in ids if not cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")
+    }
     return [_told_by_speed(tree, node, cpuless, unknown) for node in found]
 
 
@@ -93,7 +100,9 @@ def _told_by_speed(tree: Tree, node: Numa, cpuless: set[int], unknown: list[str]
     if node.id not in cpuless or node.kind != "dram" or not node.memory:
         return node
     mine = _bandwidth(tree, node.id)
-    theirs = [_bandwidth(tree, initiator) for initiator in _initiators(tree, node.id) if initiator not in cpuless]
+    theirs = [
+        _bandwidth(tree, initiator) for initiator in _initiators(tree, node.id) if initiator not in cpuless
+    ]
     known = [value for value in theirs if value]
     if mine and known and mine > _FASTER * max(known):
         return node._replace(kind="hbm")

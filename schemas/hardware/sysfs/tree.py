@@ -97,5 +97,5 @@ def is_there(tree: Tree, path: str) -> bool:
 
 def numbered(tree: Tree, folder: str, prefix: str) -> list[int]:
     """The numbers N of the entries `<prefix>N` of a folder, ascending."""
-    names = (name[len(prefix):] for name in tree.names(folder) if name.startswith(prefix))
+    names = (name[len(prefix) :] for name in tree.names(folder) if name.startswith(prefix))
     return sorted(int(rest) for rest in names if rest.isdigit())

@@ -1,0 +1,75 @@
+"""What a description of hardware must fulfil, inline or captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from schemas.hardware.model import Disk, Gpu, Hardware, Nic
+from schemas.issues import Issue, Loc
+from schemas.node import MachineSpec
+from schemas.quantities import format_memory
+from schemas.text import did_you_mean
+
+
+def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:
+    """What is kept for the system must exist, and leave something."""
+    cpus = {cpu for node in hardware.numa_nodes for cpu in node.cpus}
+    strange = sorted(set(spec.reserved.cpus) - cpus)
+    if strange:
+        yield Issue(
+            ("spec", "reserved", "cpus"),
+            f"CPU {strange[0]} is not one of the machine's online CPUs",
+            code="BAI-V032",
+        )
+    memory = sum(node.memory for node in hardware.numa_nodes)
+    if spec.reserved.memory and spec.reserved.memory >= memory:
+        kept, there = format_memory(spec.reserved.memory), format_memory(memory)
+        message = f"{kept} of the machine's {there} leave nothing for sessions"
+        yield Issue(("spec", "reserved", "memory"), message, code="BAI-V032")
+
+
+def hardware_rules(hardware: Hardware, at: Loc) -> Iterator[Issue]:
+    """Ids are unique and links join what exists."""
+    yield from twice(((*at, "numaNodes", i, "id"), node.id) for i, node in enumerate(hardware.numa_nodes))
+    devices = [((*at, "gpus", i, "id"), gpu.id) for i, gpu in enumerate(hardware.gpus)]
+    devices += [((*at, "nics", i, "id"), nic.id) for i, nic in enumerate(hardware.nics)]
+    yield from twice(devices)
+    known = {name for _, name in devices}
+    for index, link in enumerate(hardware.links):
+        for end, name in (("a", link.a), ("b", link.b)):
+            if name not in known:
+                hint = did_you_mean(name, known)
+                yield Issue(
+                    (*at, "links", index, end), f"no GPU or NIC has the id '{name}'", hint, "BAI-V040"
+                )
+    yield from _on_nodes(hardware, at)
+
+
+def _on_nodes(hardware: Hardware, at: Loc) -> Iterator[Issue]:
+    nodes = {node.id for node in hardware.numa_nodes}
+    places: tuple[tuple[str, Sequence[Gpu | Nic | Disk]], ...]
+    places = (("gpus", hardware.gpus), ("nics", hardware.nics), ("disks", hardware.disks))
+    for name, devices in places:
+        for index, device in enumerate(devices):
+            if device.numa_node is not None and device.numa_node not in nodes:
+                yield Issue(
+                    (*at, name, index, "numaNode"),
+                    f"there is no NUMA node {device.numa_node}",
+                    code="BAI-V040",
+                )
+    owner: dict[int, int] = {}
+    for index, node in enumerate(hardware.numa_nodes):
+        shared = next((cpu for cpu in node.cpus if owner.setdefault(cpu, node.id) != node.id), None)
+        if shared is not None:
+            message = f"CPU {shared} belongs to NUMA node {owner[shared]} already"
+            yield Issue((*at, "numaNodes", index, "cpus"), message, code="BAI-V050")
+
+
+def twice(items: Iterable[tuple[Loc, Any]]) -> Iterator[Issue]:
+    """An issue for every value that came before."""
+    seen: set[Any] = set()
+    for at, value in items:
+        if value in seen:
+            yield Issue(at, f"'{value}' stands twice", "remove one of the two", "BAI-V050")
+        seen.add(value)
