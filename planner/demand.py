@@ -1,4 +1,6 @@
-"""What one kernel needs of one node, normalised: whole cores or shared milli-cores, bytes, whole devices, parts of devices."""
+"""What one kernel needs of one node, normalised: whole cores or shared milli-cores, bytes, whole devices,
+parts of devices.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class Share(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """One node's worth of need; hashable, the key of every table. `cores` are exclusive and whole, `milli` is shared CPU."""
+    """One node's worth of need; hashable, the key of every table. `cores` are exclusive and whole, `milli` is
+    shared CPU.
+    """
 
     cores: int
     milli: int
@@ -44,7 +48,9 @@ class Rounded(NamedTuple):
 
 
 def device_milli(units: int, rule: Fractional) -> int:
-    """Milli-devices for `units` milli of the user's unit, rounded up to the group's quantum: never less than asked."""
+    """Milli-devices for `units` milli of the user's unit, rounded up to the group's quantum: never less than
+    asked.
+    """
     exact = -(-units // max(1, rule.shares_per_device))
     quantum = max(1, rule.quantum)
     return -(-exact // quantum) * quantum
@@ -86,12 +92,16 @@ def roundings(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
         per_device = max(1, group.fractional.shares_per_device)
         given = device_milli(amount, group.fractional) * per_device
         if given != amount:
-            why = f"one quantum of group {group.name} is {slots.decimal(group.fractional.quantum * per_device)}"
+            why = (
+                f"one quantum of group {group.name} is {slots.decimal(group.fractional.quantum * per_device)}"
+            )
             yield Rounded(slots.amount_text(slot, amount), slots.decimal(given), why)
 
 
 def together(demands: tuple[Demand, ...]) -> Demand:
-    """The sum of several kernels' demands on one node: necessary, and but for pieces of devices sufficient."""
+    """The sum of several kernels' demands on one node: necessary, and but for pieces of devices
+    sufficient.
+    """
     if len(demands) == 1:
         return demands[0]
     whole = slots.total(dict(demand.whole) for demand in demands)

@@ -1,4 +1,6 @@
-"""Whether a pending session may start now at all, before any node is looked at; every reason against it is collected."""
+"""Whether a pending session may start now at all, before any node is looked at; every reason against it is
+collected.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ def obstacles(session: SessionRequest, group: GroupInfo, ledger: Ledger, now: fl
     reasons.extend(Reason("dependency", f"waits for {name}") for name in session.blocked_by)
     if group.allowed_types is not None and session.type not in group.allowed_types:
         allowed = ", ".join(sorted(group.allowed_types)) or "none"
-        reasons.append(Reason("type", f"group {group.name} allows {allowed} sessions; this one is {session.type}"))
+        reasons.append(
+            Reason("type", f"group {group.name} allows {allowed} sessions; this one is {session.type}")
+        )
     if group.allowed_projects is not None and session.project not in group.allowed_projects:
-        reasons.append(Reason("project", f"group {group.name} is not open to project {session.project or '(none)'}"))
+        reasons.append(
+            Reason("project", f"group {group.name} is not open to project {session.project or '(none)'}")
+        )
     reasons.extend(ledger.refusals(session))
     return reasons
 

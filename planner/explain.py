@@ -30,7 +30,8 @@ def possible(chooser: Chooser, shape: Shape) -> bool:
     """Whether the empty group could hold the shape."""
     world = chooser.world
     return all(
-        int(fits(world, need.sum, _admitted(chooser, need.filter), empty=True).sum()) >= shape.needs.count(need)
+        int(fits(world, need.sum, _admitted(chooser, need.filter), empty=True).sum())
+        >= shape.needs.count(need)
         for need in dict.fromkeys(shape.needs)
     )
 
@@ -51,7 +52,9 @@ def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
     fitting = admitted[fits(world, need.sum, admitted)]
     if len(fitting) and count > 1:
         each = f"needs {count} nodes with {_words(need.sum)} each"
-        return Reason("no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now")
+        return Reason(
+            "no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now"
+        )
     return Reason("no-capacity", _shortage(world, need, able, nodes, len(fitting)))
 
 

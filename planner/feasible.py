@@ -23,7 +23,7 @@ def fits(world: World, demand: Demand, nodes: Index, *, empty: bool = False) -> 
 
 def fits_one_domain(world: World, demand: Demand, nodes: Index) -> Bools:
     """Whether each node has room for all of it on one NUMA domain."""
-    result: Bools = _check(world, world.domains[:, :, nodes], demand).any(axis=0)
+    result: Bools = np.logical_or.reduce(_check(world, world.domains[:, :, nodes], demand), axis=0)
     return result
 
 

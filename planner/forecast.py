@@ -1,6 +1,8 @@
-"""When a waiting session fits at the latest, and what would free its place: the releases are played through on the snapshot.
+"""When a waiting session fits at the latest, and what would free its place: the releases are played through
+on the snapshot.
 
-Sessions are released in the order in which they end at the latest (start plus timeout; those without a timeout after all others). The
+Sessions are released in the order in which they end at the latest (start plus timeout; those without a
+timeout after all others). The
 search is bounded by a number of trials, not by time, so that it is deterministic.
 """
 
@@ -30,8 +32,12 @@ class Release(NamedTuple):
     latest: float | None
 
 
-def forecast(chooser: Chooser, shapes: Sequence[Shape], occupants: Sequence[Occupant]) -> Mapping[Shape, Release]:
-    """For each shape that has no room now, the first release after which it has. Shapes not found are missing."""
+def forecast(
+    chooser: Chooser, shapes: Sequence[Shape], occupants: Sequence[Occupant]
+) -> Mapping[Shape, Release]:
+    """For each shape that has no room now, the first release after which it has. Shapes not found are
+    missing.
+    """
     world = chooser.world
     found: dict[Shape, Release] = {}
     open_ = list(shapes)

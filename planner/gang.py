@@ -1,7 +1,9 @@
 """Sessions onto nodes, all containers or none.
 
-A session on a single node is one need: the sum of its containers. A multi-node session is a gang: one need per container, each on a node
-of its own. Equal containers take the best nodes one after another; when containers differ and that fails, a matching of containers to
+A session on a single node is one need: the sum of its containers. A multi-node session is a gang: one need
+per container, each on a node
+of its own. Equal containers take the best nodes one after another; when containers differ and that fails, a
+matching of containers to
 nodes (augmenting paths) decides whether it can be done at all.
 """
 

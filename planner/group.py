@@ -39,7 +39,13 @@ class GroupRun:
     """The state of one group's turn. `run` may be called once."""
 
     def __init__(
-        self, group: GroupInfo, chooser: Chooser, policy: QueuePolicy, ledger: Ledger, running: Sequence[Running], now: float
+        self,
+        group: GroupInfo,
+        chooser: Chooser,
+        policy: QueuePolicy,
+        ledger: Ledger,
+        running: Sequence[Running],
+        now: float,
     ) -> None:
         self.group, self.chooser, self.policy, self.ledger, self.now = group, chooser, policy, ledger, now
         self.world: World = chooser.world
@@ -128,7 +134,11 @@ class GroupRun:
             self._result.waits.append(self._wait(position, kept, lack, releases))
 
     def _wait(
-        self, position: int, kept: _Kept, lack: dict[Shape, tuple[Reason, ...]], releases: Mapping[Shape, Release]
+        self,
+        position: int,
+        kept: _Kept,
+        lack: dict[Shape, tuple[Reason, ...]],
+        releases: Mapping[Shape, Release],
     ) -> Wait:
         session = kept.session
         reasons = [*kept.reasons, *(lack[kept.shape] if kept.shape is not None else ())]
@@ -167,4 +177,6 @@ def _behind(head: SessionRequest, skips: Skips) -> Reason:
     if skips.limit == 0:
         return Reason("head-of-line", f"strict order: {head.id} comes first and has no room yet")
     times = slots.plural(skips.count(head), "time")
-    return Reason("head-of-line", f"{head.id} comes first and was passed over {times} (maxSkips {skips.limit})")
+    return Reason(
+        "head-of-line", f"{head.id} comes first and was passed over {times} (maxSkips {skips.limit})"
+    )

@@ -1,6 +1,8 @@
-"""How well devices are connected, as one integer per pair: lower is better, sums over pairs compare lexicographically.
+"""How well devices are connected, as one integer per pair: lower is better, sums over pairs compare
+lexicographically.
 
-Direct links (NVLink, xGMI) count first, by their number; then the PCI classes of `nvidia-smi topo -m`, worst first: a set with fewer
+Direct links (NVLink, xGMI) count first, by their number; then the PCI classes of `nvidia-smi topo -m`, worst
+first: a set with fewer
 pairs that cross sockets (SYS) wins over one with fewer pairs that cross host bridges (NODE), and so on.
 """
 
@@ -24,7 +26,9 @@ def pair_costs(hardware: Hardware, gpus: Sequence[Gpu]) -> list[list[int]]:
 
 
 def nic_costs(hardware: Hardware, gpus: Sequence[Gpu]) -> list[int]:
-    """For each GPU the PCI distance to its nearest RDMA NIC, 0 (same switch) to 4 (other socket); 5 without one."""
+    """For each GPU the PCI distance to its nearest RDMA NIC, 0 (same switch) to 4 (other socket); 5 without
+    one.
+    """
     declared = _declared(hardware)
     rdma = [nic for nic in hardware.nics if nic.rdma]
     return [min((_NEAREST[_nic_class(declared, gpu, nic)] for nic in rdma), default=5) for gpu in gpus]

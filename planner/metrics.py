@@ -9,7 +9,9 @@ SIZES = (1, 2, 4, 8, 16)
 
 
 def slots_of(world: World, table: Ints) -> dict[str, int]:
-    """Totals over the active nodes: `cpu` milli, `mem` bytes, untouched devices per slot, and `.shares` milli beside `.device`."""
+    """Totals over the active nodes: `cpu` milli, `mem` bytes, untouched devices per slot, and `.shares` milli
+    beside `.device`.
+    """
     active = [at for at, node in enumerate(world.nodes) if node.state == "active"]
     sums = [int(value) for value in table[:, active].sum(axis=1)] if active else [0] * world.width
     result = {slots.CPU: sums[MILLI], slots.MEMORY: sums[MEMORY]}
@@ -21,13 +23,17 @@ def slots_of(world: World, table: Ints) -> dict[str, int]:
 
 
 def used(world: World) -> dict[str, int]:
-    """What is allocated now; a partly used device counts as used in `.device` and by its part in `.shares`."""
+    """What is allocated now; a partly used device counts as used in `.device` and by its part in
+    `.shares`.
+    """
     capacity, free = slots_of(world, world.capacity), slots_of(world, world.totals)
     return {slot: capacity[slot] - free[slot] for slot in capacity}
 
 
 def fits_more(world: World) -> dict[str, int]:
-    """How many sessions of each size fit beside each other, counted on one resource: `1 GPU`, ... or cores without GPUs."""
+    """How many sessions of each size fit beside each other, counted on one resource: `1 GPU`, ... or cores
+    without GPUs.
+    """
     active = [at for at, node in enumerate(world.nodes) if node.state == "active"]
     slot = next((slot for slot in world.features if slot.endswith(slots.DEVICE)), None)
     feature = world.features[slot].whole if slot else CORES

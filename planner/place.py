@@ -1,6 +1,7 @@
 """The one entry of the planner: a snapshot in; placements, waits with reasons, and metrics out.
 
-Pure and deterministic: the same snapshot gives the same outcome, byte for byte. Nothing is raised for a snapshot that validates: what
+Pure and deterministic: the same snapshot gives the same outcome, byte for byte. Nothing is raised for a
+snapshot that validates: what
 cannot be is a wait with a reason or a warning.
 """
 
@@ -78,7 +79,9 @@ def _worlds(snapshot: Snapshot) -> tuple[dict[str, World], list[str]]:
         for kernel in one.placement.kernels:
             world = world_of.get(kernel.node)
             if world is None:
-                warnings.append(f"{one.request.id} is recorded on node {kernel.node}, which is not in the snapshot")
+                warnings.append(
+                    f"{one.request.id} is recorded on node {kernel.node}, which is not in the snapshot"
+                )
                 continue
             wrong = world.restore(world.index[kernel.node], one.request.id, kernel)
             warnings += [f"{one.request.id} is recorded on {kernel.node} with {what}" for what in wrong]
@@ -118,7 +121,9 @@ def _lost(sessions: list[SessionRequest]) -> list[Wait]:
     return [
         wait
         for session in sessions
-        for wait in _all_wait([session], Reason("no-group", f"there is no resource group {session.group or '(none)'}"))
+        for wait in _all_wait(
+            [session], Reason("no-group", f"there is no resource group {session.group or '(none)'}")
+        )
     ]
 
 

@@ -1,6 +1,7 @@
 """Quotas: what a domain, project or user may hold, and every reason why a session would pass one.
 
-A slot that a quota does not name is unlimited, or zero where the quota says `unspecified: zero`. Several quotas on one subject all hold.
+A slot that a quota does not name is unlimited, or zero where the quota says `unspecified: zero`. Several
+quotas on one subject all hold.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Ledger:
             account.before = dict(account.used)
 
     def wait(self, session: SessionRequest) -> None:
-        """Count a session as pending; those beyond a pending limit are refused in the order they are counted."""
+        """Count a session as pending; those beyond a pending limit are refused in the order they are
+        counted.
+        """
         for account in self._of(session):
             account.waiting += 1
 
@@ -64,14 +67,23 @@ class Ledger:
     def over_pending(self, session: SessionRequest) -> list[Reason]:
         """Reasons from limits on how many sessions may wait, counting those passed to `wait` before."""
         return [
-            _reason(account.limit, f"allows {account.limit.pending} pending sessions and {account.waiting} wait already")
+            _reason(
+                account.limit,
+                f"allows {account.limit.pending} pending sessions and {account.waiting} wait already",
+            )
             for account in self._of(session)
             if account.limit.pending is not None and account.waiting >= account.limit.pending
         ]
 
     def uses(self) -> tuple[QuotaUse, ...]:
         return tuple(
-            QuotaUse(one.limit.name, _subject(one.limit), dict(one.limit.slots), _kept(one, one.before), _kept(one, one.used))
+            QuotaUse(
+                one.limit.name,
+                _subject(one.limit),
+                dict(one.limit.slots),
+                _kept(one, one.before),
+                _kept(one, one.used),
+            )
             for one in self._accounts
         )
 
@@ -114,9 +126,13 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
         yield _reason(limit, f"allows {limit.concurrent} running sessions and {account.sessions} run")
     kernels = len(session.kernels)
     if limit.kernels_per_session is not None and kernels > limit.kernels_per_session:
-        yield _reason(limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}")
+        yield _reason(
+            limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}"
+        )
     if limit.max_priority is not None and session.priority > limit.max_priority:
-        yield _reason(limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}")
+        yield _reason(
+            limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}"
+        )
     if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
         asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")

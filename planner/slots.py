@@ -1,6 +1,7 @@
 """Exact integer arithmetic over named slots, and how a person reads them.
 
-A slot map holds integers in the smallest unit of each slot (see `planner.types`); a slot that is missing counts as zero.
+A slot map holds integers in the smallest unit of each slot (see `planner.types`); a slot that is missing
+counts as zero.
 """
 
 from __future__ import annotations
@@ -84,4 +85,6 @@ def amount_text(slot: str, amount: int) -> str:
 
 def text(slots: Mapping[str, int]) -> str:
     """All non-zero slots in words, comma-separated; `nothing` when there are none."""
-    return ", ".join(amount_text(slot, amount) for slot, amount in sorted(slots.items()) if amount) or "nothing"
+    return (
+        ", ".join(amount_text(slot, amount) for slot, amount in sorted(slots.items()) if amount) or "nothing"
+    )

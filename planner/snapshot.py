@@ -1,6 +1,8 @@
-"""The nodes of one resource group, as numpy arrays for decisions over all of them and as exact states for the one that is chosen.
+"""The nodes of one resource group, as numpy arrays for decisions over all of them and as exact states for the
+one that is chosen.
 
-Changes are transactions: `checkpoint`, change, then `rollback` or `commit`. Rolling back puts the earlier states back, exactly.
+Changes are transactions: `checkpoint`, change, then `rollback` or `commit`. Rolling back puts the earlier
+states back, exactly.
 """
 
 from __future__ import annotations
@@ -51,9 +53,11 @@ class Machines:
 
 
 class World:
-    """One group's nodes. `totals[feature, node]` counts whole nodes, `domains[feature, domain, node]` NUMA domains.
+    """One group's nodes. `totals[feature, node]` counts whole nodes, `domains[feature, domain, node]` NUMA
+    domains.
 
-    Features are CORES (free exclusive), MILLI (free shared), MEMORY (bytes), and three per device slot (`features`). A domain that a
+    Features are CORES (free exclusive), MILLI (free shared), MEMORY (bytes), and three per device slot
+    (`features`). A domain that a
     node does not have holds -1 cores, so that nothing fits there.
     """
 
@@ -62,7 +66,9 @@ class World:
         self.index = {node.name: at for at, node in enumerate(self.nodes)}
         self.mappers = [machines.mapper(node) for node in self.nodes]
         self.topologies: list[Topology] = [mapper.topology for mapper in self.mappers]
-        self.base = [initial(topology, node) for topology, node in zip(self.topologies, self.nodes, strict=True)]
+        self.base = [
+            initial(topology, node) for topology, node in zip(self.topologies, self.nodes, strict=True)
+        ]
         self.states = list(self.base)
         self.residents: list[dict[tuple[str, str], KernelPlacement]] = [{} for _ in self.nodes]
         kinds = {id(topology): topology for topology in self.topologies}
@@ -72,7 +78,9 @@ class World:
         self.depth = max((len(topology.domains) for topology in kinds.values()), default=1)
         self.totals: Ints = np.zeros((self.width, len(self.nodes)), dtype=np.int64)
         self.domains: Ints = np.zeros((self.width, self.depth, len(self.nodes)), dtype=np.int64)
-        self.has_devices: Bools = np.array([topology.has_devices for topology in self.topologies], dtype=np.bool_)
+        self.has_devices: Bools = np.array(
+            [topology.has_devices for topology in self.topologies], dtype=np.bool_
+        )
         self.log: list[int] = []
         """Every node that changed, in order: readers remember how far they have read."""
         self._journal: list[tuple[int, State]] = []
@@ -158,8 +166,13 @@ def kernel_placement(
 ) -> KernelPlacement:
     """A mapping in the words of the outside: CPU numbers, NUMA ids, device ids."""
     families, ids = topology.families, topology.domains
-    grants = [DeviceGrant(families[f].ids[at], families[f].slot) for f, mask in mapping.whole for at in _bits(mask)]
-    grants += [DeviceGrant(families[f].ids[at], _part_slot(families[f].slot), milli) for f, at, milli in mapping.pieces]
+    grants = [
+        DeviceGrant(families[f].ids[at], families[f].slot) for f, mask in mapping.whole for at in _bits(mask)
+    ]
+    grants += [
+        DeviceGrant(families[f].ids[at], _part_slot(families[f].slot), milli)
+        for f, at, milli in mapping.pieces
+    ]
     parts = tuple(NumaPart(ids[at], milli, size) for at, milli, size in mapping.parts)
     with_memory = tuple(part.node for part in parts if part.memory)
     return KernelPlacement(
@@ -184,7 +197,9 @@ def _part_slot(slot: str) -> str:
 
 
 def _memory_near(topology: Topology, mapping: Mapping) -> tuple[int, ...]:
-    """NUMA nodes whose memory a kernel without a memory request may use: its own, or the nearest that have any."""
+    """NUMA nodes whose memory a kernel without a memory request may use: its own, or the nearest that have
+    any.
+    """
     own = [at for at in mapping.domains if topology.memory[at]]
     if not own:
         start = mapping.domains[0]
@@ -197,5 +212,7 @@ def _nics(topology: Topology, mapping: Mapping) -> tuple[str, ...]:
     masks = dict(mapping.whole)
     for family, device, _ in mapping.pieces:
         masks[family] = masks.get(family, 0) | 1 << device
-    near = [name for f, mask in masks.items() for name in topology.nearest_nics(topology.families[f].slot, mask)]
+    near = [
+        name for f, mask in masks.items() for name in topology.nearest_nics(topology.families[f].slot, mask)
+    ]
     return tuple(dict.fromkeys(near)) or topology.local_nics(mapping.domains)

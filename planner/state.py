@@ -96,7 +96,8 @@ def _parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
     each, rest = divmod(kernel.memory, len(nodes))
     milli, milli_rest = divmod(kernel.cpu_milli, len(nodes))
     return tuple(
-        NumaPart(node, milli + (at < milli_rest), each + (rest if at == 0 else 0)) for at, node in enumerate(nodes)
+        NumaPart(node, milli + (at < milli_rest), each + (rest if at == 0 else 0))
+        for at, node in enumerate(nodes)
     )
 
 
@@ -108,7 +109,11 @@ def _hold_devices(
     missing = []
     for grant in grants:
         found = next(
-            ((at, family.ids.index(grant.id)) for at, family in enumerate(topology.families) if grant.id in family.ids),
+            (
+                (at, family.ids.index(grant.id))
+                for at, family in enumerate(topology.families)
+                if grant.id in family.ids
+            ),
             None,
         )
         if found is None:

@@ -1,6 +1,8 @@
-"""One machine type as the planner sees it: NUMA domains, cores with their threads, memory, and the devices of every slot.
+"""One machine type as the planner sees it: NUMA domains, cores with their threads, memory, and the devices of
+every slot.
 
-A domain is a NUMA node that can hold a session: one with CPUs or with ordinary memory. High-bandwidth, CXL and GPU memory nodes are
+A domain is a NUMA node that can hold a session: one with CPUs or with ordinary memory. High-bandwidth, CXL
+and GPU memory nodes are
 none. Domains are numbered from 0 in the order of their NUMA ids; `Topology.domains` maps back.
 """
 
@@ -134,13 +136,19 @@ class Topology:
         return Family(slot, tuple(name for name, _ in units), domains, costs, groups, nics)
 
     def _domain(self, gpu: Gpu) -> int:
-        """Index of the GPU's domain; where its node holds no CPUs (GB200), the nearest that does; -1 unknown."""
+        """Index of the GPU's domain; where its node holds no CPUs (GB200), the nearest that does; -1
+        unknown.
+        """
         if len(self.domains) == 1:
             return 0
         if gpu.numa_node in self.domains:
             return self.domains.index(gpu.numa_node)
         node = next((one for one in self.hardware.numa_nodes if one.id == gpu.numa_node), None)
-        known = [(node.distances[one], at) for at, one in enumerate(self.domains) if one in node.distances] if node else []
+        known = (
+            [(node.distances[one], at) for at, one in enumerate(self.domains) if one in node.distances]
+            if node
+            else []
+        )
         return min(known)[1] if known else -1
 
     @cached_property

@@ -3,8 +3,10 @@ integers and strings.
 
 Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem`
 (bytes),
-`cuda.device` (whole devices), `cuda.mig.<profile>` (instances), `cuda.shares` (milli of the user's unit, of which a group's
-`Fractional.shares_per_device` make one device). A core is a physical core: an exclusive one is given with all its threads.
+`cuda.device` (whole devices), `cuda.mig.<profile>` (instances), `cuda.shares` (milli of the user's unit, of
+which a group's
+`Fractional.shares_per_device` make one device). A core is a physical core: an exclusive one is given with all
+its threads.
 """
 
 from __future__ import annotations
@@ -182,7 +184,9 @@ class Wait:
     passed_over: bool = False
     """Whether later sessions were placed before it in this plan."""
     skips: int = 0
-    """How often later sessions were placed before it, this plan included: the next plan's `SessionRequest.skips`."""
+    """How often later sessions were placed before it, this plan included: the next plan's
+    `SessionRequest.skips`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 def in_proportion(total: int, weights: Sequence[int], room: Sequence[int]) -> list[int]:
-    """Shares of `total` close to `weights`, none above `room`, at least 1 wherever a weight and room are positive.
+    """Shares of `total` close to `weights`, none above `room`, at least 1 wherever a weight and room are
+    positive.
 
     What does not fit goes where most room is left. `total` must not exceed the sum of `room`.
     """
@@ -25,7 +26,9 @@ def in_proportion(total: int, weights: Sequence[int], room: Sequence[int]) -> li
 
 
 def level(total: int, room: Sequence[int]) -> list[int]:
-    """The most even division of `total` under `room`: water filling; a remainder goes to the first domains."""
+    """The most even division of `total` under `room`: water filling; a remainder goes to the first
+    domains.
+    """
     given = [0] * len(room)
     left = total
     while left > 0:

@@ -1,6 +1,7 @@
 """All devices of one slot on one machine, and which k of them to take.
 
-Up to 16 devices every subset has its figures in arrays, made once per topology class; beyond, devices that cannot be told apart are
+Up to 16 devices every subset has its figures in arrays, made once per topology class; beyond, devices that
+cannot be told apart are
 counted instead of listed. Both give the same answer: the lexicographic minimum of `Family.rank`.
 """
 
@@ -59,7 +60,7 @@ class Family:
             mask_of([at for at, one in enumerate(groups) if one == group]) for group in sorted(set(groups))
         )
         self._domain_masks = self.in_domain + ((self.anywhere,) if self.anywhere else ())
-        self._best: dict[tuple[int, int, int, bool, bool], int | None] = {}
+        self._best: dict[tuple[int, int, int, bool, bool, int], int | None] = {}
         self._ranks: dict[int, tuple[int, int, int, int, int]] = {}
 
     def within(self, domains: Sequence[int]) -> int:
@@ -83,14 +84,17 @@ class Family:
         left_link, _, _, blocks, packed = self._figures(free & ~chosen)
         return (spread if even else 0, link, near if nic else 0, -blocks, -packed, left_link, chosen)
 
-    def best(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int | None:
-        """The best k devices of `allowed & free`, as a mask; None when there are fewer."""
+    def best(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int = 0) -> int | None:
+        """The best k devices of `allowed & free`, as a mask; None when there are fewer.
+
+        `beside`: devices that the same kernel takes as well, so that links to them count.
+        """
         allowed &= free
         if allowed.bit_count() < k:
             return None
         if k == 0:
             return 0
-        key = (allowed, free, k, even, nic)
+        key = (allowed, free, k, even, nic, beside)
         if key not in self._best:
             if len(self._best) >= _MEMO_LIMIT:
                 self._best.clear()
@@ -98,13 +102,14 @@ class Family:
             self._best[key] = self._by_table(*key) if small else self._by_counting(*key)
         return self._best[key]
 
-    def _by_table(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int:
+    def _by_table(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int) -> int:
         table = self._table
         found = table.subsets[((table.subsets & ~allowed) == 0) & (table.population == k)]
-        left = free & ~found
-        criteria = [table.spread[found]] if even else []
-        criteria.append(table.link[found])
-        criteria += [table.near[found]] if nic else []
+        taken = found | beside
+        left = free & ~taken
+        criteria = [table.spread[taken]] if even else []
+        criteria.append(table.link[taken])
+        criteria += [table.near[taken]] if nic else []
         criteria += [-table.blocks[left], -table.packed[left], table.link[left]]
         keep = np.arange(len(found))
         for values in criteria:
@@ -114,15 +119,15 @@ class Family:
                 break
         return int(found[keep].min())
 
-    def _by_counting(self, allowed: int, free: int, k: int, even: bool, nic: bool) -> int:
+    def _by_counting(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int) -> int:
         twins = [members for one in self._twins if (members := [at for at in one if allowed >> at & 1])]
         best: Rank | None = None
         for counts in _vectors([len(one) for one in twins], k):
             chosen = mask_of([at for one, take in zip(twins, counts, strict=True) for at in one[:take]])
-            rank = self.rank(chosen, free, even, nic)
+            rank = self.rank(chosen | beside, free, even, nic)
             best = rank if best is None or rank < best else best
         assert best is not None
-        return best[-1]
+        return best[-1] & ~beside
 
     @cached_property
     def _twins(self) -> list[list[int]]:
@@ -192,7 +197,9 @@ class _Table:
 
     @staticmethod
     def _links(costs: Sequence[Sequence[int]], size: int) -> Ints:
-        """Sum of pair costs per subset, by doubling: a subset with device i added costs i's row over the subset more."""
+        """Sum of pair costs per subset, by doubling: a subset with device i added costs i's row over the
+        subset more.
+        """
         link: Ints = np.zeros(size, dtype=np.int64)
         for at, row in enumerate(costs):
             half = 1 << at

@@ -1,8 +1,11 @@
 """One kernel onto one node, exactly: GPUs, cores and NUMA memory are chosen together.
 
-`prefer-single-node`: among all sets of NUMA domains that can carry the request, the one with the fewest domains, then the least total
-distance, then the best connected devices, then (for sessions over several nodes) the nearest NICs, then whatever leaves the largest
-blocks for later requests. Because every resource adds up over domains, trying the sets in that order finds the optimum.
+`prefer-single-node`: among all sets of NUMA domains that can carry the request, the one with the fewest
+domains, then the least total
+distance, then the best connected devices, then (for sessions over several nodes) the nearest NICs, then
+whatever leaves the largest
+blocks for later requests. Because every resource adds up over domains, trying the sets in that order finds
+the optimum.
 `interleaving`: devices, cores and memory as evenly over the domains as what is free allows.
 """
 
@@ -136,9 +139,12 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
 def _rank(
     state: State, room: Room, topology: Topology, domains: tuple[int, ...], devices: _Devices
 ) -> tuple[int, ...]:
-    """Device ranks; then devices left beside it (for requests without any: stay away), cores and memory left."""
+    """Device ranks; then devices left beside it (for requests without any: stay away), cores and memory
+    left.
+    """
     beside = sum(
-        (free & family.within(domains)).bit_count() for free, family in zip(state.free, topology.families, strict=True)
+        (free & family.within(domains)).bit_count()
+        for free, family in zip(state.free, topology.families, strict=True)
     )
     cores = sum(room.cores[at] for at in domains)
     memory = sum(room.memory[at] for at in domains)
@@ -152,7 +158,9 @@ def _finish(
     weights = _weights(topology, domains, devices)
     cores = _divide(demand, demand.cores, [room.cores[at] for at in domains], weights)
     milli = _divide(demand, demand.milli, [room.milli[at] for at in domains], weights)
-    memory = _divide(demand, demand.memory, [room.memory[at] for at in domains], weights if any(weights) else cores)
+    memory = _divide(
+        demand, demand.memory, [room.memory[at] for at in domains], weights if any(weights) else cores
+    )
     mask = 0
     for at, count in zip(domains, cores, strict=True):
         mask |= amounts.lowest(state.cores & topology.core_masks[at], count)

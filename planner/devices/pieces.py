@@ -1,7 +1,9 @@
 """Parts of devices: which ones carry a fractional request.
 
-`fill` takes whole devices and one part of a further one; `even` takes equal pieces (differing by at most one quantum) of as few devices
-as will do. A request of at most one device sits on one device. The part goes where it leaves the least behind.
+`fill` takes whole devices and one part of a further one; `even` takes equal pieces (differing by at most one
+quantum) of as few devices
+as will do. A request of at most one device sits on one device. The part goes where it leaves the least
+behind.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ class Pieces(NamedTuple):
 def choose(
     family: Family, free: int, part: Mapping[int, int], allowed: int, share: Share, even_numa: bool, nic: bool
 ) -> Pieces | None:
-    """The best pieces among the devices in `allowed`. `free`: untouched devices; `part`: device → free milli."""
+    """The best pieces among the devices in `allowed`. `free`: untouched devices; `part`: device → free
+    milli.
+    """
     whole, rest = divmod(share.milli, 1000)
     if share.spread == "even" and whole and rest:
         return _even(family, free, part, allowed, share, even_numa, nic)
@@ -32,7 +36,9 @@ def choose(
         chosen = family.best(allowed, free, whole, even_numa, nic)
         if chosen is None:
             return None
-        return Pieces((*family.rank(chosen, free, even_numa, nic)[:3], 0, 0), tuple((at, 1000) for at in bits(chosen)))
+        return Pieces(
+            (*family.rank(chosen, free, even_numa, nic)[:3], 0, 0), tuple((at, 1000) for at in bits(chosen))
+        )
     found = [
         _fill(family, free, allowed, whole, rest, device, left, even_numa, nic)
         for device, left in _holders(free, part, allowed, rest)
@@ -50,10 +56,18 @@ def _holders(free: int, part: Mapping[int, int], allowed: int, milli: int) -> It
 
 
 def _fill(
-    family: Family, free: int, allowed: int, whole: int, rest: int, device: int, left: int, even: bool, nic: bool
+    family: Family,
+    free: int,
+    allowed: int,
+    whole: int,
+    rest: int,
+    device: int,
+    left: int,
+    even: bool,
+    nic: bool,
 ) -> Pieces | None:
     untouched = free & ~(1 << device)
-    chosen = family.best(allowed, untouched, whole, even, nic)
+    chosen = family.best(allowed, untouched, whole, even, nic, 1 << device)
     if chosen is None:
         return None
     grants = tuple(sorted([(at, 1000) for at in bits(chosen)] + [(device, rest)]))
@@ -84,7 +98,13 @@ def _even(
 
 
 def _equal(
-    family: Family, free: int, holders: Mapping[int, int], devices: tuple[int, ...], share: Share, even: bool, nic: bool
+    family: Family,
+    free: int,
+    holders: Mapping[int, int],
+    devices: tuple[int, ...],
+    share: Share,
+    even: bool,
+    nic: bool,
 ) -> Pieces | None:
     """Pieces on exactly these devices, the larger ones where most is free."""
     steps, more = divmod(share.milli // share.quantum, len(devices))

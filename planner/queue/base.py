@@ -1,7 +1,9 @@
 """The seam of queue policies.
 
-A policy orders the sessions of one group within a priority band (bands themselves are not its business: higher ones come first). It is
-asked lazily, so an order may follow from what has been placed meanwhile. Plugins register under the entry-point group `bai.queue`.
+A policy orders the sessions of one group within a priority band (bands themselves are not its business:
+higher ones come first). It is
+asked lazily, so an order may follow from what has been placed meanwhile. Plugins register under the
+entry-point group `bai.queue`.
 """
 
 from __future__ import annotations

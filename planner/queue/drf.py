@@ -1,7 +1,9 @@
 """Dominant resource fairness (Ghodsi et al., NSDI'11): the user with the smallest dominant share goes next.
 
-A user's share of a slot is the sum of what all of the user's sessions hold, over the group's capacity; slots without capacity are
-ignored. Shares are divided by the user's weight (`weights: {user: 2}`, default 1) and looked at again after every placement. They are
+A user's share of a slot is the sum of what all of the user's sessions hold, over the group's capacity; slots
+without capacity are
+ignored. Shares are divided by the user's weight (`weights: {user: 2}`, default 1) and looked at again after
+every placement. They are
 compared as exact fractions.
 """
 
@@ -33,7 +35,9 @@ def dominant_share(view: QueueView, user: str) -> Fraction:
     """The largest of the user's shares over all slots that the group has."""
     held = view.held.get(user, {})
     shares = [
-        Fraction(amount, view.capacity[slot]) for slot, amount in held.items() if view.capacity.get(slot, 0) > 0
+        Fraction(amount, view.capacity[slot])
+        for slot, amount in held.items()
+        if view.capacity.get(slot, 0) > 0
     ]
     return max(shares, default=Fraction(0))
 

@@ -1,4 +1,6 @@
-"""First in, first out. How often the head may be passed over is the group's `maxSkips`, see `planner.queue.skips`."""
+"""First in, first out. How often the head may be passed over is the group's `maxSkips`, see
+`planner.queue.skips`.
+"""
 
 from __future__ import annotations
 

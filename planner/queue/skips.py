@@ -1,7 +1,9 @@
 """How often a session that waits for room may be passed over.
 
-`maxSkips: N` lets N sessions that come later in the queue start before a waiting one; then the group is closed to later sessions until it
-has started. 0 is strict order; without a limit whatever fits starts. Only sessions that wait for room count: one that waits for its time,
+`maxSkips: N` lets N sessions that come later in the queue start before a waiting one; then the group is
+closed to later sessions until it
+has started. 0 is strict order; without a limit whatever fits starts. Only sessions that wait for room count:
+one that waits for its time,
 a dependency or a quota, or that could not run even on the empty group, holds nobody up.
 """
 

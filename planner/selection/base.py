@@ -1,6 +1,8 @@
-"""The seam of node selection: a strategy scores nodes that can hold a need; the lowest score wins, ties go to the first node.
+"""The seam of node selection: a strategy scores nodes that can hold a need; the lowest score wins, ties go to
+the first node.
 
-A strategy is an object with `scores` and `describe`; plugins register theirs under the entry-point group `bai.selection`.
+A strategy is an object with `scores` and `describe`; plugins register theirs under the entry-point group
+`bai.selection`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Need(NamedTuple):
 
 
 class Selection(Protocol):
-    """A strategy. `scores` returns int64 in [0, SCORE_LIMIT), one per entry of `nodes`, for placing `need` there.
+    """A strategy. `scores` returns int64 in [0, SCORE_LIMIT), one per entry of `nodes`, for placing `need`
+    there.
 
     A score may depend on the node's own state only: it is kept until the node changes.
     """

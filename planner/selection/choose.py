@@ -1,7 +1,9 @@
 """The node for a need, over all nodes of a group.
 
-Every distinct need keeps one array of scores; a decision scores again only the nodes that changed since that need was last asked for,
-and then takes the minimum. What precedes the strategy's score: a CPU-only need stays off nodes with devices while others have room, and
+Every distinct need keeps one array of scores; a decision scores again only the nodes that changed since that
+need was last asked for,
+and then takes the minimum. What precedes the strategy's score: a CPU-only need stays off nodes with devices
+while others have room, and
 a need that fits one NUMA node goes where it does.
 """
 
@@ -23,7 +25,9 @@ _SEVERAL_DOMAINS = SCORE_LIMIT << 1
 
 
 class Chosen(NamedTuple):
-    """A node (index), the mapping of each demand of the need in order, the score, and the second best node or -1."""
+    """A node (index), the mapping of each demand of the need in order, the score, and the second best node or
+    -1.
+    """
 
     node: int
     mappings: tuple[Mapping, ...]

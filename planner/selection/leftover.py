@@ -12,7 +12,9 @@ _DEVICES, _CORES, _MEMORY = 1 << 18, 1 << 20, 1 << 18
 
 
 def leftover(world: World, need: Need, nodes: Index) -> Ints:
-    """Devices (in eighths), cores (in tenths) and memory (in GiB) left after the placement, compared in this order."""
+    """Devices (in eighths), cores (in tenths) and memory (in GiB) left after the placement, compared in this
+    order.
+    """
     demand = need.sum
     have = world.totals[:, nodes]
     devices: Ints = np.zeros(len(nodes), dtype=np.int64)

@@ -1,6 +1,7 @@
 """Take turns: the next node, in order, after the one that was given the last session.
 
-The turn starts after the node of the session that started last among those that run, so that one plan continues the one before.
+The turn starts after the node of the session that started last among those that run, so that one plan
+continues the one before.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""Machines, nodes and sessions for the planner's tests, with short spellings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.types import KernelRequest, NodeInfo, SessionRequest
+from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
+
+GIB = 1 << 30
+
+
+def machine(
+    numa: int = 2,
+    cores: int = 8,
+    gpus: int = 8,
+    memory: int = 512 * GIB,
+    threads: int = 1,
+    nvlink: bool = True,
+    **more: Any,
+) -> Hardware:
+    """An even machine: `cores` per NUMA node, `gpus` and `memory` in total over all of them."""
+    total = numa * cores
+    nodes = tuple(
+        NumaNode(
+            id=at,
+            cpus=tuple(
+                thread * total + core for thread in range(threads) for core in range(at * cores, (at + 1) * cores)
+            ),
+            memory=memory // numa,
+            distances={other: 10 if other == at else 12 + 9 * (abs(at - other) > 1) for other in range(numa)},
+        )
+        for at in range(numa)
+    )
+    siblings = tuple(tuple(thread * total + core for thread in range(threads)) for core in range(total))
+    devices = tuple(
+        Gpu(id=f"GPU-{at}", index=at, model="H100", numa_node=at * numa // gpus, memory=80 * GIB) for at in range(gpus)
+    )
+    links = tuple(Link(a=f"GPU-{a}", b=f"GPU-{b}", kind="NV", count=18) for b in range(gpus) for a in range(b))
+    return Hardware(
+        numa_nodes=nodes,
+        siblings=siblings if threads > 1 else (),
+        gpus=devices,
+        links=links if nvlink else (),
+        **more,
+    )
+
+
+def node(name: str, hardware: Hardware, **more: Any) -> NodeInfo:
+    return NodeInfo(name, hardware, more.pop("group", "main"), **more)
+
+
+def session(
+    name: str, cpu: int = 1, memory: int = GIB, gpus: int = 0, shares: int = 0, kernels: int = 1, **more: Any
+) -> SessionRequest:
+    """`cpu` cores, `memory` bytes, `gpus` whole devices and `shares` milli per kernel."""
+    slots = {"cpu": 1000 * cpu, "mem": memory, "cuda.device": gpus, "cuda.shares": shares}
+    given = {slot: amount for slot, amount in slots.items() if amount or slot == "mem"}
+    requests = tuple(KernelRequest(f"main{at + 1}", "main", at + 1, given) for at in range(kernels))
+    return SessionRequest(id=name, group=more.pop("group", "main"), kernels=requests, **more)
