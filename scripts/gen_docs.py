@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -69,15 +70,36 @@ def _text(node: Mapping[str, Any]) -> str:
 
 def _table(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     properties: Mapping[str, Any] = node.get("properties", {})
-    rows = [
-        f"| `{field}`{' (required)' if field in node.get('required', ()) else ''} | {_type(schema)} "
-        f"| {_default(schema)} | {_escaped(_text(schema))} |"
-        for field, schema in properties.items()
-    ]
+    later = _later()
+    rows = []
+    for field, schema in properties.items():
+        required = " (required)" if field in node.get("required", ()) else ""
+        note = " *Accepted, not acted on yet.*" if (node.get("title"), field) in later else ""
+        rows.append(
+            f"| `{field}`{required} | {_type(schema)} | {_default(schema)} "
+            f"| {_escaped(_text(schema))}{note} |"
+        )
     rows += [f"| {_pattern(p)} | {_type(s)} | | |" for p, s in node.get("patternProperties", {}).items()]
     if not rows:
         return "No fields.\n"
     return "\n".join(["| field | type | default | meaning |", "|---|---|---|---|", *rows]) + "\n"
+
+
+@functools.cache
+def _later() -> frozenset[tuple[str, str]]:
+    """(title of the part, field) of everything that the models accept and nothing carries out."""
+    from schemas.kinds import KINDS
+    from schemas.later import LATER
+
+    found = set()
+    for kind, paths in LATER.items():
+        schema = KINDS[kind].model_json_schema(by_alias=True)
+        for path in paths:
+            node: Mapping[str, Any] = schema
+            for step in path[:-1]:
+                node = _resolved(node["properties"][step], schema["$defs"])
+            found.add((str(node["title"]), str(path[-1])))
+    return frozenset(found)
 
 
 def _pattern(pattern: str) -> str:
@@ -190,9 +212,9 @@ def plan_page() -> str:
 
 _PLAN_HEAD = """\
 `bai plan --format json` prints, and `bai plan --out FILE` saves, one object: `version` (`"{version}"`) and
-`plan`, described here. The same documents, the same cluster and the same time give the same bytes. `verb` is written for readers; it
-follows from what an action has. `digest` covers everything but itself and `made_at`: a plan that was changed by
-hand is refused. Within a version fields are only ever added.
+`plan`, described here. The same documents, the same cluster and the same time give the same bytes. `verb` is
+written for readers; it follows from what an action has. `digest` covers everything but itself and `made_at`:
+a plan that was changed by hand is refused. Within a version fields are only ever added.
 """
 
 
@@ -245,8 +267,15 @@ def errors_page() -> str:
             continue
         again = "yes" if error.retryable else ""
         parts.append(f"| `{error.code}` | {error.__name__} | {_escaped(message)} | {again} |")
-    parts += ["\n## Problems in documents\n", _PROBLEMS_HEAD, "| code | problem | what to do |", "|---|---|---|"]
-    parts += [f"| `{code}` | {_escaped(about.title)} | {_escaped(about.remedy)} |" for code, about in CODES.items()]
+    parts += [
+        "\n## Problems in documents\n",
+        _PROBLEMS_HEAD,
+        "| code | problem | what to do |",
+        "|---|---|---|",
+    ]
+    parts += [
+        f"| `{code}` | {_escaped(about.title)} | {_escaped(about.remedy)} |" for code, about in CODES.items()
+    ]
     return "\n".join(parts) + "\n"
 
 
@@ -312,11 +341,8 @@ def _parameters(command: Any) -> str:
 
 
 def _parameter(parameter: Any, command: Any) -> str:
-    if parameter.param_type_name == "argument":
-        text = getattr(parameter, "help", None) or ""
-        return f"| `{parameter.make_metavar(_context(command, ''))}` | {_escaped(text)} |"
     record = parameter.get_help_record(_context(command, ""))
-    return f"| `{record[0]}` | {_escaped(' '.join(record[1].split()))} |" if record else ""
+    return f"| `{record[0].strip()}` | {_escaped(' '.join(record[1].split()))} |" if record else ""
 
 
 # --- writing ----------------------------------------------------------------------------------------------

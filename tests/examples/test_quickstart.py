@@ -1,0 +1,36 @@
+"""`make demo`'s script from beginning to end, on this machine, under a root of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.xdist_group("machine")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the quickstart needs two CPUs")
+def test_the_demo(tmp_path: Path) -> None:
+    machine = tmp_path / "machine"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("BAI_", "COV_"))}
+    done = subprocess.run(
+        [sys.executable, "scripts/demo.py"],
+        cwd=ROOT,
+        env=environment | {"BAI_PROCESS_ROOT": str(machine), "TMPDIR": str(tmp_path), "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "every process has the cores of the plan" in done.stdout
+    assert "the second plan says: no changes" in done.stdout
+    assert "no control group is left" in done.stdout
+    assert list((machine / "kernels").iterdir()) == []
+    assert not list(tmp_path.glob("bai-demo-*"))

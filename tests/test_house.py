@@ -1,0 +1,213 @@
+"""The house itself: import arrows, fresh generated pages, short modules, a set-up that does nothing twice."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("schemas", "planner", "providers", "reconciler", "bai")
+MAY_IMPORT = {
+    "schemas": set[str](),
+    "planner": {"schemas"},
+    "providers": {"schemas"},
+    "reconciler": {"schemas", "planner", "providers"},
+    "bai": {"schemas", "planner", "providers", "reconciler"},
+}
+
+
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """Top-level names of all absolute imports, those inside functions and `if TYPE_CHECKING` too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_arrows_point_one_way(package: str) -> None:
+    files = sources(package)
+    assert files
+    forbidden = set(PACKAGES) - MAY_IMPORT[package] - {package}
+    wrong = {
+        str(path.relative_to(ROOT)): imported(ast.parse(path.read_text(encoding="utf-8"))) & forbidden
+        for path in files
+    }
+    assert {path: names for path, names in wrong.items() if names} == {}
+
+
+def test_the_contracts_catch_a_wrong_arrow(tmp_path: Path) -> None:
+    """The same contracts, over packages with one wrong import, fail."""
+    for package in PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+    (tmp_path / "schemas" / "wrong.py").write_text("import reconciler\n")
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+    ]
+    done = subprocess.run(
+        [*command, "--no-cache"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "schemas.wrong -> reconciler" in done.stdout
+
+
+def test_dependencies_say_what_they_are_for() -> None:
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    start = lines.index("dependencies = [")
+    listed = lines[start + 1 : lines.index("]", start)]
+    assert listed
+    assert [line for line in listed if "#" not in line] == []
+
+
+def test_every_entry_point_can_be_loaded() -> None:
+    from importlib import import_module
+
+    groups = project()["project"].get("entry-points", {})  # type: ignore[attr-defined]
+    assert {"bai.providers", "bai.queue", "bai.selection"} <= set(groups)
+    for entries in groups.values():
+        for target in entries.values():
+            module, _, name = target.partition(":")
+            assert getattr(import_module(module), name) is not None
+
+
+def test_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/gen_docs.py", "--check"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_stale_page_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import gen_docs  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(gen_docs, "REFERENCE", tmp_path)
+    page = gen_docs.errors_page()
+    (tmp_path / "errors.md").write_text(page, encoding="utf-8")
+    assert gen_docs.stale({"errors.md": page}) == []
+    assert gen_docs.stale({"errors.md": page + "more\n"}) != []
+    assert gen_docs.stale({"missing.md": page}) != []
+
+
+def test_every_error_and_code_is_documented() -> None:
+    from schemas import errors
+    from schemas.codes import CODES
+
+    text = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
+    codes = {
+        value.code
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert {code for code in codes | set(CODES) if code != "BAI-E0000" and code not in text} == set()
+
+
+def test_modules_tell_one_story() -> None:
+    long = {
+        str(path.relative_to(ROOT)) for package in PACKAGES for path in sources(package) if _lines(path) > 400
+    }
+    assert long == set()
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_no_function_needs_much_scrolling() -> None:
+    long = []
+    for path in (path for package in PACKAGES for path in sources(package)):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > 60:
+                    long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({length} lines)")
+    assert long == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_says_what_to_read_first(package: str) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")))
+    assert text
+
+
+def test_setting_up_again_does_nothing(tmp_path: Path) -> None:
+    """`scripts/setup.sh` in a copy whose environment stands: it ends at once and touches nothing."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("pyproject.toml", "scripts/setup.sh"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    check = "cat pyproject.toml scripts/setup.sh | cksum | cut -d' ' -f1,2 | tr ' ' -"
+    key = subprocess.run(
+        ["sh", "-c", check], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    stamp = tmp_path / ".venv" / ".bai-setup"
+    stamp.write_text(f"{key} dev\n")
+    before = stamp.stat().st_mtime_ns
+    for level in ("dev", "run"):
+        done = subprocess.run(
+            ["sh", "scripts/setup.sh", level], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert stamp.stat().st_mtime_ns == before
+    assert not (tmp_path / ".venv.lock").exists()
+
+
+def test_an_old_python_is_refused_with_words(tmp_path: Path) -> None:
+    """No interpreter that is new enough: one sentence, exit code 1, and no half environment."""
+    (tmp_path / "scripts").mkdir()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("pyproject.toml", "scripts/setup.sh"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    setup = tmp_path / "scripts" / "setup.sh"
+    setup.write_text(setup.read_text().replace("/usr/bin/python3 /usr/local/bin/python3", ""))
+    for tool in ("sh", "cat", "cksum", "cut", "tr", "dirname", "id", "rm"):
+        path = next(Path(folder) / tool for folder in ("/bin", "/usr/bin") if (Path(folder) / tool).exists())
+        (tools / tool).symlink_to(path)
+    old = tools / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "scripts/setup.sh"],
+        cwd=tmp_path,
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert not (tmp_path / ".venv").exists()
