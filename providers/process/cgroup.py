@@ -124,16 +124,44 @@ def _inherit_cpuset(path: str) -> None:
             write(os.path.join(path, name), read(os.path.join(os.path.dirname(path), name)))
 
 
+def names(path: str) -> list[str]:
+    """The groups directly in a group."""
+    try:
+        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
 def below(groups: list[Group], name: str) -> list[Group]:
     return [{**group, "path": os.path.join(group["path"], name)} for group in groups]
 
 
 def make(groups: list[Group]) -> None:
+    """Make the groups, and the base they are in should whoever had the last kernel just have removed it."""
     for group in groups:
-        os.makedirs(group["path"], 0o755, exist_ok=True)
-        if group["version"] == 1 and "cpuset" in group["controllers"]:
-            _inherit_cpuset(os.path.dirname(group["path"]))
-            _inherit_cpuset(group["path"])
+        for attempt in range(10):
+            try:
+                _make_one(group)
+                break
+            except FileNotFoundError:
+                if attempt == 9:
+                    raise
+
+
+def _make_one(group: Group) -> None:
+    base = os.path.dirname(group["path"])
+    os.makedirs(group["path"], 0o755, exist_ok=True)
+    if group["version"] == 1 and "cpuset" in group["controllers"]:
+        _inherit_cpuset(base)
+        _inherit_cpuset(group["path"])
+    if group["version"] == 2 and group["controllers"]:
+        _hand_down(base, group["controllers"])
+
+
+def _hand_down(base: str, controllers: list[str]) -> None:
+    enabled = read(os.path.join(base, "cgroup.subtree_control")).split()
+    if not set(controllers) <= set(enabled):
+        enable(base, controllers)
 
 
 def limit(groups: list[Group], limits: Limits) -> None:

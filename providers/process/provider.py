@@ -49,7 +49,7 @@ def _unavailable(why: str) -> ProviderUnavailable:
 class ProcessProvider:
     """A `Provider` on this machine, with everything it keeps under `root`.
 
-    `sandbox` and `cgroups` False do without even where they work; `log_size` is in bytes, of one part of a log.
+    `sandbox` and `cgroups` False do without even where they work; `log_size`: bytes of one part of a log.
     """
 
     def __init__(
@@ -95,7 +95,16 @@ class ProcessProvider:
                 continue
             if record is not None:
                 kernels.append(watch.observed(record))
+        unlabelled.extend(self._unrecorded())
         return Observation(tuple(kernels), not errors, tuple(errors), tuple(unlabelled))
+
+    def _unrecorded(self) -> list[str]:
+        """Groups that hold processes but have no record: somebody deleted our files under running kernels."""
+        known = {*self.root.ids(), cgroup.KEEPERS}
+        names = {name for group in self.machine.groups for name in cgroup.names(group["path"])}
+        bases = list(self.machine.groups)
+        strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(bases, name))]
+        return [name for name in strays if not self.root.folder(name).exists()]
 
     def _settled(self, kernel_id: str) -> Record | None:
         """The record; if its supervisor died, what was left of the kernel has been cleaned up."""
@@ -131,9 +140,11 @@ class ProcessProvider:
             try:
                 self._launch(record, spec)
             except KernelRefused:
-                self._discard(record)
+                self._wait(record, STUBBORN)
+                self._discard(self.root.read(spec.id) or record)
+                self._leave()
                 raise
-            return self._now(spec.id)
+            return self._adopted(spec.id)
 
     def _intend(self, record: Record | None, spec: KernelSpec) -> Record:
         if record is not None:
@@ -234,8 +245,10 @@ class ProcessProvider:
 
     @_speaking
     def remove(self, kernel_id: str) -> None:
-        if not self.root.folder(kernel_id).exists():
+        stray = cgroup.below(list(self.machine.groups), kernel_id)
+        if not self.root.folder(kernel_id).exists() and not cgroup.members(stray):
             return
+        self.root.ensure()
         with self.root.locked(kernel_id):
             try:
                 record = self.root.read(kernel_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from providers.base import KernelState, Observed, env_digest
 from providers.process import cgroup, files, procfs
 from providers.process.records import Record, Root
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def observed(record: Record) -> Observed:
@@ -67,10 +70,13 @@ def main_pid(state: Any) -> int | None:
 
 
 def _limit(record: Record, controller: str) -> int:
+    """The limit in force; the one asked for when they differ by rounding to pages only."""
     try:
-        return cgroup.enforced(record.groups, controller)
+        found = cgroup.enforced(record.groups, controller)
     except (OSError, ValueError):
         return 0
+    asked = record.spec.memory
+    return asked if controller == "memory" and asked // PAGE * PAGE == found else found
 
 
 def _time(seconds: Any) -> datetime | None:

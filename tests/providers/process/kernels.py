@@ -1,0 +1,78 @@
+"""Words for tests on real kernels: specs, waiting, and what is left of a provider's kernels."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from providers.base import KernelSpec, Labels, Observed
+from providers.process import cgroup, procfs
+from providers.process.provider import ProcessProvider
+
+PATIENCE = 60.0
+MODES: Mapping[str, dict[str, bool]] = {
+    "sandbox": {},
+    "groups": {"sandbox": False},
+    "bare": {"sandbox": False, "cgroups": False},
+}
+LABELS = Labels("repo", "here", "Session/vision/s", 3, "0123456789abcdef", "main1", "node", document='{"a":1}')
+
+
+def wait(condition: Callable[[], Any], what: str = "condition") -> Any:
+    """Poll until true; the value. Fails by name after a minute."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"still not: {what}")
+
+
+def spec(*command: str, name: str = "s-main1-00000000-g3", **fields: Any) -> KernelSpec:
+    return KernelSpec(name, LABELS, command or ("sleep", "300"), fields.pop("env", {}), **fields)
+
+
+def script(text: str, **fields: Any) -> KernelSpec:
+    return spec("/bin/sh", "-c", text, **fields)
+
+
+def seen(provider: ProcessProvider, kernel_id: str) -> Observed:
+    return next(kernel for kernel in provider.observe().kernels if kernel.id == kernel_id)
+
+
+def ended(provider: ProcessProvider, kernel_id: str) -> Observed:
+    def over() -> Observed | None:
+        kernel = seen(provider, kernel_id)
+        return kernel if kernel.state in ("exited", "lost") else None
+
+    kernel = wait(over, f"{kernel_id} has ended")
+    assert isinstance(kernel, Observed)
+    return kernel
+
+
+def output(provider: ProcessProvider, kernel_id: str) -> bytes:
+    return b"".join(provider.logs(kernel_id))
+
+
+def said(provider: ProcessProvider, kernel_id: str, text: bytes) -> None:
+    wait(lambda: text in output(provider, kernel_id), f"{text!r} in the log")
+
+
+def state(provider: ProcessProvider, kernel_id: str) -> Mapping[str, Any]:
+    record = provider.root.read(kernel_id)
+    assert record is not None
+    return record.state
+
+
+def running_of(provider: ProcessProvider) -> list[int]:
+    """Every process that carries a mark of this provider's root, and every supervisor of its kernels."""
+    prefix = f"{procfs.MARKER}={provider.root.key}/".encode()
+    marked = [pid for pid in procfs.pids() if any(e.startswith(prefix) for e in procfs.environment(pid))]
+    return [pid for pid in marked if procfs.start_time(pid)]
+
+
+def groups_of(provider: ProcessProvider) -> list[str]:
+    paths = [os.path.join(top["path"], provider.base) for top in cgroup.mounted()]
+    return [path for path in paths if os.path.exists(path)]
