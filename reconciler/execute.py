@@ -208,26 +208,17 @@ class Engine:
         self._give_up(progress.part, "failed", progress.error)
 
     def _record_error(self, progress: PartProgress) -> None:
-        """Record the session as ERROR, with the kernels that it still has."""
-        target = next(
-            (step.record for wave in reversed(progress.part.waves) for step in wave if step.record), None
-        )
+        """Nothing of it is left: ERROR. What is half there stays CREATING: the next run goes on from it."""
+        waves = reversed(progress.part.waves)
+        target = next((step.record for wave in waves for step in wave if step.record), None)
         if target is None:
             return
         gone = {step.kernel_id for step in progress.created} - set(progress.left)
-        kernels = tuple(kernel for kernel in target.kernels if kernel not in gone)
-        self._ledger.put(
-            replace(
-                target,
-                phase="ERROR",
-                reason=progress.error,
-                kernels=kernels,
-                placement=target.placement if kernels else None,
-                started_at=None,
-                finished_at=None,
-            ),
-            progress.error,
-        )
+        if gone.issuperset(target.kernels):
+            failed = replace(target, phase="ERROR", reason=progress.error, kernels=(), placement=None)
+        else:
+            failed = replace(target, phase="CREATING", reason=progress.error)
+        self._ledger.put(failed, progress.error)
 
     # Telling
 

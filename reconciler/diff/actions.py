@@ -34,10 +34,14 @@ def session_action(case: Case, decision: Decision, solution: Solution) -> Action
     return _placed(case, decision, solution)
 
 
-def before_side(existing: Existing) -> Side:
-    """What is there: the record, and the kernels that really exist (or are believed to, where nobody looked)."""
+def before_side(existing: Existing, *, remade: bool = False) -> Side:
+    """What is there: the record, and the kernels that really exist (or are believed to, where nobody looked).
+
+    `remade` leaves out those that were lost, because they will be made again under the same id.
+    """
     record = existing.recorded
-    there = tuple(kernel for kernel in record.kernels if kernel not in existing.missing)
+    seen = frozenset() if remade else frozenset(kernel.id for kernel in existing.kernels)
+    there = tuple(kernel for kernel in record.kernels if kernel not in existing.missing or kernel in seen)
     return Side(
         generation=record.generation,
         digest=record.digest,
@@ -126,7 +130,8 @@ def _forced(case: Case, decision: Decision) -> Decision:
 def _run(case: Case, decision: Decision, placement: Placement) -> Action:
     session, existing = decision.session, decision.existing
     assert session is not None
-    before = before_side(existing) if existing else None
+    remade = existing is not None and existing.recorded.generation == decision.generation
+    before = before_side(existing, remade=remade) if existing else None
     specs = kernel_specs(case.desired, session, placement, decision.generation, dict(case.nodes))
     after = replace(
         _desired_side(case, decision),

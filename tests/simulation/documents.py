@@ -1,0 +1,159 @@
+"""Random repositories: two or three small machines and a handful of sessions that change all the time."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from reconciler.actual import Desired
+from reconciler.source import make_desired
+from schemas.hardware.model import Gpu, Hardware, NumaNode
+from schemas.kinds import KINDS
+from schemas.node import Node
+from schemas.repository import Repository
+
+CLUSTER, REPO = "sim", "5eed5eed5eed5eed"
+GIB = 1 << 30
+
+
+def _machine(numa_nodes: int, cores: int, gpus: int) -> Hardware:
+    return Hardware(
+        numa_nodes=tuple(
+            NumaNode(id=n, cpus=tuple(range(n * cores, (n + 1) * cores)), memory=8 * GIB)
+            for n in range(numa_nodes)
+        ),
+        gpus=tuple(
+            Gpu(id=f"GPU-{n}-{g}", index=n * gpus + g, numa_node=n, memory=GIB)
+            for n in range(numa_nodes)
+            for g in range(gpus)
+        ),
+    )
+
+
+MACHINES = {"n1": _machine(2, 4, 2), "n2": _machine(1, 4, 1), "n3": _machine(2, 2, 0)}
+
+
+def _envelope(kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "bai/v1", "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+FIXED = (
+    _envelope("Cluster", CLUSTER, {"provider": "fake"}),
+    _envelope("Domain", "d", {}),
+    _envelope("Project", "p", {"domain": "d"}),
+)
+
+
+class Documents:
+    """What the repository says now. `change` edits it as people do."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.queue = rng.choice(["fifo", "lifo", "drf"])
+        self.selection = rng.choice(["concentrated", "dispersed"])
+        self.nodes = {name: "active" for name in rng.sample(sorted(MACHINES), rng.randint(1, 3))}
+        self.sessions: dict[str, dict[str, Any]] = {}
+        for _ in range(rng.randint(1, 4)):
+            self._add()
+
+    def change(self) -> None:
+        """One to three edits."""
+        edits = [self._add, self._add, self._delete, self._edit, self._edit, self._resize, self._node]
+        for _ in range(self.rng.randint(1, 3)):
+            self.rng.choice(edits)()
+
+    def restore(self, identity: str, document: dict[str, Any]) -> None:
+        """Put back what was deleted."""
+        self.sessions[identity.rpartition("/")[2]] = document
+
+    def activate(self) -> None:
+        """All nodes take sessions again."""
+        self.nodes = dict.fromkeys(self.nodes, "active")
+
+    def desired(self) -> Desired:
+        documents = [
+            *FIXED,
+            _envelope("ResourceGroup", "g", {"queue": self.queue, "selection": self.selection}),
+            *(_envelope("Node", name, {"state": state}) for name, state in self.nodes.items()),
+            *self.sessions.values(),
+        ]
+        resources = {}
+        for document in documents:
+            item = KINDS[document["kind"]].model_validate(document)
+            resources[item.identity] = item
+        machines = {f"Node/{name}": self._with_hardware(resources[f"Node/{name}"]) for name in self.nodes}
+        repository = Repository(resources=dict(sorted(resources.items())), places={}, machines=machines)
+        return make_desired(repository, CLUSTER, repo=REPO, commit="")
+
+    @staticmethod
+    def _with_hardware(node: Any) -> Node:
+        spec = node.spec.model_copy(update={"hardware": MACHINES[node.name]})
+        made: Node = node.model_copy(update={"spec": spec})
+        return made
+
+    def _add(self) -> None:
+        name = f"s{self.rng.randint(1, 7)}"
+        if name not in self.sessions:
+            self.sessions[name] = self._session(name)
+
+    def _delete(self) -> None:
+        if self.sessions:
+            gone = self.rng.choice(sorted(self.sessions))
+            if not any(f"Session/p/{gone}" in each["spec"]["dependsOn"] for each in self.sessions.values()):
+                del self.sessions[gone]
+
+    def _edit(self) -> None:
+        """A field that forces a replacement, one that does not, or the guard."""
+        if not self.sessions:
+            return
+        document = self.sessions[self.rng.choice(sorted(self.sessions))]
+        kind = self.rng.randrange(4)
+        if kind == 0:
+            document["spec"]["env"] = {"VALUE": str(self.rng.randrange(1000))}
+        elif kind == 1:
+            document["spec"]["priority"] = self.rng.randrange(20)
+        elif kind == 2:
+            document["metadata"]["labels"] = {"version": str(self.rng.randrange(1000))}
+        else:
+            document["metadata"]["annotations"] = self._annotations()
+
+    def _resize(self) -> None:
+        if self.sessions:
+            spec = self.sessions[self.rng.choice(sorted(self.sessions))]["spec"]
+            spec["resources"] = self._resources()
+            if self.rng.random() < 0.3:
+                spec["cluster"] = self._layout()
+
+    def _node(self) -> None:
+        name = self.rng.choice(sorted(self.nodes))
+        self.nodes[name] = self.rng.choice(["active", "active", "cordoned", "drained"])
+
+    def _session(self, name: str) -> dict[str, Any]:
+        rng = self.rng
+        earlier = [other for other in sorted(self.sessions) if other < name]
+        spec = {
+            "type": rng.choice(["interactive", "interactive", "batch"]),
+            "command": ["work"],
+            "resources": self._resources(),
+            "cluster": self._layout(),
+            "restart": {"policy": rng.choice(["never", "never", "on-failure", "always"])},
+            "dependsOn": [f"Session/p/{rng.choice(earlier)}"] if earlier and rng.random() < 0.2 else [],
+        }
+        return _envelope("Session", name, spec, project="p", annotations=self._annotations())
+
+    def _annotations(self) -> dict[str, str]:
+        return {"bai/protect": "true"} if self.rng.random() < 0.15 else {}
+
+    def _layout(self) -> dict[str, Any]:
+        mode = self.rng.choice(["single-node", "multi-node"])
+        subs = self.rng.choice([0, 0, 0, 1, 2])
+        return {"mode": mode, "roles": {"main": 1, "sub": subs} if subs else {"main": 1}}
+
+    def _resources(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "cpu": self.rng.choice([1, 1, 2, 3, "500m"]),
+            "memory": f"{self.rng.choice([1, 1, 2, 4])}GiB",
+        }
+        if self.rng.random() < 0.4:
+            found["cuda.device"] = self.rng.choice([1, 1, 2])
+        return found

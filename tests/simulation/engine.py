@@ -1,0 +1,72 @@
+"""Seams for the simulation: effects in an order that a seed chooses, and death at any boundary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from reconciler.records import Lease, StoreChange
+from reconciler.runner import Done
+from reconciler.store import Store
+from reconciler.store.engine import sqlite_engine
+
+
+class Killed(BaseException):
+    """The process died here. Like SIGKILL, nobody catches it."""
+
+
+class Fate:
+    """Counts effect boundaries and kills at the one that is due."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def boundary(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left <= 0:
+                raise Killed
+
+
+class SeededRunner:
+    """Runs what was submitted in a random order, one at a time, in the engine's own thread."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._open: dict[int, Callable[[], None]] = {}
+
+    def submit(self, number: int, effect: Callable[[], None]) -> None:
+        self._open[number] = effect
+
+    def wait(self, timeout: float) -> list[Done]:
+        ended: list[Done] = []
+        for number in self._rng.sample(sorted(self._open), self._rng.randint(1, len(self._open))):
+            try:
+                self._open.pop(number)()
+            except Exception as error:
+                ended.append((number, error))
+            else:
+                ended.append((number, None))
+        return ended
+
+    def close(self) -> None:
+        self._open.clear()
+
+
+class MortalStore(Store):
+    """A store whose process may die before a write, or after it and before anybody hears of it."""
+
+    fate: Fate
+
+    @classmethod
+    def reopen(cls, path: Path, fate: Fate) -> MortalStore:
+        """As a new process would; the tables are known to be there."""
+        store = cls(path, sqlite_engine(path))
+        store.fate = fate
+        return store
+
+    def write(self, lease: Lease, changes: Iterable[StoreChange]) -> None:
+        self.fate.boundary()
+        super().write(lease, changes)
+        self.fate.boundary()

@@ -1,0 +1,44 @@
+"""What must never happen, checked whenever the world changes, without the help of what plans and applies."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from providers.fake import Kernel, World
+
+
+class Violation(AssertionError):
+    """The reconciler did what it must never do."""
+
+
+def live(world: World) -> dict[str, Kernel]:
+    """Kernels that have not ended, by id."""
+    return {key: kernel for key in sorted(world.kernels) if (kernel := world.settle(key)).ended is None}
+
+
+def nothing_given_twice(world: World) -> None:
+    """No core is held by two live kernels, and no device for more than the whole of it."""
+    held: Counter[tuple[str, str]] = Counter()
+    for kernel in live(world).values():
+        labels = kernel.spec.labels
+        placement = json.loads(labels.placement)
+        if placement["node"] != labels.node or tuple(placement["cpus"]) != kernel.spec.cpus:
+            raise Violation(f"{kernel.spec.id} does not run where its label says")
+        for cpu in kernel.spec.cpus:
+            held[labels.node, f"cpu {cpu}"] += 1000
+        for device in placement["devices"]:
+            held[labels.node, device["id"]] += device["milli"]
+    twice = [unit for unit, milli in held.items() if milli > 1000]
+    if twice:
+        raise Violation(f"given twice: {twice}: {sorted(live(world))}")
+
+
+def nothing_doubled(world: World) -> None:
+    """No container of a session lives twice."""
+    names = Counter(
+        (kernel.spec.labels.resource, kernel.spec.labels.kernel) for kernel in live(world).values()
+    )
+    doubled = [name for name, count in names.items() if count > 1]
+    if doubled:
+        raise Violation(f"lives twice: {doubled}: {sorted(live(world))}")

@@ -1,0 +1,263 @@
+"""One simulated life: people edit, machines fail, applies die anywhere; in the end all is as it should be."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import shutil
+from pathlib import Path
+from typing import Any, get_args
+
+from providers.fake import Ending, FakeProvider, Fault, Operation, World
+from reconciler.apply import apply
+from reconciler.diff import make_plan
+from reconciler.observe import observe
+from reconciler.plan import Plan
+from reconciler.records import Recorded
+from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, StalePlan
+from tests.simulation.documents import CLUSTER, REPO, Documents
+from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
+from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
+
+EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, StalePlan)
+EFFECTS: tuple[Operation, ...] = ("create", "update", "stop", "remove")
+CALM_RUNS = 12
+
+
+class Life:
+    """The world of one seed. `template` is an empty store; `log` says what happened, for a person to read."""
+
+    def __init__(self, seed: int, directory: Path, template: Path) -> None:
+        self.rng = random.Random(seed)
+        self.documents = Documents(self.rng)
+        self.world = World()
+        self.world.at = self._at
+        self.provider = FakeProvider(self.world)
+        self.fate = Fate()
+        self.path = directory / f"{seed}.db"
+        self.backup = directory / f"{seed}.backup.db"
+        self.template = template
+        self.log: list[str] = []
+        self.ended: set[str] = set()
+        """Sessions whose end was the world's doing, not the reconciler's."""
+        self.guarded: dict[str, dict[str, Any]] = {}
+        """Protected sessions that were deleted from the repository: identity → document."""
+        self.blind = False
+        """The plan being applied rests on an incomplete observation."""
+        shutil.copyfile(template, self.path)
+
+    def live(self) -> None:
+        """Some rounds of everything, then calm; raises Violation."""
+        for _ in range(self.rng.randint(3, 7)):
+            self._edit()
+            self._misfortune()
+            self._run()
+        self._calm()
+
+    # People
+
+    def _edit(self) -> None:
+        before = copy.deepcopy(self.documents.sessions)
+        if self.rng.random() < 0.8:
+            self.documents.change()
+        for name in before.keys() - self.documents.sessions.keys():
+            self.guarded[f"Session/p/{name}"] = before[name]
+        for name in self.documents.sessions:
+            self.guarded.pop(f"Session/p/{name}", None)
+
+    # The world
+
+    def _misfortune(self) -> None:
+        rng = self.rng
+        self.world.clock.sleep(rng.choice([0.0, 1.0, 30.0, 400.0]))
+        self.world.slow_create = rng.choice([0.0, 0.0, 2.0])
+        self.world.slow_stop = rng.choice([0.0, 0.0, 5.0])
+        self.world.hidden = set()
+        chance = rng.random()
+        if chance < 0.35:
+            self._fault()
+        elif chance < 0.5:
+            self._accident()
+        elif chance < 0.58:
+            self._hide_a_node()
+        elif chance < 0.7:
+            self._lose_store()
+        if rng.random() < 0.15:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(self.path, self.backup)
+
+    def _fault(self) -> None:
+        for _ in range(self.rng.randint(1, 3)):
+            operation: Operation = self.rng.choice((*EFFECTS, "create", "observe"))
+            fault = Fault(
+                operation,
+                moment=self.rng.choice(["before", "after"]),
+                failure=self.rng.choice(["error", "unavailable", "refused"]),
+                times=self.rng.choice([1, 1, 2, 5]),
+            )
+            self._say(f"fault {fault.operation} {fault.moment} {fault.failure} x{fault.times}")
+            self.world.inject(fault)
+
+    def _accident(self) -> None:
+        kernels = sorted(live(self.world))
+        if not kernels:
+            return
+        victim = self.rng.choice(kernels)
+        self.ended.add(self.world.kernels[victim].spec.labels.resource)
+        what = self.rng.choice(["die", "finish", "lose", "vanish", "end later"])
+        self._say(f"{what} {victim}")
+        if what == "end later":
+            self.world.ends_after[victim] = Ending(
+                self.world.clock.now() - self.world.kernels[victim].ready + 20
+            )
+        elif what == "finish":
+            self.world.die(victim, exit_code=0)
+        else:
+            getattr(self.world, what)(victim)
+
+    def _hide_a_node(self) -> None:
+        node = self.rng.choice(sorted(self.documents.nodes))
+        self.world.hidden = {
+            key for key, kernel in self.world.kernels.items() if kernel.spec.labels.node == node
+        }
+        self._say(f"hide {node}: {sorted(self.world.hidden)}")
+
+    def _lose_store(self) -> None:
+        if self.backup.exists() and self.rng.random() < 0.5:
+            self._say("the store is replaced by an old copy")
+            self._replace_store(self.backup)
+        else:
+            self._say("the store is lost")
+            self._replace_store(self.template)
+
+    def _replace_store(self, source: Path) -> None:
+        for side in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + side).unlink(missing_ok=True)
+        shutil.copyfile(source, self.path)
+
+    # One run of the tool
+
+    def _run(self, *, mortal: bool = True) -> Plan | None:
+        self.fate.left = self.rng.randint(1, 30) if mortal and self.rng.random() < 0.6 else None
+        store = MortalStore.reopen(self.path, self.fate)
+        try:
+            return self._plan_and_apply(store, mortal=mortal)
+        except Killed:
+            self._say("killed")
+            self.world.clock.sleep(self.rng.choice([1.0, 61.0]))
+        except EXPECTED as error:
+            self._say(f"{type(error).__name__}: {error}")
+        finally:
+            self.fate.left = None
+            store.close()
+        return None
+
+    def _plan_and_apply(self, store: MortalStore, *, mortal: bool) -> Plan:
+        desired = self.documents.desired()
+        actual = observe(store, self.provider, CLUSTER, repo=REPO)
+        plan = make_plan(desired, actual, self.world.clock.now())
+        self.blind = not plan.complete
+        self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
+        if mortal and self.rng.random() < 0.1:
+            self._accident()
+        if plan.changes:
+            result = apply(
+                plan,
+                store=store,
+                provider=self.provider,
+                clock=self.world.clock,
+                holder=f"run {len(self.log)}",
+                parallel=self.rng.choice([1, 3, 8]),
+                runner=SeededRunner(self.rng),
+            )
+            self._say("applied " + ", ".join(f"{r.action} {r.outcome} {r.error}" for r in result.results))
+        return plan
+
+    def _at(self, operation: Operation, kernel: str, moment: str) -> None:
+        """At every boundary of an effect: check what must never happen, and die when it is time."""
+        if operation in EFFECTS:
+            if operation in ("stop", "remove") and moment == "before":
+                self._may_go(kernel)
+            if operation in ("create", "update") and moment == "after":
+                nothing_given_twice(self.world)
+                nothing_doubled(self.world)
+            self.fate.boundary()
+
+    def _may_go(self, kernel_id: str) -> None:
+        kernel = self.world.kernels.get(kernel_id)
+        if kernel is None:
+            return
+        labels = kernel.spec.labels
+        if self.blind:
+            raise Violation(f"{kernel_id} is taken away on an incomplete observation")
+        if labels.protected and labels.resource in self.guarded and kernel.ended is None:
+            raise Violation(f"{kernel_id} is protected, and no document says it may go")
+
+    # Calm
+
+    def _calm(self) -> None:
+        """No more faults: soon there is nothing left to do, and what runs is what is wanted."""
+        self._say("calm")
+        self.world._faults.clear()
+        self.world.hidden = set()
+        self.world.slow_create = self.world.slow_stop = 0.0
+        self.documents.activate()
+        for _ in range(CALM_RUNS):
+            self.world.clock.sleep(100)
+            plan = self._run(mortal=False)
+            if plan is None:
+                self._bring_back_guarded()
+            elif not plan.changes:
+                self._as_wanted(plan)
+                return
+        raise Violation("it does not come to rest")
+
+    def _bring_back_guarded(self) -> None:
+        for identity, document in self.guarded.items():
+            self.documents.restore(identity, document)
+        self.guarded.clear()
+
+    def _as_wanted(self, plan: Plan) -> None:
+        """Compares the world with the documents, without the reconciler's help."""
+        nothing_given_twice(self.world)
+        nothing_doubled(self.world)
+        desired = self.documents.desired()
+        with MortalStore.reopen(self.path, self.fate) as store:
+            recorded = store.recorded(CLUSTER)
+            if store.open_intents(CLUSTER) and plan.changes:
+                raise Violation(f"left open: {store.open_intents(CLUSTER)}")
+        running: dict[str, set[str]] = {}
+        for kernel in live(self.world).values():
+            labels = kernel.spec.labels
+            running.setdefault(labels.resource, set()).add(labels.kernel)
+            if labels.digest != desired.digests.get(labels.resource):
+                raise Violation(f"orphan or outdated: {kernel.spec.id}")
+        waiting = {wait.session for wait in plan.waits if wait.reasons}
+        for identity, session in desired.sessions().items():
+            wanted = {container.name for container in session.spec.containers()}
+            self._is_right(
+                identity, wanted, running.get(identity, set()), recorded.get(identity), identity in waiting
+            )
+        if recorded.keys() != desired.resources.keys():
+            raise Violation(f"recorded: {recorded.keys() ^ desired.resources.keys()}")
+
+    def _is_right(
+        self, identity: str, wanted: set[str], found: set[str], record: Recorded | None, waits: bool
+    ) -> None:
+        if record is None:
+            raise Violation(f"{identity} is not recorded")
+        if waits and not found and record.phase == "PENDING":
+            return
+        if identity in self.ended:
+            return
+        if found != wanted:
+            raise Violation(
+                f"{identity} is {record.phase} ({record.reason}) and runs {found} instead of {wanted}"
+            )
+
+    def _say(self, what: str) -> None:
+        self.log.append(f"{self.world.clock.now() - 1_000_000:7.1f} {what}")
+
+
+assert set(EFFECTS) <= set(get_args(Operation))

@@ -1,0 +1,65 @@
+"""Many lives, each from one seed. `BAI_SIM_SEEDS=20000` asks for more than the 500 of every run.
+
+A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.store import Store
+from tests.simulation.invariants import Violation
+from tests.simulation.simulation import Life
+
+SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
+CHUNK = 25
+_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    """In memory where there is such a place: thousands of commits need no disk here."""
+    where = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="bai-simulation-", dir=where) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="module")
+def template(directory: Path) -> Path:
+    path = directory / "template.db"
+    Store.open(path).close()
+    return path
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_everything_ends_well(first: int, directory: Path, template: Path) -> None:
+    for seed in range(first, min(first + CHUNK, SEEDS)):
+        live(seed, directory, template)
+
+
+def live(seed: int, directory: Path, template: Path) -> None:
+    life = Life(seed, directory, template)
+    try:
+        life.live()
+    except Exception as error:
+        kind = "violation" if isinstance(error, Violation) else "error"
+        pytest.fail(f"seed {seed}: {kind}: {error}\n" + "\n".join(life.log))
+    finally:
+        for left in directory.glob(f"{seed}.*"):
+            left.unlink()
+
+
+def test_a_life_repeats_exactly(directory: Path, template: Path) -> None:
+    logs = []
+    for _ in range(2):
+        life = Life(7, directory, template)
+        life.live()
+        logs.append(life.log)
+        for left in directory.glob("7.*"):
+            left.unlink()
+    assert logs[0] == logs[1]
