@@ -1,4 +1,5 @@
-"""What a machine is, read from /sys and NVML. `collect/` runs on the machine itself (here, or far away as `zipapp.build()`);
+"""What a machine is, read from /sys and NVML. `collect/` runs on the machine itself (here, or far away as
+`zipapp.build()`);
 its JSON is checked here. Imports stay inside the functions: `collect/` must load without pydantic.
 """
 
@@ -36,4 +37,6 @@ def parse(output: bytes | str, *, source: str = "the probe") -> Hardware:
     except ValidationError as error:
         first = error.errors()[0]
         at = ".".join(str(part) for part in first["loc"])
-        raise CannotRead(what=f"the output of {source}", why=f"{at}: {first['msg']}" if at else first["msg"]) from None
+        raise CannotRead(
+            what=f"the output of {source}", why=f"{at}: {first['msg']}" if at else first["msg"]
+        ) from None

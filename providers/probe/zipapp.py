@@ -1,4 +1,6 @@
-"""The collector as one file that any Python ≥ 3.8 runs: `python3 probe.pyz` prints JSON. Needs nothing installed on the node."""
+"""The collector as one file that any Python ≥ 3.8 runs: `python3 probe.pyz` prints JSON. Needs nothing
+installed on the node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The kernel's notations for sets of CPUs: lists (`0-3,8`) and masks (`00000001,0000000f`). Standard library only."""
+"""The kernel's notations for sets of CPUs: lists (`0-3,8`) and masks (`00000001,0000000f`). Standard library
+only.
+"""
 
 from __future__ import annotations
 

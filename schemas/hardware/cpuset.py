@@ -1,4 +1,6 @@
-"""`CpuList`: a field holding logical CPU numbers, written in the kernel's notation: `0-3,8` ⇄ (0, 1, 2, 3, 8)."""
+"""`CpuList`: a field holding logical CPU numbers, written in the kernel's notation: `0-3,8` ⇄ (0, 1, 2, 3,
+8).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Runs inside the guest: carries out what the host asks for over a virtio port. Standard library only.
 
-A message is a 4-byte length, a JSON header of that length, and as many bytes of body as the header's `size` says.
+A message is a 4-byte length, a JSON header of that length, and as many bytes of body as the header's `size`
+says.
 """
 
 from __future__ import annotations
@@ -44,8 +45,14 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 def _run(header: dict[str, Any], body: bytes) -> tuple[int, bytes]:
     try:
         done = subprocess.run(
-            header["argv"], input=body, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            cwd=header.get("cwd"), env={**os.environ, **header.get("env", {})}, timeout=header["timeout"],
+            header["argv"],
+            input=body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            cwd=header.get("cwd"),
+            env={**os.environ, **header.get("env", {})},
+            timeout=header["timeout"],
         )
     except subprocess.TimeoutExpired as error:
         return 124, (error.stdout or b"") + b"\n[timed out inside the guest]\n"
@@ -70,7 +77,10 @@ def _device() -> str:
 def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     port = os.open(_device(), os.O_RDWR)
-    with open(port, "rb", buffering=0, closefd=False) as requests, open(port, "wb", buffering=0, closefd=False) as out:
+    with (
+        open(port, "rb", buffering=0, closefd=False) as requests,
+        open(port, "wb", buffering=0, closefd=False) as out,
+    ):
         replies = io.BufferedWriter(out)
         send(replies, {"hello": True})
         while True:

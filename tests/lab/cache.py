@@ -1,4 +1,6 @@
-"""What is expensive to make or fetch is kept under the user's cache directory, made once even when tests run in parallel."""
+"""What is expensive to make or fetch is kept under the user's cache directory, made once even when tests run
+in parallel.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def alone(name: str) -> Iterator[None]:
 
 
 def kept(name: str, make: Callable[[Path], None]) -> Path:
-    """The file or folder `name` of the cache; `make` writes it to the path it is given, which then gets its name at once."""
+    """The file or folder `name` of the cache; `make` writes it to the path it is given, which then gets its
+    name at once.
+    """
     path = folder() / name
     with alone(name):
         if not path.exists():
@@ -72,8 +76,15 @@ def command(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 30
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(
-            argv, cwd=cwd, env=environment, timeout=timeout, check=False, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            argv,
+            cwd=cwd,
+            env=environment,
+            timeout=timeout,
+            check=False,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabUnavailable(f"{argv[0]}: {error}") from None

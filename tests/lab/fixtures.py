@@ -1,4 +1,6 @@
-"""The lab as pytest fixtures. What cannot be had here is a skip that says why, never a failure and never silence."""
+"""The lab as pytest fixtures. What cannot be had here is a skip that says why, never a failure and never
+silence.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ PACKAGES = ("schemas", "planner", "providers", "reconciler", "bai", "tests", "py
 
 
 class Boot(Protocol):
-    def __call__(self, *, numa: int = 2, cores: int = 1, cgroup2: bool = True, isolated: str = "") -> Guest: ...
+    def __call__(
+        self, *, numa: int = 2, cores: int = 1, cgroup2: bool = True, isolated: str = ""
+    ) -> Guest: ...
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +63,9 @@ def _boot(open_guests: contextlib.ExitStack, machine: Machine, command_line: str
 
 
 def put_repository(guest: Guest, destination: str = "/repo") -> str:
-    """Copy this repository's packages and tests into the guest (once); `guest.run([...], cwd=<the result>)` sees them."""
+    """Copy this repository's packages and tests into the guest (once); `guest.run([...], cwd=<the result>)`
+    sees them.
+    """
     if guest.run(["test", "-d", destination])[0]:
         guest.run(["mkdir", "-p", destination])
         for name in PACKAGES:

@@ -30,7 +30,9 @@ def _die_with_parent() -> None:
 
 
 class Guest:
-    """Boots on construction; raises LabUnavailable when it does not come up in time. Call `close` whatever happens."""
+    """Boots on construction; raises LabUnavailable when it does not come up in time. Call `close` whatever
+    happens.
+    """
 
     def __init__(self, machine: Machine, *, command_line: str = "", boot_seconds: float = BOOT_SECONDS) -> None:
         self.machine = machine
@@ -78,26 +80,32 @@ class Guest:
         try:
             receive(self._stream)
         except (OSError, EOFError) as error:
-            raise LabUnavailable(f"the guest did not come up ({error or 'no answer'}): {self._last_words()}") from None
+            raise LabUnavailable(f"the guest did not come up ({error or 'no answer'}): {self._last_words()}")
+            from None
 
     def _still_runs(self) -> None:
         if self._process.poll() is not None:
             raise LabUnavailable(f"QEMU ended with {self._process.returncode}: {self._last_words()}")
 
     def _last_words(self) -> str:
-        texts = [path.read_text(errors="replace").strip() for path in (self._folder / "qemu", self._console) if path.exists()]
+        told = [path for path in (self._folder / "qemu", self._console) if path.exists()]
+        texts = [path.read_text(errors="replace").strip() for path in told]
         return " | ".join(text[-400:] for text in texts if text) or "it said nothing"
 
     def run(
         self, argv: Sequence[str], *, timeout: float = 120, cwd: str = "/", env: Mapping[str, str] | None = None, stdin: bytes = b""
     ) -> tuple[int, str]:
-        """Exit code and output (stdout and stderr) of a command inside; 124 when it took longer than `timeout` seconds."""
+        """Exit code and output (stdout and stderr) of a command inside; 124 when it took longer than
+        `timeout` seconds.
+        """
         header = {"op": "run", "argv": list(argv), "timeout": timeout, "cwd": cwd, "env": dict(env or {})}
         code, output = self._ask(header, stdin, timeout + 60)
         return code, output.decode("utf-8", "replace")
 
     def put(self, source: Path, destination: str = "/", *, name: str | None = None) -> str:
-        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders); gives its path there."""
+        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders); gives its
+        path there.
+        """
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
             archive.add(source, arcname=name or source.name, filter=_worth_sending)

@@ -1,6 +1,7 @@
 """The guest's kernel, initial RAM disk and root file system.
 
-Kernel: Debian's cloud kernel, downloaded as a package and unpacked, never installed. Root: busybox and this very Python
+Kernel: Debian's cloud kernel, downloaded as a package and unpacked, never installed. Root: busybox and this
+very Python
 with the packages the tests need, as an ext4 image made without mounting anything.
 """
 
@@ -23,12 +24,28 @@ from tests.lab.cache import LabUnavailable, command, kept, tool
 
 _META = "linux-image-cloud-amd64"
 _MODULES = (
-    "virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_console", "virtio_blk",
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
 )
 """In the order of their dependencies."""
 _WANTED = ("bai", "pytest", "hypothesis", "pytest-xdist")
 _UNWANTED = {"numpy", "mypy", "ruff"}
-_STDLIB_LEFT_OUT = {"test", "idlelib", "tkinter", "turtledemo", "ensurepip", "site-packages", "dist-packages", "__pycache__", "lib2to3"}
+_STDLIB_LEFT_OUT = {
+    "test",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+    "lib2to3",
+}
 _VERSION = "1"
 
 _INITRD = """#!/bin/busybox sh
@@ -128,7 +145,9 @@ def cpio(files: dict[str, bytes]) -> bytes:
 def root() -> Path:
     """The root file system for this interpreter and these packages; raises LabUnavailable."""
     wanted = _distributions()
-    key = hashlib.sha256(repr((_VERSION, sys.version, sys.base_prefix, _INIT, _source(agent), sorted(wanted.items()))).encode())
+    key = hashlib.sha256(
+        repr((_VERSION, sys.version, sys.base_prefix, _INIT, _source(agent), sorted(wanted.items()))).encode()
+    )
     return kept(f"root-{key.hexdigest()[:16]}.ext4", lambda draft: _make_root(draft, list(wanted)))
 
 
@@ -163,7 +182,20 @@ def _make_root(draft: Path, distributions: list[str]) -> None:
     try:
         _fill(staging, distributions)
         size = sum(path.lstat().st_size for path in staging.rglob("*")) // (1 << 20) + 256
-        command([tool("mke2fs"), "-q", "-t", "ext4", "-O", "^has_journal", "-d", str(staging), str(draft), f"{size}M"])
+        command(
+            [
+                tool("mke2fs"),
+                "-q",
+                "-t",
+                "ext4",
+                "-O",
+                "^has_journal",
+                "-d",
+                str(staging),
+                str(draft),
+                f"{size}M",
+            ]
+        )
     finally:
         shutil.rmtree(staging)
 
@@ -177,7 +209,9 @@ def _fill(staging: Path, distributions: list[str]) -> None:
     (staging / "usr" / "bin").symlink_to("../bin")
     for applet in sorted(set(command([tool("busybox"), "--list"]).split()) - {"busybox"}):
         (staging / "bin" / applet).symlink_to("busybox")
-    (staging / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+    (staging / "etc" / "passwd").write_text(
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+    )
     (staging / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
     (staging / "agent.py").write_text(_source(agent))
     _copy_packages(staging / "site", distributions)
@@ -198,7 +232,9 @@ def _copy_packages(site: Path, distributions: list[str]) -> None:
 
 
 def _copy_python(staging: Path) -> str:
-    """This interpreter, its standard library and shared libraries at their own paths; gives the command to start it."""
+    """This interpreter, its standard library and shared libraries at their own paths; gives the command to
+    start it.
+    """
     executable = Path(os.path.realpath(sys.executable))
     stdlib = Path(sysconfig.get_path("stdlib"))
     inside = staging / str(stdlib).lstrip("/")
@@ -211,7 +247,9 @@ def _copy_python(staging: Path) -> str:
     _copy(executable, staging)
     for library in _libraries(binaries):
         _copy(library, staging)
-    (staging / "bin" / "python3").write_text(f'#!/bin/busybox sh\nPYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}/site" exec {executable} "$@"\n')
+    (staging / "bin" / "python3").write_text(
+        f'#!/bin/busybox sh\nPYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}/site" exec {executable} "$@"\n'
+    )
     (staging / "bin" / "python3").chmod(0o755)
     return "/bin/python3"
 
@@ -227,7 +265,11 @@ def _libraries(binaries: list[Path]) -> set[Path]:
     found: set[Path] = set()
     for at in range(0, len(binaries), 100):
         listed = subprocess.run(
-            ["ldd", *map(str, binaries[at : at + 100])], check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ["ldd", *map(str, binaries[at : at + 100])],
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         ).stdout
         found |= {Path(path) for path in re.findall(r"(?:=>\s+|^\s+)(/\S+) \(0x", listed, re.MULTILINE)}
     return {path for path in found if "site-packages" not in path.parts}

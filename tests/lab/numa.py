@@ -11,7 +11,8 @@ BUS_STEP = 16
 
 
 class Machine(NamedTuple):
-    """Every node has one core of two threads per `cores`, memory, and a PCI host bridge with a display-class device and an NVMe drive,
+    """Every node has one core of two threads per `cores`, memory, and a PCI host bridge with a display-class
+    device and an NVMe drive,
     each behind a root port of its own."""
 
     nodes: int
@@ -42,8 +43,14 @@ class Machine(NamedTuple):
         """QEMU arguments; `disk` is an empty file of `disk_mb` that all drives show read-only copies of."""
         total = sum(self.memory_mb(node) for node in range(self.nodes))
         width = self.cores * THREADS
-        given = ["-machine", "q35", "-m", f"{total}M",
-                 "-smp", f"{width * self.nodes},sockets={self.nodes},cores={self.cores},threads={THREADS}"]
+        given = [
+            "-machine",
+            "q35",
+            "-m",
+            f"{total}M",
+            "-smp",
+            f"{width * self.nodes},sockets={self.nodes},cores={self.cores},threads={THREADS}",
+        ]
         for node in range(self.nodes):
             given += self._node(node, disk)
         for a in range(self.nodes):
@@ -54,12 +61,20 @@ class Machine(NamedTuple):
     def _node(self, node: int, disk: str) -> list[str]:
         cpus = self.cpus(node)
         return [
-            "-object", f"memory-backend-ram,id=ram{node},size={self.memory_mb(node)}M",
-            "-numa", f"node,nodeid={node},memdev=ram{node},cpus={cpus[0]}-{cpus[-1]}",
-            "-device", f"pxb-pcie,id=host{node},bus=pcie.0,bus_nr={self.bus(node)},numa_node={node}",
-            "-device", f"pcie-root-port,id=port{node}a,bus=host{node},chassis={2 * node + 1},slot=0",
-            "-device", f"pcie-root-port,id=port{node}b,bus=host{node},chassis={2 * node + 2},slot=1",
-            "-device", f"bochs-display,bus=port{node}a",
-            "-drive", f"if=none,id=disk{node},file={disk},format=raw,readonly=on",
-            "-device", f"nvme,serial=node{node},drive=disk{node},bus=port{node}b",
+            "-object",
+            f"memory-backend-ram,id=ram{node},size={self.memory_mb(node)}M",
+            "-numa",
+            f"node,nodeid={node},memdev=ram{node},cpus={cpus[0]}-{cpus[-1]}",
+            "-device",
+            f"pxb-pcie,id=host{node},bus=pcie.0,bus_nr={self.bus(node)},numa_node={node}",
+            "-device",
+            f"pcie-root-port,id=port{node}a,bus=host{node},chassis={2 * node + 1},slot=0",
+            "-device",
+            f"pcie-root-port,id=port{node}b,bus=host{node},chassis={2 * node + 2},slot=1",
+            "-device",
+            f"bochs-display,bus=port{node}a",
+            "-drive",
+            f"if=none,id=disk{node},file={disk},format=raw,readonly=on",
+            "-device",
+            f"nvme,serial=node{node},drive=disk{node},bus=port{node}b",
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
 
 _LARGEST = 1 << 20
 
@@ -30,14 +29,14 @@ class DiskTree:
                 done = step
         return done
 
-    def read(self, path: str) -> Optional[str]:
+    def read(self, path: str) -> str | None:
         try:
             with open(self._root + self.real(path), "rb") as file:
                 return file.read(_LARGEST).decode("utf-8", "replace")
         except OSError:
             return None
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(self._root + self.real(path)))
         except OSError:

@@ -1,8 +1,10 @@
-"""What is wrong with a GPU, by the rules of NVIDIA's GPU debug guidelines: what needs a reset or a replacement is unfit for use."""
+"""What is wrong with a GPU, by the rules of NVIDIA's GPU debug guidelines: what needs a reset or a
+replacement is unfit for use.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable
 
 _UNCORRECTED, _VOLATILE = 1, 0
 _DOUBLE_BIT = 1
@@ -10,9 +12,9 @@ _MOST_RETIRED = 60
 _FABRIC_STATES = {1: "has not started", 2: "is still starting"}
 
 
-def health(pynvml: Any, ask: Callable[..., Any], handle: Any) -> Tuple[bool, List[str]]:
+def health(pynvml: Any, ask: Callable[..., Any], handle: Any) -> tuple[bool, list[str]]:
     """(fit for use, complaints in words). What the library does not tell is no complaint."""
-    complaints: List[str] = []
+    complaints: list[str] = []
     errors = ask(pynvml.nvmlDeviceGetTotalEccErrors, handle, _UNCORRECTED, _VOLATILE)
     if errors:
         complaints.append(f"{errors} uncorrected ECC errors since the driver was loaded")

@@ -5,12 +5,12 @@ Exit code 0; 1 with one line on stderr when the tree is not a machine's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import threading
-from typing import Dict, List, Optional, Tuple
 
 from providers.probe.collect.disk import DiskTree
 from schemas.hardware.cpulist import parse_cpus
@@ -18,14 +18,16 @@ from schemas.hardware.sysfs.machine import Accelerators, NotAMachine, Self, mach
 from schemas.hardware.sysfs.tree import cpus
 
 
-def collect(root: str = "/", nvml: Optional[bool] = None) -> Dict[str, object]:
+def collect(root: str = "/", nvml: bool | None = None) -> dict[str, object]:
     """JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine.
 
     NVML tells about the running machine only, so it is asked by default when `root` is `/`.
     """
     own = os.path.realpath(root) == "/"
     tree = DiskTree(root)
-    return machine(tree, _accelerators() if (own if nvml is None else nvml) else None, _self(tree) if own else None)
+    return machine(
+        tree, _accelerators() if (own if nvml is None else nvml) else None, _self(tree) if own else None
+    )
 
 
 def _accelerators() -> Accelerators:
@@ -42,18 +44,17 @@ def _self(tree: DiskTree) -> Self:
     return Self(here.machine, here.nodename, here.release, _allowed_cpus(online), _allowed_memory(tree))
 
 
-def _allowed_cpus(online: Tuple[int, ...]) -> Tuple[int, ...]:
+def _allowed_cpus(online: tuple[int, ...]) -> tuple[int, ...]:
     """CPUs this process may be moved to.
 
-    A mask set by taskset or `isolcpus` is not a limit, a cpuset is: a thread asks for everything and sees what it is given.
+    A mask set by taskset or `isolcpus` is not a limit, a cpuset is: a thread asks for everything and sees
+    what it is given.
     """
-    given: List[int] = []
+    given: list[int] = []
 
     def ask() -> None:
-        try:
+        with contextlib.suppress(OSError):
             os.sched_setaffinity(0, online)
-        except OSError:
-            pass
         given.extend(os.sched_getaffinity(0))
 
     asking = threading.Thread(target=ask)
@@ -62,12 +63,12 @@ def _allowed_cpus(online: Tuple[int, ...]) -> Tuple[int, ...]:
     return tuple(sorted(given))
 
 
-def _allowed_memory(tree: DiskTree) -> Optional[Tuple[int, ...]]:
+def _allowed_memory(tree: DiskTree) -> tuple[int, ...] | None:
     found = re.search(r"^Mems_allowed_list:\s*([\d,-]+)$", tree.read("/proc/self/status") or "", re.MULTILINE)
     return parse_cpus(found.group(1)) if found else None
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     import argparse
 
     parser = argparse.ArgumentParser(prog="probe", description="Print what this machine is, as JSON.")

@@ -1,13 +1,14 @@
 """What NVIDIA's library says: GPUs, MIG instances, NVLink, health, versions.
 
-Every question may go unanswered (an old driver lacks functions, a function is not supported by a GPU, a capability is
+Every question may go unanswered (an old driver lacks functions, a function is not supported by a GPU, a
+capability is
 missing): then that fact is left out. Without the library or a driver there are no GPUs and no error.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple
 
 import pynvml
 
@@ -23,7 +24,7 @@ _QUIET = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOAD
 
 class Gpu(NamedTuple):
     handle: Any
-    fields: Dict[str, object]
+    fields: dict[str, object]
 
     @property
     def id(self) -> str:
@@ -41,7 +42,7 @@ def ask(question: Callable[..., Any], *arguments: Any) -> Any:
 def accelerators() -> Accelerators:
     """All that NVML knows about this machine."""
     try:
-        pynvml.nvmlInit()
+        _start()
     except pynvml.NVMLError as error:
         quiet = getattr(error, "value", None) in _QUIET
         return Accelerators() if quiet else Accelerators(unknown=(f"NVIDIA GPUs: NVML says {_words(error)}",))
@@ -51,12 +52,22 @@ def accelerators() -> Accelerators:
         ask(pynvml.nvmlShutdown)
 
 
+def _start() -> None:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_FunctionNotFound:
+        # Drivers older than 396 have no nvmlInitWithFlags.
+        code = pynvml._nvmlGetFunctionPointer("nvmlInit_v2")()
+        if code != pynvml.NVML_SUCCESS:
+            raise pynvml.NVMLError(code) from None
+
+
 def _words(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
 def _ask_all() -> Accelerators:
-    unknown: List[str] = []
+    unknown: list[str] = []
     count = ask(pynvml.nvmlDeviceGetCount)
     if count is None:
         unknown.append("NVIDIA GPUs: NVML does not count them")
@@ -73,8 +84,8 @@ def _ask_all() -> Accelerators:
     )
 
 
-def _software() -> Dict[str, Optional[str]]:
-    found: Dict[str, Optional[str]] = {}
+def _software() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
     driver, cuda = ask(pynvml.nvmlSystemGetDriverVersion), ask(pynvml.nvmlSystemGetCudaDriverVersion)
     if driver:
         found["nvidiaDriver"] = str(driver)
@@ -83,7 +94,7 @@ def _software() -> Dict[str, Optional[str]]:
     return found
 
 
-def _gpu(index: int, unknown: List[str]) -> Optional[Gpu]:
+def _gpu(index: int, unknown: list[str]) -> Gpu | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError as error:
@@ -94,14 +105,21 @@ def _gpu(index: int, unknown: List[str]) -> Optional[Gpu]:
     uuid, memory = ask(pynvml.nvmlDeviceGetUUID, handle), ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
     usable, complaints = health(pynvml, ask, handle)
-    fields: Dict[str, object] = {
-        "id": uuid or address or f"gpu{index}", "index": index, "slot": "cuda", "vendor": "nvidia",
-        "model": ask(pynvml.nvmlDeviceGetName, handle) or "", "pci": address,
+    fields: dict[str, object] = {
+        "id": uuid or address or f"gpu{index}",
+        "index": index,
+        "slot": "cuda",
+        "vendor": "nvidia",
+        "model": ask(pynvml.nvmlDeviceGetName, handle) or "",
+        "pci": address,
         "memory": int(memory.total) if memory is not None else 0,
         "mig": None if mode is None else ("enabled" if mode[0] else "disabled"),
         "migDevices": _mig_devices(handle) if mode and mode[0] else [],
-        "healthy": usable, "health": complaints,
+        "healthy": usable,
+        "health": complaints,
     }
+    if address is None:
+        unknown.append(f"PCI address of NVIDIA GPU {index}")
     if memory is None:
         unknown.append(f"memory of NVIDIA GPU {index}")
     return Gpu(handle, fields)
@@ -111,14 +129,14 @@ def _string(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _mig_devices(parent: Any) -> List[Dict[str, object]]:
+def _mig_devices(parent: Any) -> list[dict[str, object]]:
     found = []
     for at in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
         handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, at)
         uuid = ask(pynvml.nvmlDeviceGetUUID, handle) if handle is not None else None
         if not uuid:
             continue
-        device: Dict[str, object] = {"id": str(uuid), "profile": _profile(handle)}
+        device: dict[str, object] = {"id": str(uuid), "profile": _profile(handle)}
         instance = ask(pynvml.nvmlDeviceGetGpuInstanceId, handle)
         opened = ask(pynvml.nvmlDeviceGetGpuInstanceById, parent, instance) if instance is not None else None
         about = ask(pynvml.nvmlGpuInstanceGetInfo, opened) if opened is not None else None
@@ -141,11 +159,11 @@ def _profile(handle: Any) -> str:
     return f"{part}{slices}g.{(int(has.memorySizeMB) + 1023) // 1024}gb"
 
 
-def _links(gpus: List[Gpu]) -> Tuple[List[Dict[str, object]], int]:
+def _links(gpus: list[Gpu]) -> tuple[list[dict[str, object]], int]:
     """Every pair's best connection, and how many NVSwitches the links lead to."""
     by_address = {str(gpu.fields["pci"]): gpu.id for gpu in gpus}
-    direct: Dict[Tuple[str, str], int] = {}
-    switched: Dict[str, int] = {}
+    direct: dict[tuple[str, str], int] = {}
+    switched: dict[str, int] = {}
     switches = set()
     for gpu in gpus:
         for address, to_switch in _remote_ends(gpu.handle):
@@ -157,7 +175,7 @@ def _links(gpus: List[Gpu]) -> Tuple[List[Dict[str, object]], int]:
                 switches.add(address)
     links = []
     for at, a in enumerate(gpus):
-        for b in gpus[at + 1:]:
+        for b in gpus[at + 1 :]:
             shared = min(switched.get(a.id, 0), switched.get(b.id, 0))
             count = max(direct.get((a.id, b.id), 0), direct.get((b.id, a.id), 0)) + shared
             level = _LEVELS.get(ask(pynvml.nvmlDeviceGetTopologyCommonAncestor, a.handle, b.handle))
@@ -168,7 +186,7 @@ def _links(gpus: List[Gpu]) -> Tuple[List[Dict[str, object]], int]:
     return links, len(switches)
 
 
-def _remote_ends(handle: Any) -> List[Tuple[str, bool]]:
+def _remote_ends(handle: Any) -> list[tuple[str, bool]]:
     """Of each active NVLink: the address at its other end, and whether that is a switch."""
     found = []
     for link in range(_MOST_LINKS):

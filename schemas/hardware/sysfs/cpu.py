@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Tuple
 
 from schemas.hardware.sysfs.tree import Tree, cpus, numbered, text
@@ -42,7 +43,7 @@ def _from_cpuinfo(tree: Tree) -> Cpus:
     numbers = (
         line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor"
     )
-    return tuple(sorted(int(number) for number in numbers if number.isdigit()))
+    return tuple(sorted(int(number) for number in numbers if re.fullmatch("[0-9]{1,5}", number)))
 
 
 def _siblings(tree: Tree, online: Cpus) -> tuple[Cpus, ...]:

@@ -1,4 +1,6 @@
-"""Devices that sessions care about, as the kernel lists them: RDMA NICs, NVMe drives, GPUs that have a driver of their own."""
+"""Devices that sessions care about, as the kernel lists them: RDMA NICs, NVMe drives, GPUs that have a driver
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import re
 from typing import Dict, NamedTuple
 
 from schemas.hardware.sysfs.pci import Function, address_of
-from schemas.hardware.sysfs.tree import Tree, integer, numbered, text
+from schemas.hardware.sysfs.tree import Tree, natural, numbered, text
 
 INFINIBAND = "/sys/class/infiniband"
 NVME = "/sys/class/nvme"
@@ -45,7 +47,9 @@ def below(tree: Tree, path: str, functions: Functions) -> Function | None:
 
 
 def rdma_nics(tree: Tree, functions: Functions) -> list[Device]:
-    """Physical RDMA devices; software ones (rxe, siw) and SR-IOV virtual functions are not hardware of their own."""
+    """Physical RDMA devices; software ones (rxe, siw) and SR-IOV virtual functions are not hardware of their
+    own.
+    """
     found = []
     for name in sorted(tree.names(INFINIBAND), key=_natural):
         function = below(tree, f"{INFINIBAND}/{name}/device", functions)
@@ -71,7 +75,7 @@ def _port(tree: Tree, folder: str) -> dict[str, object]:
     active = [port for port in ports if "ACTIVE" in (text(tree, f"{folder}/{port}/state") or "")]
     port = f"{folder}/{(active or ports)[0]}"
     layer = (text(tree, port + "/link_layer") or "").lower()
-    rate = re.match(r"(\d+(?:\.\d+)?)\s*Gb/sec", text(tree, port + "/rate") or "")
+    rate = re.match(r"(\d{1,6}(?:\.\d+)?)\s*Gb/sec", text(tree, port + "/rate") or "")
     return {
         "linkLayer": layer if layer in ("infiniband", "ethernet") else None,
         "speedMbps": int(float(rate.group(1)) * 1000) if rate else None,
@@ -86,7 +90,7 @@ def nvme_drives(tree: Tree, functions: Functions, unknown: list[str]) -> list[De
         if not re.match(r"nvme\d+\Z", name) or function is None:
             continue
         spaces = [entry for entry in tree.names(f"{NVME}/{name}") if re.match(r"nvme\d+(c\d+)?n\d+\Z", entry)]
-        size = sum(integer(tree, f"{NVME}/{name}/{entry}/size") or 0 for entry in spaces) * _SECTOR
+        size = sum(natural(tree, f"{NVME}/{name}/{entry}/size") or 0 for entry in spaces) * _SECTOR
         found.append(Device(name, {"id": name, **placed(function, None), "size": size}, function))
     seen = {device.function.address for device in found if device.function}
     for function in functions.values():
@@ -124,7 +128,7 @@ def amd_gpus(tree: Tree, functions: Functions, first: int) -> list[Device]:
             "slot": "rocm",
             "vendor": "amd",
             "model": text(tree, folder + "/product_name") or "",
-            "memory": integer(tree, folder + "/mem_info_vram_total") or 0,
+            "memory": natural(tree, folder + "/mem_info_vram_total") or 0,
             **placed(function, None),
         }
         found.append(Device(str(fields["id"]), fields, function))
@@ -148,7 +152,9 @@ def xgmi_pairs(tree: Tree) -> list[list[str]]:
 
 def _properties(tree: Tree, path: str) -> dict[str, int]:
     pairs = (line.split() for line in (tree.read(path) or "").splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+    return {
+        pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and re.fullmatch(r"[0-9]{1,19}", pair[1])
+    }
 
 
 def _kfd_address(facts: dict[str, int]) -> str | None:

@@ -1,4 +1,6 @@
-"""One machine: all that a tree says, put together. What NVML adds about NVIDIA's GPUs is handed in as `Accelerators`."""
+"""One machine: all that a tree says, put together. What NVML adds about NVIDIA's GPUs is handed in as
+`Accelerators`.
+"""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[
 
 def memory_total(meminfo: str | None) -> int | None:
     """Bytes of the `MemTotal:` line of a meminfo file."""
-    found = re.search(r"MemTotal:\s+(\d+)\s*kB", meminfo or "")
+    found = re.search(r"MemTotal:\s+([0-9]{1,12})\s*kB", meminfo or "")
     return int(found.group(1)) * 1024 if found else None
 
 
 def _distances(tree: Tree, node: int, ids: list[int]) -> dict[int, int]:
     row = (text(tree, f"{NODE}/node{node}/distance") or "").split()
-    if len(row) != len(ids) or not all(value.isdigit() for value in row):
+    if len(row) != len(ids) or not all(re.fullmatch("[0-9]{1,5}", value) for value in row):
         return {}
     return {other: int(value) for other, value in zip(ids, row) if other != node}
 
@@ -78,7 +78,7 @@ def _gpu_nodes(tree: Tree) -> set[int]:
     nodes = set()
     for gpu in tree.names(NVIDIA_GPUS):
         status = tree.read(f"{NVIDIA_GPUS}/{gpu}/numa_status") or ""
-        found = re.search(r"^Node:\s*(\d+)", status, re.MULTILINE)
+        found = re.search(r"^Node:\s*([0-9]{1,5})\b", status, re.MULTILINE)
         if found:
             nodes.add(int(found.group(1)))
     return nodes
@@ -96,7 +96,9 @@ def _dax_nodes(tree: Tree) -> dict[int, str]:
 
 
 def _told_by_speed(tree: Tree, node: Numa, cpuless: set[int], unknown: list[str]) -> Numa:
-    """A node without CPUs whose memory is clearly faster than its CPUs' own is HBM (the bandwidths are the firmware's HMAT)."""
+    """A node without CPUs whose memory is clearly faster than its CPUs' own is HBM (the bandwidths are the
+    firmware's HMAT).
+    """
     if node.id not in cpuless or node.kind != "dram" or not node.memory:
         return node
     mine = _bandwidth(tree, node.id)

@@ -1,4 +1,6 @@
-"""The PCI tree: which functions there are, below which bridges, near which NUMA node, and how far two of them are apart."""
+"""The PCI tree: which functions there are, below which bridges, near which NUMA node, and how far two of them
+are apart.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Function(NamedTuple):
 
 
 def address_of(written: str) -> str | None:
-    """`dddd:bb:dd.f` in lower case from any usual writing (`00000000:1A:00.0`, `1a:00.0`); None for anything else."""
+    """`dddd:bb:dd.f` in lower case from any usual writing (`00000000:1A:00.0`, `1a:00.0`); None for anything
+    else.
+    """
     whole = written.strip() if written.count(":") == 2 else "0000:" + written.strip()
     found = _ADDRESS.match(whole)
     if not found:
@@ -40,7 +44,9 @@ def address_of(written: str) -> str | None:
 
 
 def functions(tree: Tree, nodes: list[int]) -> dict[str, Function]:
-    """All PCI functions by address. With a single NUMA node everything is near it, whatever the firmware left out."""
+    """All PCI functions by address. With a single NUMA node everything is near it, whatever the firmware left
+    out.
+    """
     only = nodes[0] if len(nodes) == 1 else None
     found = {}
     for name in tree.names(DEVICES):
@@ -67,7 +73,7 @@ def _function(tree: Tree, name: str, address: str, only: int | None) -> Function
 
 
 def _target(tree: Tree, link: str) -> str:
-    """The name of what a link points to, whether or not that is in the tree too; empty when there is no link."""
+    """The name of what a link points to, be that in the tree or not; empty when there is no link."""
     name = tree.real(link).rpartition("/")[2]
     return "" if name == link.rpartition("/")[2] else name
 
@@ -94,7 +100,9 @@ def _numa_node(tree: Tree, upwards: list[str], only: int | None) -> int | None:
 
 
 def relation(a: Function, b: Function) -> str | None:
-    """The class of the way between two functions, as `nvidia-smi topo -m` names it; None when it cannot be told."""
+    """The class of the way between two functions, as `nvidia-smi topo -m` names it; None when it cannot be
+    told.
+    """
     if a.root and a.root == b.root:
         shared = 0
         for left, right in zip(a.path, b.path):

@@ -1,17 +1,23 @@
-"""A tree of small text files, wherever it comes from: a running machine's `/`, a copied folder, a tarball in memory."""
+"""A tree of small text files, wherever it comes from: a running machine's `/`, a copied folder, a tarball in
+memory.
+"""
 
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Protocol
 
 from schemas.hardware.cpulist import parse_cpus, parse_mask
 
 _MAX_LINKS = 40
+_LARGEST = 1 << 53
 
 
 class Tree(Protocol):
-    """Paths are absolute within the tree, with `/` between parts. Nothing raises: what cannot be read is not there."""
+    """Paths are absolute within the tree, with `/` between parts. Nothing raises: what cannot be read is not
+    there.
+    """
 
     def read(self, path: str) -> str | None:
         """The text of a file, None when there is none or it cannot be read."""
@@ -69,15 +75,24 @@ def text(tree: Tree, path: str) -> str | None:
 
 
 def integer(tree: Tree, path: str, base: int = 10) -> int | None:
-    """A file's number; None when absent or not a number."""
+    """A file's number; None when absent or not a number of the kernel's (64 bits)."""
     try:
-        return int(text(tree, path) or "", base)
+        number = int(text(tree, path) or "", base)
     except ValueError:
         return None
+    return number if abs(number) < _LARGEST else None
+
+
+def natural(tree: Tree, path: str, base: int = 10) -> int | None:
+    """A file's number when it is not negative."""
+    number = integer(tree, path, base)
+    return None if number is None or number < 0 else number
 
 
 def cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
-    """The CPU set of the first of these files that is there; a name ending in `map` or `siblings` holds a mask."""
+    """The CPU set of the first of these files that is there; a name ending in `map` or `siblings` holds a
+    mask.
+    """
     for path in paths:
         found = tree.read(path)
         if found is None:
@@ -98,4 +113,4 @@ def is_there(tree: Tree, path: str) -> bool:
 def numbered(tree: Tree, folder: str, prefix: str) -> list[int]:
     """The numbers N of the entries `<prefix>N` of a folder, ascending."""
     names = (name[len(prefix) :] for name in tree.names(folder) if name.startswith(prefix))
-    return sorted(int(rest) for rest in names if rest.isdigit())
+    return sorted(int(rest) for rest in names if re.fullmatch("[0-9]{1,9}", rest))

@@ -16,7 +16,9 @@ _SOURCE = Path(__file__).with_name("fake_nvml.c")
 
 
 def library(*, old: bool = False) -> Path:
-    """A folder with `libnvidia-ml.so.1`, for LD_LIBRARY_PATH; `old`: a driver without the newer functions. Skips without a compiler."""
+    """A folder with `libnvidia-ml.so.1`, for LD_LIBRARY_PATH; `old`: a driver without the newer functions.
+    Skips without a compiler.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler to build the NVML stand-in: apt-get install gcc libc6-dev")
@@ -25,7 +27,19 @@ def library(*, old: bool = False) -> Path:
 
     def build(draft: Path) -> None:
         draft.mkdir()
-        command([compiler, "-shared", "-fPIC", "-O1", "-w", *flags, "-o", str(draft / "libnvidia-ml.so.1"), str(_SOURCE)])
+        command(
+            [
+                compiler,
+                "-shared",
+                "-fPIC",
+                "-O1",
+                "-w",
+                *flags,
+                "-o",
+                str(draft / "libnvidia-ml.so.1"),
+                str(_SOURCE),
+            ]
+        )
 
     try:
         return kept(f"nvml-{key}", build)
@@ -59,11 +73,19 @@ def of_profile(profile: Mapping[str, Any]) -> dict[str, Any]:
             for link in range(fabric.get("links_per_gpu", 0) if switches else 0)
         }
         gpus[device["index"]] = {
-            "uuid": device["uuid"], "name": common["name"], "pci": device["pci"]["bus_id"],
-            "memory": common["memory"]["total_bytes"], "mig": int(common["mig"]["mode_current"] == "enabled"),
+            "uuid": device["uuid"],
+            "name": common["name"],
+            "pci": device["pci"]["bus_id"],
+            "memory": common["memory"]["total_bytes"],
+            "mig": int(common["mig"]["mode_current"] == "enabled"),
             "ecc": {1: {0: common["ecc"]["errors"]["volatile"]["double_bit"]["total"]}},
             "rows": {"failed": int(rows.get("failure_occurred", 0)), "pending": int(rows.get("pending", 0))},
             "retired": {1: common["retired_pages"]["double_bit_retirement"]["count"], "pending": 0},
             "link": links,
         }
-    return {"driver": system["driver_version"], "cuda": major * 1000 + minor * 10, "count": len(gpus), "gpu": gpus}
+    return {
+        "driver": system["driver_version"],
+        "cuda": major * 1000 + minor * 10,
+        "count": len(gpus),
+        "gpu": gpus,
+    }
