@@ -10,6 +10,7 @@ from bai.render.describe import Description
 if TYPE_CHECKING:
     from planner.types import NodeInfo, Wait
     from reconciler.actual import Actual, Desired
+    from reconciler.records import Event
     from reconciler.workspace import Workspace
 
 EVENTS = 20
@@ -28,11 +29,17 @@ def describe_resource(workspace: Workspace, name: str) -> Description:
         document=desired.documents.get(identity) or (item.recorded.document if item else {}),
         digest=desired.digests.get(identity, ""),
         item=item,
-        events=workspace.store.events(desired.cluster, resource=identity, limit=EVENTS),
+        events=_events(workspace, desired.cluster, identity),
         wait=_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
         node=_node(identity, desired, actual),
         actual=actual,
     )
+
+
+def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, ...]:
+    if not workspace.has_store:
+        return ()
+    return workspace.store.events(cluster, resource=identity, limit=EVENTS)
 
 
 def _wait(workspace: Workspace, identity: str) -> Wait | None:

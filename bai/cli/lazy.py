@@ -27,6 +27,14 @@ class LazyGroup(TyperGroup):
         for name, (_, line) in self.modules.items():
             self.commands[name] = TyperCommand(name, help=line, rich_markup_mode=None)
 
+    def parse_args(self, ctx: _click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        # Completion needs no values; reading them would load pydantic.
+        _, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        ctx._protected_args, ctx.args = rest[:1], rest[1:]
+        return ctx.args
+
     def resolve_command(
         self, ctx: _click.Context, args: list[str]
     ) -> tuple[str | None, _click.Command | None, list[str]]:

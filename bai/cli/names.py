@@ -1,4 +1,4 @@
-"""The resource a person means: `llama-sft`, `vision/llama-sft` and `Session/vision/llama-sft` are the same."""
+"""The resource a person means: `llama-sft`, `vision/llama-sft`, `Session/vision/llama-sft` are the same."""
 
 from __future__ import annotations
 

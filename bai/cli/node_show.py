@@ -64,21 +64,22 @@ def _node_of_cluster(settings: Settings, name: str, offline: bool) -> tuple[Node
 
 
 def _print_text(settings: Settings, node: NodeInfo, drawn: NodePicture) -> None:
+    from collections import Counter
 
     from rich.console import Group
     from rich.text import Text
 
     from bai.cli.output import look, show
     from bai.render.picture_text import draw, legend
-    from bai.render.words import clean
+    from bai.render.words import clean, plural
 
     glyphs = look().glyphs
     lines = [*draw(drawn, glyphs, most_cells=64), legend(glyphs), *_facts(node)]
-    cells = [cell for row in drawn.rows for cell in (*row.cells, *row.gpus) if cell.owner]
-    for owner in dict.fromkeys(cell.owner for cell in cells):
-        lines.append(
-            Text(f"  {clean(owner)} holds {sum(cell.owner == owner for cell in cells)} cores and GPUs")
-        )
+    cores = Counter(cell.owner for row in drawn.rows for cell in row.cells if cell.owner)
+    gpus = Counter(gpu.owner for row in drawn.rows for gpu in row.gpus if gpu.owner)
+    for owner in sorted({*cores, *gpus}):
+        held = f"{plural(cores[owner], 'core')}, {plural(gpus[owner], 'GPU')}"
+        lines.append(Text(f"  {clean(owner)} holds {held}"))
     show(settings, Group(*lines))
 
 

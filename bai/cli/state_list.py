@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 def list_state(settings: Settings, workspace: Workspace, format: Format) -> None:
     """Print records, lease and open steps of the chosen cluster."""
     from bai.cli.output import print_json, table
+    from schemas.errors import CommandError
 
     cluster = workspace.desired().cluster
+    if not workspace.has_store:
+        raise CommandError(why=f"there is no store at {workspace.state}", hint="the first apply makes it")
     records = workspace.store.recorded(cluster)
     lease, open_steps = workspace.store.lease(cluster), workspace.store.open_intents(cluster)
     if format is Format.json:

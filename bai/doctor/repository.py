@@ -73,7 +73,8 @@ def _contents(opened: Store, path: Path) -> Iterator[Finding]:
 
 def store_path(settings: Settings) -> Path:
     """Where the store is, or would be."""
-    return settings.state or settings.directory / ".bai" / "store.db"
+    chosen = settings.state or settings.directory / ".bai" / "store.db"
+    return chosen / "store.db" if chosen.is_dir() else chosen
 
 
 def disks(settings: Settings) -> Iterator[Finding]:

@@ -32,16 +32,16 @@ def events(
     """Show transitions: when, what, why, and by whom."""
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
+        if not workspace.has_store and not follow:
+            _print_all((), format)
+            return
         identity = _identity(workspace, cluster, resource)
         found = workspace.store.events(cluster, resource=identity, limit=tail)
-        if format is Format.json and not follow:
-            from bai.cli.output import print_json
-
-            print_json("bai.events/v1", events=[_plain(event) for event in found])
+        if not follow:
+            _print_all(found, format)
             return
         _print(found, format)
-        if follow:
-            _follow(workspace, cluster, identity, max((event.seq for event in found), default=0), format)
+        _follow(workspace, cluster, identity, max((event.seq for event in found), default=0), format)
 
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
@@ -63,6 +63,15 @@ def _follow(workspace: Workspace, cluster: str, identity: str | None, last: int,
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         return
+
+
+def _print_all(found: tuple[Event, ...], format: Format) -> None:
+    if format is Format.text:
+        _print(found, format)
+        return
+    from bai.cli.output import print_json
+
+    print_json("bai.events/v1", events=[_plain(event) for event in found])
 
 
 def _print(found: tuple[Event, ...], format: Format) -> None:

@@ -34,11 +34,13 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; never overwritten.")],
 ) -> None:
     """Copy the store, consistently, while others go on using it."""
-    from schemas.errors import AlreadyThere
+    from schemas.errors import AlreadyThere, CommandError
 
     if file.exists():
         raise AlreadyThere(path=file)
     with settings_of(ctx).workspace() as workspace:
+        if not workspace.has_store:
+            raise CommandError(why=f"there is no store at {workspace.state}")
         workspace.store.backup(file)
     typer.echo(f"Saved to {file}.")
 
@@ -56,7 +58,7 @@ def restore(
     from reconciler.store import Store
 
     with settings_of(ctx).workspace() as workspace:
-        path = workspace.store_path
+        path = workspace.state
     if path.exists():
         confirm(f"{path} will be replaced by {file}.", yes=yes)
     Store.restore(path, file, time.time())
@@ -84,7 +86,7 @@ def unlock(ctx: typer.Context, yes: Yes = False) -> None:
 
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
-        lease = workspace.store.lease(cluster)
+        lease = workspace.store.lease(cluster) if workspace.has_store else None
         if lease is None:
             typer.echo(f"Nobody holds the lease on cluster {clean(cluster)}.")
             return

@@ -1,0 +1,190 @@
+"""The frame of the command: help, completion, global options, exit codes, and what is imported when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bai.cli import failure, main
+from bai.cli.hoist import hoist
+from bai.cli.lazy import load
+from schemas.errors import InvalidRepository, LeaseHeld, Place, Problem, StalePlan
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "pydantic",
+    "sqlalchemy",
+    "yaml",
+    "rich",
+    "git",
+    "numpy",
+    "jinja2",
+    "alembic",
+    "jsonschema",
+    "pynvml",
+)
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def loaded_after(arguments: list[str], **environment: str) -> set[str]:
+    code = (
+        "import sys, contextlib, io\nfrom bai.cli.main import run\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    run({arguments!r})\n"
+        "print('\\n'.join(sys.modules))"
+    )
+    done = python(code, **environment)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert not loaded_after(arguments).intersection(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [["plan", "--help"], ["nodes", "--help"], ["version"]])
+def test_a_command_that_does_nothing_loads_no_part_of_bai(arguments: list[str]) -> None:
+    found = loaded_after(arguments)
+    # Typer reads options through pydantic.
+    assert not found.intersection({*HEAVY} - {"pydantic"})
+    assert not any(name.startswith(("reconciler", "planner", "providers")) for name in found)
+
+
+def test_completion_loads_nothing_heavy() -> None:
+    found = loaded_after([], _BAI_COMPLETE="complete_bash", COMP_WORDS="bai p", COMP_CWORD="1")
+    assert not found.intersection(HEAVY)
+
+
+def complete(words: str, at: int) -> list[str]:
+    code = "from bai.cli.main import main\nmain()"
+    done = python(code, _BAI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(at))
+    return done.stdout.split()
+
+
+def test_completion_of_commands_and_options() -> None:
+    assert complete("bai de", 1) == ["destroy", "describe"]
+    assert "rebuild" in complete("bai state re", 2)
+    assert "--detailed-exitcode" in complete("bai plan --det", 2)
+
+
+def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, (module, line) in main.COMMANDS.items():
+        assert load(module) is not None
+        assert main.run([name, "--help"]) == 0
+        assert f"bai {name}" in capsys.readouterr().out
+        assert line.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["plan", "-C", "x"], ["-C", "x", "plan"]),
+        (["plan", "--cluster=a", "--verbose"], ["--cluster=a", "--verbose", "plan"]),
+        (["exec", "web", "ls", "-C"], ["exec", "web", "ls", "-C"]),
+        (
+            ["exec", "-C", "d", "web", "--", "ls", "--verbose"],
+            ["-C", "d", "exec", "web", "--", "ls", "--verbose"],
+        ),
+        (["logs", "--", "--verbose"], ["logs", "--", "--verbose"]),
+        (["plan", "-C"], ["-C", "plan"]),
+        (["get", "--target=--cluster=x"], ["get", "--target=--cluster=x"]),
+    ],
+)
+def test_global_options_may_stand_anywhere(before: list[str], after: list[str]) -> None:
+    assert hoist(before) == after
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["plan", "--nonsense"], ["plan", "--format", "xml"], ["describe"], []]
+)
+def test_wrong_usage_exits_with_one(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(arguments) == 1
+    shown = capsys.readouterr()
+    assert shown.err and not shown.out
+    assert "Traceback" not in shown.err
+
+
+def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    main.run(["aply"])
+    assert "'apply'" in capsys.readouterr().err
+
+
+def test_every_problem_of_a_repository_is_a_line() -> None:
+    problems = tuple(
+        Problem(Place("a.yaml", line, 3), "BAI-V001", "spec.x", "is wrong", "do y") for line in (1, 2)
+    )
+    lines = failure.lines_of(InvalidRepository(problems))
+    assert lines == [
+        "a.yaml:1:3: BAI-V001 (spec.x): is wrong; do y",
+        "a.yaml:2:3: BAI-V001 (spec.x): is wrong; do y",
+        "error: 2 problem(s) in the repository",
+    ]
+
+
+def test_known_errors_say_code_and_what_to_do() -> None:
+    lines = failure.lines_of(StalePlan(why="a session ended"))
+    assert lines == [
+        "error: The plan is stale: a session ended [BAI-E0501]",
+        "  make a new plan and read it again",
+    ]
+    held = failure.lines_of(LeaseHeld(holder="ann", cluster="lab", until="noon", store="s", why="w"))
+    assert held[-1] == "  this may pass: try again"
+
+
+def test_a_defect_leaves_a_report_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert failure.report(ZeroDivisionError("oh"), command=["exec", "web", "--", "secret-word"]) == 1
+    shown = capsys.readouterr().err
+    (path,) = (tmp_path / "bai" / "reports").iterdir()
+    assert str(path) in shown and "Traceback" not in shown
+    assert "ZeroDivisionError: oh" in path.read_text() and "secret-word" not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_verbose_shows_the_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    failure.report(ZeroDivisionError("oh"), verbose=True)
+    assert "ZeroDivisionError: oh" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_no_defect() -> None:
+    assert failure.lines_of(FileNotFoundError(2, "No such file or directory", "x.json")) == [
+        "error: x.json: no such file or directory"
+    ]
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    code = "from bai.cli.main import main; main()"
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"{sys.executable} -c '{code}' schema | head -c 1; exit ${{PIPESTATUS[0]}}",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stderr == "" and done.returncode in (0, 1)

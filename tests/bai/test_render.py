@@ -1,0 +1,180 @@
+"""Renderers are pure: a Plan in, the same text out. `BAI_RECORD=1` writes the expected files anew."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console, RenderableType
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from plans import action, full_plan, machine, placed, plan, side
+
+from bai.render import markdown, svg, terminal
+from bai.render.picture import Holding, picture
+from bai.render.picture_text import ASCII, draw
+from bai.render.plan_view import summary
+from planner.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
+from reconciler.plan import Plan
+from schemas.hardware.model import Gpu, Hardware, NumaNode
+
+CASES = Path(__file__).parent.parent / "cases" / "render"
+NODES = {"gpu-001": machine()}
+
+
+def text_of(renderable: RenderableType, *, width: int = 100, color: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        markup=False,
+        highlight=False,
+        force_terminal=color,
+        color_system="truecolor",
+    )
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def expect(name: str, text: str) -> None:
+    path = CASES / name
+    if os.environ.get("BAI_RECORD"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def no_change() -> Plan:
+    held = placed("Session/vision/eval", (8, 9), (2,), numa=1)
+    return plan(action("Session/vision/eval", side(1, held, "RUNNING"), side(1, held, "RUNNING")))
+
+
+@pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
+def test_terminal_text(name: str, made: Plan) -> None:
+    expect(f"{name}.txt", text_of(terminal.render(made, NODES)))
+
+
+@pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
+def test_ascii_text_is_ascii(name: str, made: Plan) -> None:
+    look = terminal.Look(glyphs=ASCII, bar="=", rest=".")
+    text = text_of(terminal.render(made, NODES, look))
+    assert text.isascii()
+    expect(f"{name}.ascii.txt", text)
+
+
+@pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
+def test_markdown(name: str, made: Plan) -> None:
+    expect(f"{name}.md", markdown.render(made, NODES))
+
+
+def test_same_plan_same_bytes() -> None:
+    assert markdown.render(full_plan(), NODES) == markdown.render(full_plan(), NODES)
+    assert text_of(terminal.render(full_plan(), NODES)) == text_of(terminal.render(full_plan(), NODES))
+
+
+def test_terminal_has_colour_only_when_asked() -> None:
+    assert "\x1b[" in text_of(terminal.render(full_plan(), NODES), color=True)
+    assert "\x1b[" not in text_of(terminal.render(full_plan(), NODES))
+
+
+@pytest.mark.parametrize("sessions", [1, 400, 4000])
+@pytest.mark.parametrize("limit", [2_000, 60_000])
+def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit: int) -> None:
+    actions = [
+        action(
+            f"Session/vision/s{at:05}",
+            None,
+            side(1, placed(f"Session/vision/s{at:05}", (1,), ()), "RUNNING"),
+            why="new",
+        )
+        for at in range(sessions)
+    ]
+    waits = tuple(
+        Wait(f"Session/nlp/w{at:05}", "a100", at + 1, (Reason("no-capacity", "needs 8 GPUs"),))
+        for at in range(sessions)
+    )
+    text = markdown.render(plan(*actions, waits=waits), NODES, limit=limit)
+    assert len(text) <= limit
+    assert (
+        text.splitlines()[2]
+        == f"**Plan: {sessions} to create; {sessions} wait{'s' if sessions == 1 else ''}.**"
+    )
+    if sessions == 4000:
+        assert "more not shown here" in text
+
+
+def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
+    nasty = "\x1b[31mred\x1b[0m\r\n| `code` <img src=x> @everyone \u202e"
+    made = plan(action("Session/vision/x", side(), side(2), why=nasty), warnings=(nasty,))
+    shown = text_of(terminal.render(made))
+    assert "\x1b" not in shown and "\u202e" not in shown and "\\x1b[31mred" in shown
+    page = markdown.render(made)
+    assert "<img" not in page.replace("\\<img", "") and "\x1b" not in page
+    assert all(
+        line.count("|") - line.count("\\|") == 5 for line in page.splitlines() if line.startswith("| `~`")
+    )
+
+
+def test_summary_counts_by_kind() -> None:
+    assert (
+        summary(full_plan())
+        == "Plan: 4 to create, 1 to update in place, 1 to replace, 1 to delete, 1 to queue; 1 waits."
+    )
+    assert summary(no_change()) == "No changes."
+
+
+def test_an_incomplete_observation_is_said() -> None:
+    assert "nothing is deleted" in text_of(terminal.render(replace(no_change(), complete=False)))
+    assert "nothing is deleted" in markdown.render(replace(no_change(), complete=False))
+
+
+def test_only_new_placements_are_listed() -> None:
+    text = text_of(terminal.render(full_plan(), NODES))
+    listed = text[text.index("Placement") : text.index("Waiting")]
+    assert "vision/llama-sft" in listed and "vision/eval" not in listed
+
+
+def test_picture_marks_every_use() -> None:
+    held = [
+        Holding(placed("Session/a/new", (1, 17), (0,))),
+        Holding(placed("Session/a/old", (2, 18), (1,)), new=False),
+    ]
+    lines = [line.plain for line in draw(picture(machine(), held), ASCII)]
+    assert lines[1] == "  numa0 [x#+.....] 256GiB   gpu 0 +"
+    assert lines[2] == "  numa1 [........] 256GiB   gpu . !"
+
+
+def test_picture_joins_cores_of_wide_nodes() -> None:
+    lines = [line.plain for line in draw(picture(machine(cores=128)), ASCII, most_cells=32)]
+    assert lines[1].startswith("  numa0 [%" + "." * 31 + "]")
+
+
+def test_picture_shows_parts_of_devices_and_devices_without_a_numa_node() -> None:
+    hardware = Hardware(numa_nodes=(NumaNode(id=0, cpus=(0, 1)),), gpus=(Gpu(id="G", index=0),))
+    kernel = KernelPlacement("main1", "n", (), 500, (0,), 1, (DeviceGrant("G", "cuda", 500),))
+    held = [Holding(Placement("Session/a/b", "g", (kernel,)))]
+    lines = [line.plain for line in draw(picture(NodeInfo("n", hardware, "g"), held), ASCII)]
+    assert lines[2] == "  gpus  (NUMA node unknown) gpu 0/0.5"
+    assert lines[3] == "  0.5 shared cpu, not pinned"
+
+
+def test_memory_only_numa_nodes_have_no_cores() -> None:
+    hardware = Hardware(numa_nodes=(NumaNode(id=0, cpus=(0,)), NumaNode(id=2, kind="cxl", memory=1 << 30)))
+    lines = [line.plain for line in draw(picture(NodeInfo("n", hardware, "")), ASCII)]
+    assert lines[2] == "  numa2 []  1GiB cxl"
+
+
+def test_svg_is_well_formed_and_tells_owners() -> None:
+    text = svg.render(
+        picture(machine(name="a<b>&"), [Holding(placed("Session/v/<x>", (1, 17), (0,), node="a<b>&"))])
+    )
+    root = ElementTree.fromstring(text)
+    titles = [item.text or "" for item in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert "CPU 1,17: Session/v/<x>" in titles
+    assert sum(title.startswith("GPU ") for title in titles) == 4
+    expect("node.svg", svg.render(picture(machine())))
