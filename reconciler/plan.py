@@ -82,7 +82,8 @@ class Action:
             return "create" if self.after is not None else "no-op"
         if self.after is None:
             return "delete"
-        if self.before.phase == "PENDING" and self.after.kernels:
+        never_ran = not self.before.kernels and self.before.phase in ("PENDING", "ERROR", "CANCELLED")
+        if never_ran and self.after.kernels:
             return "create"
         if any(change.forces for change in self.changes):
             return "replace"

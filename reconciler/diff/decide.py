@@ -56,9 +56,10 @@ def decide(
     changes = field_changes(existing.recorded.document, desired.documents[identity])
     if existing.recorded.phase == "PENDING":
         return _waiting(session, existing, changes)
-    changes = tuple(replace(c, forces=forces(c, capabilities)) for c in changes)
     if existing.phase in ENDED:
-        return _ended(session, existing, changes)
+        # Nothing runs that could change in place: what is more than a note asks for another run.
+        return _ended(session, existing, tuple(replace(c, forces=forces(c, None)) for c in changes))
+    changes = tuple(replace(c, forces=forces(c, capabilities)) for c in changes)
     return _running(session, existing, changes, desired, capabilities, states)
 
 

@@ -72,6 +72,7 @@ def _filled(blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solu
         groups=outcome.groups,
         warnings=(
             *blank.warnings,
+            *(() if case.destroy else map(str, case.desired.repository.warnings)),
             *(() if case.destroy else unknown),
             *outcome.warnings,
             *(everywhere(case.actual.capabilities) if starts else ()),
