@@ -42,15 +42,17 @@ def build(plan: Plan) -> dict[str, Part]:
     """
     split = {action.id: _split(action, plan) for action in plan.changes}
     holders = _holders(split)
-    parts: dict[str, Part] = {}
-    for action_parts in split.values():
-        for position, part in enumerate(action_parts):
-            after = {action_parts[0].id} if position else set()
-            if position == len(action_parts) - 1:
-                after |= _dependencies(part.action, split) | _freeing(part, holders)
-            parts[part.id] = replace(part, after=frozenset(after - {part.id}))
-    _refuse_circles(parts)
-    return parts
+    parts = {part.id: part for action_parts in split.values() for part in action_parts}
+    firm = {part.id: _firm(part, split) for part in parts.values()}
+    freed = {part.id: _freeing(part, holders) - {part.id} for part in parts.values()}
+    for part in _in_circles({name: firm[name] | freed[name] for name in parts}):
+        # Two sessions that trade cores while both go on running: their cpusets overlap for a moment.
+        freed[part] = {holder for holder in freed[part] if holder.endswith("#release")}
+    after = {name: firm[name] | freed[name] for name in parts}
+    if circle := _in_circles(after):
+        names = ", ".join(sorted({parts[name].action.id for name in circle}))
+        raise PlanError(why=f"these wait for each other: {names}")
+    return {name: replace(part, after=frozenset(after[name])) for name, part in parts.items()}
 
 
 def _split(action: Action, plan: Plan) -> tuple[Part, ...]:
@@ -76,17 +78,33 @@ def _waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
 
 
 def _holders(split: Mapping[str, tuple[Part, ...]]) -> dict[_Unit, set[str]]:
-    """Which releasing parts free which units."""
+    """Which parts free which units: a release all that was held, an update in place what it gives up."""
     holders: dict[_Unit, set[str]] = {}
     for first, *_ in split.values():
-        before = first.action.before
-        if first.id.endswith("#release") and before is not None:
-            for unit in _units(before.placement):
-                holders.setdefault(unit, set()).add(first.id)
+        before, after = first.action.before, first.action.after
+        if before is None:
+            continue
+        freed = set(_units(before.placement))
+        if after is not None and not first.id.endswith("#release"):
+            freed -= set(_units(after.placement))
+        for unit in freed:
+            holders.setdefault(unit, set()).add(first.id)
     return holders
 
 
+def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
+    """What must come before in any case: its own release, and what the action depends on."""
+    own = split[part.action.id]
+    if part is not own[-1]:
+        return set()
+    first = {own[0].id} if len(own) > 1 else set()
+    return first | {
+        split[other][-1].id for other in part.action.depends_on if other in split and other != part.action.id
+    }
+
+
 def _freeing(part: Part, holders: Mapping[_Unit, set[str]]) -> set[str]:
+    """The parts that free what this one takes."""
     after = part.action.after
     if after is None or not part.id.endswith("#acquire"):
         return set()
@@ -101,17 +119,12 @@ def _units(placement: Placement | None) -> Iterator[_Unit]:
             yield kernel.node, device.id
 
 
-def _dependencies(action: Action, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
-    return {split[other][-1].id for other in action.depends_on if other in split and other != action.id}
-
-
-def _refuse_circles(parts: Mapping[str, Part]) -> None:
-    waiting = {part.id: set(part.after) for part in parts.values()}
-    while free := [part for part, after in waiting.items() if not after]:
+def _in_circles(after: Mapping[str, set[str]]) -> set[str]:
+    """Parts that can never start, because they wait for each other or for ones that do."""
+    waiting = {part: set(before) for part, before in after.items()}
+    while free := [part for part, before in waiting.items() if not before]:
         for part in free:
             del waiting[part]
-        for after in waiting.values():
-            after.difference_update(free)
-    if waiting:
-        names = ", ".join(sorted({parts[part].action.id for part in waiting}))
-        raise PlanError(why=f"these wait for each other: {names}")
+        for before in waiting.values():
+            before.difference_update(free)
+    return set(waiting)
