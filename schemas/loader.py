@@ -1,8 +1,7 @@
 """A directory or a git commit → a `Repository`, or everything that is wrong with it.
 
 The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in,
-pools expanded → references, rules. Every stage adds to one list of problems; only while that is empty is there
-a repository.
+pools expanded → references, rules. Every stage adds to one list of problems.
 """
 
 from __future__ import annotations

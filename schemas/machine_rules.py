@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from schemas.hardware.model import Disk, Gpu, Hardware, Nic
+from schemas.hardware.model import Hardware
 from schemas.issues import Issue, Loc
 from schemas.node import MachineSpec
 from schemas.quantities import format_memory
@@ -48,15 +48,16 @@ def hardware_rules(hardware: Hardware, at: Loc) -> Iterator[Issue]:
 
 def _on_nodes(hardware: Hardware, at: Loc) -> Iterator[Issue]:
     nodes = {node.id for node in hardware.numa_nodes}
-    places: tuple[tuple[str, Sequence[Gpu | Nic | Disk]], ...]
-    places = (("gpus", hardware.gpus), ("nics", hardware.nics), ("disks", hardware.disks))
-    for name, devices in places:
-        for index, device in enumerate(devices):
-            if device.numa_node is not None and device.numa_node not in nodes:
+    places: tuple[tuple[str, list[int | None]], ...] = (
+        ("gpus", [device.numa_node for device in hardware.gpus]),
+        ("nics", [device.numa_node for device in hardware.nics]),
+        ("disks", [device.numa_node for device in hardware.disks]),
+    )
+    for name, numbers in places:
+        for index, number in enumerate(numbers):
+            if number is not None and number not in nodes:
                 yield Issue(
-                    (*at, name, index, "numaNode"),
-                    f"there is no NUMA node {device.numa_node}",
-                    code="BAI-V040",
+                    (*at, name, index, "numaNode"), f"there is no NUMA node {number}", code="BAI-V040"
                 )
     owner: dict[int, int] = {}
     for index, node in enumerate(hardware.numa_nodes):

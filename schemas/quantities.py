@@ -7,12 +7,15 @@
 | `Shares` | `0.5` | milli |
 | `Duration` | `90s`, `1h30m` | seconds |
 | `Percent` | `5%` | whole percent |
+| `Timestamp` | `2026-12-01T00:00:00Z` | an aware datetime |
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
@@ -32,11 +35,16 @@ MEMORY_PATTERN = rf"^{NUMBER} ?(B|[KMGTP]iB|[kKMGTP]B)$"
 CPU_PATTERN = r"^([0-9]{1,9}(\.[0-9]{1,3})?|[0-9]{1,12}m)$"
 SHARES_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,3})?$"
 DURATION_PATTERN = r"^(?=[0-9])([0-9]{1,9}w)?([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$"
+TIMESTAMP_PATTERN = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    r"(\.[0-9]{1,6})?(Z|[-+]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
 PERCENT_PATTERN = r"^(100|[0-9]{1,2})%$"
 
 _MEMORY = re.compile(rf"({NUMBER}) ?([A-Za-z]+)\Z", re.ASCII)
 _CPU = re.compile(CPU_PATTERN.replace("$", r"\Z"))
 _SHARES = re.compile(SHARES_PATTERN.replace("$", r"\Z"))
+_TIMESTAMP = re.compile(TIMESTAMP_PATTERN.replace("$", r"\Z"))
 _DURATION = re.compile(DURATION_PATTERN.replace("$", r"\Z"))
 
 
@@ -160,8 +168,23 @@ def parse_percent(value: object) -> int:
     raise ValueError(f"{shown(value)} is not a percentage from 0% to 100%")
 
 
-def _before(parse: Callable[[object], int]) -> BeforeValidator:
-    def read(value: Any) -> int:
+def parse_timestamp(value: object) -> datetime:
+    """The moment of `2026-12-01T00:00:00Z`. Raises ValueError for anything without a time zone."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value
+    if isinstance(value, str) and _TIMESTAMP.match(value):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
+    raise ValueError(f"{shown(value)} is not a moment with its time zone, such as 2026-12-01T00:00:00Z")
+
+
+def format_timestamp(value: datetime) -> str:
+    """In UTC, to the second or microsecond."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _before(parse: Callable[[object], object]) -> BeforeValidator:
+    def read(value: Any) -> object:
         try:
             return parse(value)
         except ValueError as error:
@@ -181,13 +204,13 @@ MEMORY_SCHEMA = {
 CPU_SCHEMA = {
     "anyOf": [
         _text(CPU_PATTERN, "500m"),
-        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001},
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9},
     ]
 }
 SHARES_SCHEMA = {
     "anyOf": [
         _text(SHARES_PATTERN, "0.5"),
-        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9, "multipleOf": 0.001},
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9},
     ]
 }
 DURATION_SCHEMA = _text(DURATION_PATTERN, "90s", "1h30m")
@@ -211,4 +234,10 @@ Percent = Annotated[
     _before(parse_percent),
     PlainSerializer(lambda v: f"{v}%", return_type=str),
     WithJsonSchema(PERCENT_SCHEMA),
+]
+Timestamp = Annotated[
+    datetime,
+    _before(parse_timestamp),
+    PlainSerializer(format_timestamp, return_type=str, when_used="json"),
+    WithJsonSchema(_text(TIMESTAMP_PATTERN, "2026-12-01T00:00:00Z")),
 ]

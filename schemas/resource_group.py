@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from schemas.envelope import Count, Flag, Model, Positive, Resource
 from schemas.names import LabelKey, LabelValue, Name, NodeName, Text
-from schemas.quantities import Duration, Shares
+from schemas.quantities import Duration, Shares, Timestamp
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
 SessionType = Literal["interactive", "batch", "inference", "system"]
@@ -54,8 +54,8 @@ class Reservation(Model):
     name: Name
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
     projects: Annotated[tuple[Name, ...], Field(min_length=1)]
-    starts_at: AwareDatetime
-    ends_at: AwareDatetime
+    starts_at: Timestamp
+    ends_at: Timestamp
 
     def covers(self, moment: datetime) -> bool:
         """Whether it is in force at this time."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from schemas.envelope import Count, Flag, Integer, Model, Port, Positive, ProjectMetadata, Resource
 from schemas.names import AbsolutePath, EnvName, LabelKey, LabelValue, Name, NodeName, Text, UserRef
-from schemas.quantities import Duration, Percent
+from schemas.quantities import Duration, Percent, Timestamp
 from schemas.resource_group import NumaPolicy, SessionType
 from schemas.resources import Resources
 
@@ -146,7 +146,7 @@ class SessionSpec(Model):
     """Sessions (`Session/<project>/<name>`) that must have succeeded (batch) or run first."""
     priority: Annotated[Integer, Field(ge=0, le=1000)] = 10
     """Higher goes first within its queue."""
-    starts_at: AwareDatetime | None = None
+    starts_at: Timestamp | None = None
     """Not before."""
     timeout: Duration | None = None
     """Longest time it may run."""
