@@ -34,7 +34,9 @@ class Guest:
     happens.
     """
 
-    def __init__(self, machine: Machine, *, command_line: str = "", boot_seconds: float = BOOT_SECONDS) -> None:
+    def __init__(
+        self, machine: Machine, *, command_line: str = "", boot_seconds: float = BOOT_SECONDS
+    ) -> None:
         self.machine = machine
         image, initrd = kernel()
         disk = root()
@@ -42,8 +44,11 @@ class Guest:
         self._console = self._folder / "console"
         try:
             self._process = subprocess.Popen(
-                self._arguments(image, initrd, disk, command_line), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=(self._folder / "qemu").open("wb"), preexec_fn=_die_with_parent,
+                self._arguments(image, initrd, disk, command_line),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=(self._folder / "qemu").open("wb"),
+                preexec_fn=_die_with_parent,
             )
             self._connect(time.monotonic() + boot_seconds)
         except BaseException:
@@ -55,13 +60,34 @@ class Guest:
         with drive.open("wb") as file:
             file.truncate(self.machine.disk_mb << 20)
         return [
-            tool("qemu-system-x86_64"), *self.machine.arguments(str(drive)),
-            "-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-nodefaults", "-no-reboot", "-display", "none",
-            "-kernel", str(image), "-initrd", str(initrd), "-append", f"{_COMMAND_LINE} {command_line}",
-            "-serial", f"file:{self._console}",
-            "-drive", f"if=none,id=root,file={disk},format=raw,snapshot=on", "-device", "virtio-blk-pci,drive=root,bus=pcie.0",
-            "-device", "virtio-serial-pci,bus=pcie.0", "-device", f"virtserialport,chardev=lab,name={PORT}",
-            "-chardev", f"socket,id=lab,path={self._folder}/port,server=on,wait=off",
+            tool("qemu-system-x86_64"),
+            *self.machine.arguments(str(drive)),
+            "-accel",
+            "tcg,thread=multi",
+            "-cpu",
+            "Nehalem",
+            "-nodefaults",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-kernel",
+            str(image),
+            "-initrd",
+            str(initrd),
+            "-append",
+            f"{_COMMAND_LINE} {command_line}",
+            "-serial",
+            f"file:{self._console}",
+            "-drive",
+            f"if=none,id=root,file={disk},format=raw,snapshot=on",
+            "-device",
+            "virtio-blk-pci,drive=root,bus=pcie.0",
+            "-device",
+            "virtio-serial-pci,bus=pcie.0",
+            "-device",
+            f"virtserialport,chardev=lab,name={PORT}",
+            "-chardev",
+            f"socket,id=lab,path={self._folder}/port,server=on,wait=off",
         ]
 
     def _connect(self, deadline: float) -> None:
@@ -80,8 +106,8 @@ class Guest:
         try:
             receive(self._stream)
         except (OSError, EOFError) as error:
-            raise LabUnavailable(f"the guest did not come up ({error or 'no answer'}): {self._last_words()}")
-            from None
+            words = f"the guest did not come up ({error or 'no answer'}): {self._last_words()}"
+            raise LabUnavailable(words) from None
 
     def _still_runs(self) -> None:
         if self._process.poll() is not None:
@@ -93,7 +119,13 @@ class Guest:
         return " | ".join(text[-400:] for text in texts if text) or "it said nothing"
 
     def run(
-        self, argv: Sequence[str], *, timeout: float = 120, cwd: str = "/", env: Mapping[str, str] | None = None, stdin: bytes = b""
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 120,
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
     ) -> tuple[int, str]:
         """Exit code and output (stdout and stderr) of a command inside; 124 when it took longer than
         `timeout` seconds.
