@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bai.render.plan_view import cores, memory
+from bai.render.plan_view import cores, memory, wait_lines
 from bai.render.words import clean, duration, listed, moment, thousandths
+from planner.types import Wait
 from reconciler.actual import Actual, Existing
 
 UNAPPLIED = "not applied"
@@ -85,7 +86,12 @@ def _devices(item: Existing) -> str:
     )
 
 
-def session_json(row: SessionRow, item: Existing | None) -> dict[str, object]:
+def wait_line(wait: Wait | None) -> str:
+    """Place in the queue and the first reason."""
+    return f"{wait.position} in queue; {wait_lines(wait)[0]}" if wait and wait.reasons else ""
+
+
+def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = None) -> dict[str, object]:
     """One session of `bai get --format json`."""
     shown: dict[str, object] = {"id": row.id, "kind": "Session", "applied": item is not None}
     if item is None:
@@ -102,6 +108,7 @@ def session_json(row: SessionRow, item: Existing | None) -> dict[str, object]:
         "startedAt": moment(record.started_at),
         "finishedAt": moment(record.finished_at),
         "commit": record.commit,
+        "waits": wait_lines(wait) if wait else [],
         "missing": list(item.missing),
         "kernels": kernels_json(item),
     }

@@ -97,12 +97,12 @@ def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Re
     rows = placement_rows(plan, nodes)
     if not rows:
         return []
-    table = _table("session", "kernel", "node", "cores", "memory", "devices", "chosen by")
+    table = _table("session", "kernel", "node", "cores", "memory", "devices")
     for row in rows:
-        cells = (row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
-        table.add_row(*cells, Text(row.why, "dim"))
+        table.add_row(row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
     drawn = pictures(plan, nodes)
     parts: list[RenderableType] = [_heading("Placement"), _indented(table)]
+    parts += [_below(Text(f"{row.session}: {row.why}", "dim")) for row in rows if row.why]
     for node in drawn[:MOST_PICTURES]:
         parts += [Text(""), *(Text("  ").append_text(line) for line in draw(node, look.glyphs))]
     if len(drawn) > MOST_PICTURES:
@@ -120,7 +120,7 @@ def _waits(plan: Plan) -> list[RenderableType]:
     for wait in plan.waits:
         line = Text(f"  {wait.position:>3} ", "dim").append(short(wait.session), "cyan")
         parts.append(line.append(f"  in group {clean(wait.group)}", "dim"))
-        parts += [Text(f"        {reason}") for reason in wait_lines(wait)]
+        parts += [_below(Text(reason), 8) for reason in wait_lines(wait)]
     return parts
 
 
@@ -181,3 +181,8 @@ def _table(*columns: str) -> Table:
 
 def _indented(table: Table) -> Padding:
     return Padding(table, (0, 0, 0, 4))
+
+
+def _below(text: Text, indent: int = 4) -> Padding:
+    """A text whose further lines stay indented, too."""
+    return Padding(text, (0, 0, 0, indent))

@@ -36,7 +36,7 @@ def text_of(renderable: RenderableType, *, width: int = 100, color: bool = False
         markup=False,
         highlight=False,
         force_terminal=color,
-        color_system="truecolor",
+        color_system="truecolor" if color else None,
     )
     console.print(renderable)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"

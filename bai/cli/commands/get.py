@@ -12,7 +12,9 @@ from bai.cli.lazy import new_app
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from planner.types import Wait
     from reconciler.actual import Actual, Desired
+    from reconciler.workspace import Workspace
 
 app = new_app()
 
@@ -36,15 +38,16 @@ def get(
         found, name = "Session", kind
     with settings.workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual()
+        waits = _waits(workspace, actual) if found in ("Session", "") else {}
     if found == "Node":
         _nodes(settings, desired, actual, name, format)
         return
     only = _only(name, found, project, {*desired.digests, *actual.existing})
     if format is ListFormat.json:
-        _json(desired, actual, found, only)
+        _json(desired, actual, found, only, waits)
         return
     if found in ("Session", ""):
-        _sessions(settings, desired, actual, only, wide=format is ListFormat.wide)
+        _sessions(settings, desired, actual, only, waits, wide=format is ListFormat.wide)
     if found != "Session":
         _others(settings, desired, actual, found, only)
     for error in actual.errors:
@@ -61,9 +64,24 @@ def _only(name: str | None, kind: str, project: str | None, identities: set[str]
     return chosen
 
 
-def _sessions(settings: Settings, desired: Desired, actual: Actual, only: set[str], *, wide: bool) -> None:
+def _waits(workspace: Workspace, actual: Actual) -> dict[str, Wait]:
+    """Why sessions wait, as a plan made now says; nothing is planned when none waits."""
+    if all(item.phase != "PENDING" for item in actual.existing.values()):
+        return {}
+    return {wait.session: wait for wait in workspace.plan().waits}
+
+
+def _sessions(
+    settings: Settings,
+    desired: Desired,
+    actual: Actual,
+    only: set[str],
+    waits: dict[str, Wait],
+    *,
+    wide: bool,
+) -> None:
     from bai.cli.output import table
-    from bai.render.status_view import session_rows
+    from bai.render.status_view import session_rows, wait_line
     from bai.render.words import short
 
     rows = [row for row in session_rows(actual, desired.digests, time.time()) if row.id in only]
@@ -75,7 +93,7 @@ def _sessions(settings: Settings, desired: Desired, actual: Actual, only: set[st
             line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
     columns.append("about")
     for line, row in zip(cells, rows, strict=True):
-        line.append(row.about)
+        line.append(row.about or wait_line(waits.get(row.id)))
     table(settings, columns, cells)
 
 
@@ -87,7 +105,7 @@ def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, onl
     table(settings, ["resource", "state", "generation"], rows)
 
 
-def _json(desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
+def _json(desired: Desired, actual: Actual, kind: str, only: set[str], waits: dict[str, Wait]) -> None:
     from bai.cli.output import print_json
     from bai.render.status_view import other_rows, session_json, session_rows
 
@@ -95,7 +113,7 @@ def _json(desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
     if kind in ("Session", ""):
         for row in session_rows(actual, desired.digests, time.time()):
             if row.id in only:
-                items.append(session_json(row, actual.existing.get(row.id)))
+                items.append(session_json(row, actual.existing.get(row.id), waits.get(row.id)))
     if kind != "Session":
         for name, state, generation in other_rows(actual, desired.digests, kind):
             if name in only:
