@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
+import signal
 import sys
 import termios
+import warnings  # noqa: F401  os.execvpe wants it, when Python's own files are out of sight
 
 from providers.process import cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+NAMESPACES = ("user", "mnt", "ipc", "uts", "pid")
+"""In the order they must be entered: the right to enter the others comes with the first."""
+PR_SET_PDEATHSIG = 1
 
 
 def become(descriptor: int) -> NoReturn:
@@ -26,14 +33,53 @@ def become(descriptor: int) -> NoReturn:
         sys.exit(125)
     order = json.loads(text)
     try:
-        if order["tty"]:
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        cgroup.join(order["groups"])
-        os.sched_setaffinity(0, order["affinity"])
-        if order["cwd"]:
-            os.chdir(order["cwd"])
+        _enter(order)
         os.execvpe(order["argv"][0], order["argv"], order["env"])
     except OSError as error:
         print(f"{error.filename or order['argv'][0]}: {error.strerror}", file=sys.stderr, flush=True)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _enter(order: dict[str, Any]) -> None:
+    if order["tty"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    cgroup.join(order["groups"])
+    os.sched_setaffinity(0, order["affinity"])
+    if order["inner"]:
+        _enter_namespaces(order["inner"])
+    else:
+        os.chdir(order["cwd"])
+
+
+def _enter_namespaces(pid: int) -> None:
+    """Into the sandbox that holds `pid`; processes are only renumbered for children, so one is made."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    handles = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in _different(pid)]
+    for handle in handles:
+        if libc.setns(handle, 0) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "entering the sandbox")
+    os.fchdir(folder)
+    child = os.fork()
+    if child:
+        _mirror(child)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _different(pid: int) -> list[str]:
+    return [
+        name
+        for name in NAMESPACES
+        if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
+    ]
+
+
+def _mirror(child: int) -> NoReturn:
+    """Outlive the keyboard's signals, which are the command's to answer, and end as it ends."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os.kill(child, received))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(code if code >= 0 else 128 - code)

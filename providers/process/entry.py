@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from typing import IO
@@ -46,14 +45,14 @@ def _order(record: Record, pid: int, argv: tuple[str, ...], tty: bool) -> dict[s
     env = dict(_pair(entry) for entry in procfs.environment(pid) if b"=" in entry)
     if tty and "TERM" in os.environ:
         env.setdefault("TERM", os.environ["TERM"])
-    words = [*_namespaces(pid), *argv] if record.state.get("inner") else list(argv)
-    affinity = sorted(os.sched_getaffinity(pid))
+    inner = pid if record.state.get("inner") else 0
     return {
-        "argv": words,
+        "argv": list(argv),
         "env": env,
-        "cwd": None if record.state.get("inner") else os.readlink(f"/proc/{pid}/cwd"),
+        "inner": inner,
+        "cwd": "" if inner else os.readlink(f"/proc/{pid}/cwd"),
         "groups": record.groups,
-        "affinity": affinity,
+        "affinity": sorted(os.sched_getaffinity(pid)),
         "tty": tty,
     }
 
@@ -61,14 +60,6 @@ def _order(record: Record, pid: int, argv: tuple[str, ...], tty: bool) -> dict[s
 def _pair(entry: bytes) -> tuple[str, str]:
     name, _, value = entry.partition(b"=")
     return os.fsdecode(name), os.fsdecode(value)
-
-
-def _namespaces(pid: int) -> list[str]:
-    program = shutil.which("nsenter") or "/usr/bin/nsenter"
-    words = [program, "--target", str(pid), "--mount", "--pid", "--ipc", "--uts", "--root", "--wd"]
-    if os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user"):
-        words += ["--user", "--preserve-credentials"]
-    return [*words, "--"]
 
 
 def _tell(sink: int, order: bytes) -> None:

@@ -42,11 +42,15 @@ class Machine:
 
 
 def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -> Machine:
-    """`base` names our group in every hierarchy. Both wishes can be turned off by the cluster's options."""
+    """`base` names our group in every hierarchy; it stays only where it holds kernels.
+
+    Both wishes can be turned off by the cluster's options.
+    """
     scope = want_groups and os.geteuid() != 0 and _user_manager()
     groups: list[cgroup.Group] = []
     if want_groups and not scope:
         groups, lacking = cgroup.prepare(base)
+        cgroup.destroy(groups, seconds=0.0)
     else:
         lacking = _lacking(scope, want_groups)
     missing = {

@@ -17,7 +17,9 @@ MODES: Mapping[str, dict[str, bool]] = {
     "groups": {"sandbox": False},
     "bare": {"sandbox": False, "cgroups": False},
 }
-LABELS = Labels("repo", "here", "Session/vision/s", 3, "0123456789abcdef", "main1", "node", document='{"a":1}')
+LABELS = Labels(
+    "repo", "here", "Session/vision/s", 3, "0123456789abcdef", "main1", "node", document='{"a":1}'
+)
 
 
 def wait(condition: Callable[[], Any], what: str = "condition") -> Any:

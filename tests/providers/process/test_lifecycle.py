@@ -118,7 +118,8 @@ def test_the_stop_signal_is_the_specs(provider: ProcessProvider) -> None:
 
 
 def test_who_does_not_listen_is_killed_with_the_whole_tree(provider: ProcessProvider) -> None:
-    text = "trap '' TERM; (trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 300' &) ; echo up; sleep 300; sleep 300"
+    deaf = "setsid sh -c 'trap \"\" TERM; sleep 300'"
+    text = f"trap '' TERM; (trap '' TERM; {deaf} &) ; echo up; sleep 300; sleep 300"
     provider.create(script(text))
     said(provider, spec().id, b"up")
     end = provider.stop(spec().id, grace=0.2)
@@ -228,7 +229,7 @@ def test_fifty_at_once(make: Callable[..., ProcessProvider]) -> None:
 
 
 def test_kernels_come_and_go_at_the_same_time(make: Callable[..., ProcessProvider]) -> None:
-    """Whoever removes the last kernel removes the shared groups; whoever makes the next one must not notice."""
+    """Who removes the last kernel removes the shared groups; who makes the next one must not notice."""
     provider, other = make("groups"), None
     other = ProcessProvider(provider.root.path, sandbox=False)
     failures: list[BaseException] = []

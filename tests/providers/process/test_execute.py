@@ -1,0 +1,119 @@
+"""A command inside a kernel has its groups, its view and its environment, and gives its exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import pexpect
+import pytest
+
+from providers.process import cgroup
+from providers.process.provider import ProcessProvider
+from schemas.errors import ProviderError
+from tests.providers.process.kernels import ended, said, script, seen, spec
+
+CALLER = """
+import sys
+from pathlib import Path
+from providers.process.provider import ProcessProvider
+provider = ProcessProvider(Path(sys.argv[1]), sandbox=sys.argv[2] == "True", cgroups=sys.argv[3] == "True")
+sys.exit(provider.execute(sys.argv[4], tuple(sys.argv[6:]), tty=sys.argv[5] == "tty"))
+"""
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def caller(provider: ProcessProvider, *argv: str, tty: bool = False) -> list[str]:
+    sandbox, groups = provider._wishes
+    options = [str(provider.root.path), str(sandbox), str(groups), spec().id, "tty" if tty else "plain"]
+    return [sys.executable, "-c", CALLER, *options, *argv]
+
+
+def run(provider: ProcessProvider, *argv: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = caller(provider, *argv)
+    return subprocess.run(command, input=text, capture_output=True, cwd=REPOSITORY, timeout=120, check=False)
+
+
+@pytest.fixture
+def kernel(provider: ProcessProvider) -> ProcessProvider:
+    provider.create(script("echo inside > mine; echo up; sleep 300", env={"A": "1"}, secret_env={"B": "2"}))
+    said(provider, spec().id, b"up")
+    return provider
+
+
+def test_it_sees_the_kernels_files_environment_and_exit_code(kernel: ProcessProvider) -> None:
+    done = run(kernel, "sh", "-c", "cat mine; echo $A$B$HOME; cat; exit 6", text=b"typed")
+    assert done.returncode == 6
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "inside" and lines[1].startswith("12/") and lines[2] == "typed"
+    assert done.stderr == b""
+
+
+def test_it_is_limited_as_the_kernel_is(grouped: ProcessProvider) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    grouped.create(spec(cpus=(cpu,)))
+    done = run(
+        grouped, "sh", "-c", "grep Cpus_allowed_list /proc/self/status; echo $$; cat /proc/self/cgroup"
+    )
+    lines = done.stdout.decode().splitlines()
+    assert lines[0].split() == ["Cpus_allowed_list:", str(cpu)]
+    assert f"/{grouped.base}/{spec().id}" in done.stdout.decode()
+
+
+def test_what_it_leaves_behind_ends_with_the_kernel(kernel: ProcessProvider) -> None:
+    command = "setsid sleep 300 >/dev/null 2>&1 & echo $!"
+    assert run(kernel, "sh", "-c", command).returncode == 0
+    kernel.stop(spec().id, grace=0)
+    record = kernel.root.read(spec().id)
+    assert record is not None and cgroup.members(record.groups) == set()
+
+
+def test_a_signal_and_a_missing_command_have_their_codes(kernel: ProcessProvider) -> None:
+    assert run(kernel, "sh", "-c", "kill -KILL $$").returncode == 137
+    assert run(kernel, "no-such-program").returncode in (126, 127)
+
+
+def test_input_may_be_any_stream(kernel: ProcessProvider) -> None:
+    stream: IO[bytes]
+    with tempfile.TemporaryFile() as stream:
+        stream.write(b"abc")
+        stream.seek(0)
+        assert kernel.execute(spec().id, ("sh", "-c", '[ "$(cat)" = abc ]'), stdin=stream) == 0
+
+
+def test_a_terminal_is_given_when_asked_for(kernel: ProcessProvider) -> None:
+    command = caller(
+        kernel, "sh", "-c", "test -t 0 && test -t 1 && stty size && read x && echo got-$x; exit 4", tty=True
+    )
+    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60, dimensions=(33, 77))
+    child.expect("33 77")
+    child.sendline("word")
+    child.expect("got-word")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 4
+
+
+def test_control_c_reaches_the_command_in_a_terminal(kernel: ProcessProvider) -> None:
+    command = caller(
+        kernel, "sh", "-c", "trap 'echo interrupted; exit 5' INT; echo ready; sleep 300", tty=True
+    )
+    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
+    child.expect("ready")
+    child.sendintr()
+    child.expect("interrupted")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 5
+
+
+def test_what_has_ended_cannot_be_entered(provider: ProcessProvider) -> None:
+    provider.create(spec("true"))
+    ended(provider, spec().id)
+    with pytest.raises(ProviderError, match="does not run"):
+        provider.execute(spec().id, ("true",))
+    assert seen(provider, spec().id).state == "exited"

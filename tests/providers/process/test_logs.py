@@ -1,0 +1,82 @@
+"""Output is kept in bounded parts, and can be followed across them without a gap."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from providers.process import logfile
+from providers.process.provider import ProcessProvider
+from tests.providers.process.kernels import ended, output, said, script, spec, wait
+
+
+def test_both_streams_are_kept_in_order(provider: ProcessProvider) -> None:
+    provider.create(script("echo one; echo two >&2; echo three"))
+    ended(provider, spec().id)
+    assert output(provider, spec().id) == b"one\ntwo\nthree\n"
+
+
+def test_the_log_is_bounded_and_keeps_the_newest(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("groups", log_size=8192, log_files=3)
+    provider.create(script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))
+    ended(provider, spec().id)
+    folder = provider.root.folder(spec().id) / "logs"
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    assert len(sizes) == 3 and sum(sizes) <= 3 * 65536 + 8192
+    kept = output(provider, spec().id).splitlines()
+    numbers = [int(line.split()[1]) for line in kept[1:]]
+    assert numbers == list(range(numbers[0], 20000))
+
+
+def test_following_sees_every_line_across_rotations(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("groups", log_size=4096, log_files=50)
+    text = "read go < gate; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done"
+    provider.create(script(f"mkfifo gate; echo ready; {text}"))
+    said(provider, spec().id, b"ready")
+    chunks: list[bytes] = []
+    follower = threading.Thread(target=lambda: chunks.extend(provider.logs(spec().id, follow=True)))
+    follower.start()
+    wait(lambda: b"ready" in b"".join(chunks))
+    (provider.root.folder(spec().id) / "scratch" / "gate").open("w").write("go\n")
+    follower.join(60)
+    assert not follower.is_alive()
+    lines = b"".join(chunks).splitlines()
+    assert lines == [b"ready", *(f"line {number}".encode() for number in range(3000))]
+
+
+def test_following_starts_with_the_tail_asked_for(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("groups")
+    provider.create(script("mkfifo gate; echo a; echo b; read go < gate; echo c"))
+    said(provider, spec().id, b"b\n")
+    chunks: list[bytes] = []
+    stream = provider.logs(spec().id, follow=True, tail=1)
+    follower = threading.Thread(target=lambda: chunks.extend(stream))
+    follower.start()
+    wait(lambda: b"b" in b"".join(chunks))
+    (provider.root.folder(spec().id) / "scratch" / "gate").open("w").write("go\n")
+    follower.join(60)
+    assert b"".join(chunks) == b"b\nc\n"
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, b""), (1, b"z"), (2, b"y\nz"), (9, b"v\nw\nx\ny\nz")])
+def test_the_tail_reaches_over_parts(tmp_path: Path, count: int, expected: bytes) -> None:
+    (tmp_path / "log.1").write_bytes(b"v\nw\nx")
+    (tmp_path / "log").write_bytes(b"\ny\nz")
+    assert logfile.last_lines(str(tmp_path), count) == expected
+
+
+def test_what_is_written_after_a_rotation_begins_is_not_lost(tmp_path: Path) -> None:
+    writer = logfile.LogWriter(str(tmp_path), 4096, 4)
+    writer.write(b"a" * 4000)
+    with logfile.Follower(str(tmp_path), from_end=False) as follower:
+        assert follower.read() == b"a" * 4000
+        writer.write(b"b" * 90)
+        for letter in (b"c", b"d"):
+            writer.write(letter * 4000)
+        rest = b""
+        while data := follower.read():
+            rest += data
+    assert rest == b"b" * 90 + b"c" * 4000 + b"d" * 4000

@@ -1,0 +1,75 @@
+"""A secret reaches the kernel's environment and nothing else; the records are private."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from providers.process import procfs
+from providers.process.provider import ProcessProvider
+from tests.providers.process.kernels import ended, output, script, seen, spec, state
+
+SECRET = "s3cr3t-Zx9-value"
+
+
+def _files(root: Path) -> Iterator[Path]:
+    return (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def test_a_secret_is_in_no_file_and_no_command_line(provider: ProcessProvider) -> None:
+    one = script("sleep 300", secret_env={"TOKEN": SECRET}, env={"PLAIN": "visible"})
+    provider.create(one)
+    provider.update(one.id, one)
+    keeper = state(provider, one.id)["supervisor"]
+    kernel = seen(provider, one.id)
+    assert kernel.pid and f"TOKEN={SECRET}".encode() in _environment_of_command(kernel.pid)
+    assert f"TOKEN={SECRET}".encode() not in procfs.environment(keeper)
+    for pid in procfs.pids():
+        assert SECRET.encode() not in _command_line(pid)
+    holders = [path for path in _files(provider.root.path) if SECRET.encode() in path.read_bytes()]
+    assert holders == []
+    assert any(b"visible" in path.read_bytes() for path in _files(provider.root.path))
+    provider.stop(one.id, grace=0)
+    assert [path for path in _files(provider.root.path) if SECRET.encode() in path.read_bytes()] == []
+    assert SECRET not in repr(one) and SECRET not in repr(provider.observe())
+
+
+def _environment_of_command(pid: int) -> list[bytes]:
+    return procfs.environment(pid)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_the_kernel_gets_its_secret(provider: ProcessProvider) -> None:
+    provider.create(script('[ "$TOKEN" = "$0" ] || [ ${#TOKEN} -eq 16 ]', secret_env={"TOKEN": SECRET}))
+    assert ended(provider, spec().id).exit_code == 0
+
+
+def test_records_are_readable_to_their_owner_only(provider: ProcessProvider) -> None:
+    provider.create(script("echo hello; sleep 300"))
+    provider.root.path.chmod(0o755)
+    provider.create(spec(name="s-two-g1"))
+    assert stat.S_IMODE(provider.root.path.stat().st_mode) == 0o700
+    for path in provider.root.path.rglob("*"):
+        if "scratch" not in path.parts and not path.is_symlink():
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_the_callers_open_files_stay_with_the_caller(provider: ProcessProvider) -> None:
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    try:
+        provider.create(script("ls -l /proc/self/fd"))
+        ended(provider, spec().id)
+        inode = f"pipe:[{os.fstat(writing).st_ino}]"
+        assert inode not in output(provider, spec().id).decode()
+    finally:
+        os.close(reading)
+        os.close(writing)

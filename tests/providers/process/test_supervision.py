@@ -1,0 +1,216 @@
+"""Whatever dies, and whenever: what runs is known, what is lost is said, what is left over is cleaned."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from providers.process import files, procfs
+from providers.process.provider import ProcessProvider
+from tests.providers.process.kernels import MODES, running_of, said, script, seen, spec, state, wait
+
+
+def keeper_of(provider: ProcessProvider, kernel_id: str) -> int:
+    return int(wait(lambda: state(provider, kernel_id).get("supervisor"), "a supervisor"))
+
+
+def test_a_killed_supervisor_is_noticed_and_nothing_runs_on(provider: ProcessProvider) -> None:
+    provider.create(script("(setsid sleep 300 &) ; echo up; sleep 300"))
+    said(provider, spec().id, b"up")
+    os.kill(keeper_of(provider, spec().id), signal.SIGKILL)
+    wait(lambda: seen(provider, spec().id).state == "lost", "it is lost")
+    kernel = seen(provider, spec().id)
+    assert (kernel.reason, kernel.exit_code, kernel.pid) == ("its supervisor died", None, None)
+    assert kernel.finished and running_of(provider) == []
+    assert provider.create(spec()).state == "lost"
+    assert provider.stop(spec().id, grace=1).state == "lost"
+    provider.remove(spec().id)
+    provider.create(spec())
+    assert seen(provider, spec().id).state == "running"
+
+
+def test_removing_cleans_up_after_a_killed_supervisor(provider: ProcessProvider) -> None:
+    provider.create(script("(setsid sleep 300 &) ; echo up; sleep 300"))
+    said(provider, spec().id, b"up")
+    os.kill(keeper_of(provider, spec().id), signal.SIGKILL)
+    provider.remove(spec().id)
+    assert running_of(provider) == [] and provider.observe().kernels == ()
+
+
+@pytest.mark.parametrize("mode", ["groups", "bare", "sandbox"])
+def test_supervisors_killed_at_random_moments(make: Callable[..., ProcessProvider], mode: str) -> None:
+    """Seeded delays from before the first record to well after the start; every outcome must be clean."""
+    provider = make(mode)
+    dice = random.Random(20)
+    for round_ in range(8):
+        one = script("(setsid sleep 300 &) ; sleep 300", name=f"s-r{round_}-g1")
+        maker = threading.Thread(target=_create_quietly, args=(provider, one))
+        maker.start()
+        _kill_supervisor_after(provider, one.id, dice.random() * 0.06)
+        maker.join()
+        states = {kernel.id: kernel.state for kernel in provider.observe().kernels}
+        if states.get(one.id) in ("lost", "creating"):
+            provider.remove(one.id)
+            assert provider.create(one).state == "running"
+        provider.remove(one.id)
+        assert running_of(provider) == []
+
+
+def _create_quietly(provider: ProcessProvider, one: object) -> None:
+    try:
+        provider.create(one)  # type: ignore[arg-type]
+    except Exception as error:
+        assert type(error).__name__ in ("ProviderUnavailable", "KernelRefused")
+
+
+def _kill_supervisor_after(provider: ProcessProvider, kernel_id: str, seconds: float) -> None:
+    """Found by its command line, which ends with the kernel's id, from the moment it exists."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for pid in procfs.pids():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as stream:
+                    words = stream.read().split(b"\0")
+            except OSError:
+                continue
+            if kernel_id.encode() in words and b"-I" in words and procfs.parent(pid) != os.getpid():
+                time.sleep(seconds)
+                procfs.send(pid, procfs.start_time(pid), signal.SIGKILL)
+                return
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_creators_killed_at_random_moments(make: Callable[..., ProcessProvider], mode: str) -> None:
+    """After a creator's death the next create finishes or adopts: exactly one kernel runs."""
+    provider = make(mode)
+    dice = random.Random(7)
+    for round_ in range(6):
+        one = spec(name=f"s-c{round_}-g1")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                provider.create(one)
+            finally:
+                os._exit(0)
+        time.sleep(dice.random() * 0.06)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for kernel in provider.observe().kernels:
+            assert kernel.state in ("creating", "running")
+        assert provider.create(one).state == "running"
+        mark = provider.root.mark(one.id)
+        mains = [p for p in procfs.marked(mark) if _command(p) == [b"sleep", b"300"]]
+        assert len(mains) <= 1
+        wait(
+            lambda mark=mark: len([p for p in procfs.marked(mark) if _command(p) == [b"sleep", b"300"]]) == 1
+        )
+        provider.remove(one.id)
+    assert running_of(provider) == []
+
+
+def _command(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return stream.read().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return []
+
+
+def test_a_half_made_kernel_is_seen_finished_and_removable(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("groups")
+    provider.root.ensure()
+    provider.root.stage(spec(), time.time())
+    assert seen(provider, spec().id).state == "creating"
+    assert provider.create(spec()).state == "running"
+    provider.remove(spec().id)
+    provider.root.stage(spec(), time.time())
+    provider.remove(spec().id)
+    assert provider.observe().kernels == ()
+
+
+def test_an_order_cut_short_or_outdated_starts_nothing(make: Callable[..., ProcessProvider]) -> None:
+    from providers.process import launch
+
+    provider = make("groups")
+    provider.root.ensure()
+    record = provider.root.stage(spec(), time.time())
+    order = launch.order(provider.root, record, spec(), provider.machine, (10_000, 2))
+    provider.root.rewrite(record, spec(), again=True)
+    assert launch.start(order, "unit") == "taken"
+    text = json.dumps(order).encode()
+    assert launch._talk([*launch.python(), "-c", launch._BOOT, launch.PACKAGES, "x"], {}, text[:-5]) == {}
+    assert running_of(provider) == [] and seen(provider, spec().id).state == "creating"
+
+
+def test_after_a_reboot_it_is_lost_and_no_stranger_is_touched(make: Callable[..., ProcessProvider]) -> None:
+    """A record of an earlier boot names a pid that is somebody else's now."""
+    provider = make("bare")
+    provider.create(spec())
+    before = dict(state(provider, spec().id))
+    os.kill(int(before["supervisor"]), signal.SIGKILL)
+    wait(lambda: seen(provider, spec().id).state == "lost")
+    stranger = os.fork()
+    if stranger == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        wait(lambda: procfs.start_time(stranger))
+        stale = {**before, "boot": "another", "pid": stranger, "supervisor": stranger}
+        path = provider.root.folder(spec().id) / "state.json"
+        files.write_atomically(str(path), json.dumps(stale))
+        kernel = seen(provider, spec().id)
+        assert (kernel.state, kernel.reason) == ("lost", "the machine was restarted")
+        provider.stop(spec().id, grace=0)
+        provider.remove(spec().id)
+        assert procfs.start_time(stranger)
+    finally:
+        os.kill(stranger, signal.SIGKILL)
+        os.waitpid(stranger, 0)
+
+
+def test_a_reused_pid_is_not_signalled() -> None:
+    assert not procfs.send(os.getpid(), procfs.start_time(os.getpid()) - 1, signal.SIGKILL)
+    assert not procfs.send(os.getpid(), 0, signal.SIGKILL)
+    assert not procfs.send(2**22 - 1, 1, signal.SIGKILL)
+
+
+def test_a_broken_record_is_an_incomplete_observation_and_can_be_removed(
+    make: Callable[..., ProcessProvider],
+) -> None:
+    provider = make("groups")
+    provider.create(script("(setsid sleep 300 &) ; sleep 300"))
+    (provider.root.folder(spec().id) / "intent.json").write_text("{")
+    found = provider.observe()
+    assert not found.complete and found.unlabelled == (spec().id,) and spec().id in found.errors[0]
+    provider.remove(spec().id)
+    assert provider.observe().complete and running_of(provider) == []
+
+
+def test_kernels_whose_files_were_deleted_are_still_found(grouped: ProcessProvider) -> None:
+    import shutil
+
+    grouped.create(spec())
+    shutil.rmtree(grouped.root.folder(spec().id))
+    found = grouped.observe()
+    assert found.unlabelled == (spec().id,)
+    grouped.remove(spec().id)
+    assert grouped.observe().unlabelled == () and running_of(grouped) == []
+
+
+def test_the_supervisor_ignores_hangup_and_stops_its_kernel_at_shutdown(provider: ProcessProvider) -> None:
+    provider.create(script("trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done"))
+    said(provider, spec().id, b"up")
+    keeper = keeper_of(provider, spec().id)
+    os.kill(keeper, signal.SIGHUP)
+    os.kill(keeper, signal.SIGINT)
+    assert seen(provider, spec().id).state == "running"
+    os.kill(keeper, signal.SIGTERM)
+    wait(lambda: seen(provider, spec().id).state == "exited")
+    assert seen(provider, spec().id).exit_code == 4
