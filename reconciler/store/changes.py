@@ -1,10 +1,11 @@
-"""Writing changes inside a transaction that has already checked the lease."""
+"""Writing changes inside a transaction that has checked the lease: few statements, however many changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, update
+from sqlalchemy import Connection, Executable, Table, and_, bindparam, delete, insert
 
 from reconciler.records import Event, Forget, JournalEntry, Lease, Put, Recorded, StoreChange
 from reconciler.store import rows
@@ -12,53 +13,85 @@ from reconciler.store.tables import events, journal, open_intents, resources
 from schemas.errors import StoreError
 
 
+def _deletion(table: Table) -> Executable:
+    """Delete by primary key; the parameters are the columns' names with `_` before."""
+    keys = (column == bindparam(f"_{column.name}") for column in table.primary_key.columns)
+    return delete(table).where(and_(*keys))
+
+
+_FORGET, _REMEMBER = _deletion(resources), insert(resources)
+_CLOSE, _OPEN = _deletion(open_intents), insert(open_intents)
+_LOG, _TELL = insert(journal), insert(events)
+
+
 def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) -> None:
-    """All of `changes`, in their order."""
+    """All of `changes`; of several for one resource or step, the last counts."""
+    records: dict[str, Recorded | None] = {}
+    happened: list[Event] = []
+    entries: list[JournalEntry] = []
     for change in changes:
         match change:
             case Put(record):
-                _put(connection, lease, record)
+                records[record.resource] = record
             case Forget(resource):
-                connection.execute(delete(resources).where(_is(lease.cluster, resource)))
+                records[resource] = None
             case Event():
-                _event(connection, lease, change)
+                happened.append(change)
             case JournalEntry():
-                _journal(connection, lease, change)
+                entries.append(change)
+    _write_records(connection, lease, records)
+    _write_events(connection, lease, happened)
+    _write_journal(connection, lease, entries)
 
 
-def _put(connection: Connection, lease: Lease, record: Recorded) -> None:
-    if record.cluster != lease.cluster:
-        raise StoreError(store=lease.cluster, why=f"{record.resource} belongs to cluster {record.cluster}")
-    row = rows.resource_row(record)
-    changed = connection.execute(update(resources).where(_is(record.cluster, record.resource)).values(**row))
-    if changed.rowcount == 0:
-        connection.execute(insert(resources).values(**row))
+def _many(connection: Connection, statement: Executable, parameters: list[dict[str, Any]]) -> None:
+    if parameters:
+        connection.execute(statement, parameters)
 
 
-def _is(cluster: str, resource: str) -> ColumnElement[bool]:
-    return and_(resources.c.cluster == cluster, resources.c.resource == resource)
+def _write_records(connection: Connection, lease: Lease, records: dict[str, Recorded | None]) -> None:
+    for record in records.values():
+        if record is not None and record.cluster != lease.cluster:
+            raise StoreError(
+                store=lease.cluster, why=f"{record.resource} belongs to cluster {record.cluster}"
+            )
+    _many(connection, _FORGET, [{"_cluster": lease.cluster, "_resource": resource} for resource in records])
+    _many(
+        connection,
+        _REMEMBER,
+        [rows.resource_row(record) for record in records.values() if record is not None],
+    )
 
 
-def _event(connection: Connection, lease: Lease, event: Event) -> None:
-    values = {
-        "resource": event.resource, "before": event.before, "after": event.after, "cause": event.cause,
-        "actor": event.actor or lease.holder, "commit": event.commit, "at": event.at,
-    }  # fmt: skip
-    connection.execute(insert(events).values(cluster=lease.cluster, **values))
+def _write_events(connection: Connection, lease: Lease, happened: list[Event]) -> None:
+    parameters = [
+        {
+            "cluster": lease.cluster, "resource": event.resource, "before": event.before, "after": event.after,
+            "cause": event.cause, "actor": event.actor or lease.holder, "commit": event.commit, "at": event.at,
+        }
+        for event in happened
+    ]  # fmt: skip
+    _many(connection, _TELL, parameters)
 
 
-def _journal(connection: Connection, lease: Lease, entry: JournalEntry) -> None:
-    step = {"cluster": lease.cluster, "apply": entry.apply, "action": entry.action, "step": entry.step}
-    values = {
-        "kind": entry.kind,
-        "kernel": entry.kernel,
-        "state": entry.state,
-        "at": entry.at,
-        "error": entry.error,
-    }
-    added = connection.execute(insert(journal).values(**step, **values, token=lease.token))
-    seq = added.inserted_primary_key
-    same = and_(*(open_intents.c[name] == value for name, value in step.items()))
-    connection.execute(delete(open_intents).where(same))
-    if entry.state == "intent" and seq is not None:
-        connection.execute(insert(open_intents).values(**step, seq=seq[0]))
+def _write_journal(connection: Connection, lease: Lease, entries: list[JournalEntry]) -> None:
+    parameters = [
+        _step(lease, entry)
+        | _effect(entry)
+        | {"state": entry.state, "error": entry.error, "token": lease.token}
+        for entry in entries
+    ]
+    _many(connection, _LOG, parameters)
+    last = {(entry.apply, entry.action, entry.step): entry for entry in entries}
+    steps = [_step(lease, entry) for entry in last.values()]
+    _many(connection, _CLOSE, [{f"_{key}": value for key, value in step.items()} for step in steps])
+    intents = (entry for entry in last.values() if entry.state == "intent")
+    _many(connection, _OPEN, [_step(lease, entry) | _effect(entry) for entry in intents])
+
+
+def _step(lease: Lease, entry: JournalEntry) -> dict[str, Any]:
+    return {"cluster": lease.cluster, "apply": entry.apply, "action": entry.action, "step": entry.step}
+
+
+def _effect(entry: JournalEntry) -> dict[str, Any]:
+    return {"kind": entry.kind, "kernel": entry.kernel, "at": entry.at}

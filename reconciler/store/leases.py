@@ -11,13 +11,15 @@ import dataclasses
 import datetime as dt
 from dataclasses import replace
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
 from reconciler.alive import is_gone, this_process
 from reconciler.records import Lease
 from reconciler.store import rows
 from reconciler.store.tables import leases
 from schemas.errors import LeaseHeld, LeaseLost
+
+_ROW = select(leases).where(leases.c.cluster == bindparam("_cluster")).with_for_update()
 
 
 def current(connection: Connection, cluster: str) -> Lease | None:
@@ -83,8 +85,7 @@ def unlock(connection: Connection, cluster: str) -> Lease | None:
 
 
 def _row(connection: Connection, cluster: str) -> RowMapping | None:
-    query = select(leases).where(leases.c.cluster == cluster).with_for_update()
-    return connection.execute(query).mappings().first()
+    return connection.execute(_ROW, {"_cluster": cluster}).mappings().first()
 
 
 def _save(connection: Connection, lease: Lease, *, held: bool, exists: bool) -> None:

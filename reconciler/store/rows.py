@@ -59,6 +59,10 @@ def journal_entry(row: RowMapping) -> JournalEntry:
     return JournalEntry(**{key: value for key, value in row.items() if key not in ("cluster", "token")})
 
 
+def open_intent(row: RowMapping) -> JournalEntry:
+    return JournalEntry(**{key: value for key, value in row.items() if key != "cluster"}, state="intent")
+
+
 def lease(row: RowMapping) -> Lease:
     return Lease(**{key: value for key, value in row.items() if key != "held"})
 

@@ -126,13 +126,12 @@ class Store:
 
     def open_intents(self, cluster: str) -> tuple[JournalEntry, ...]:
         """Steps that were about to happen and of which it is not known whether they did."""
-        journal, opened = tables.journal, tables.open_intents
-        query = select(journal).join(opened, journal.c.seq == opened.c.seq).where(opened.c.cluster == cluster)
+        table = tables.open_intents
+        query = (
+            select(table).where(table.c.cluster == cluster).order_by(table.c.at, *table.primary_key.columns)
+        )
         with reading(self._engine, self.path) as connection:
-            return tuple(
-                rows.journal_entry(row)
-                for row in connection.execute(query.order_by(journal.c.seq)).mappings()
-            )
+            return tuple(rows.open_intent(row) for row in connection.execute(query).mappings())
 
     def events(
         self, cluster: str, *, resource: str | None = None, after: int = 0, limit: int | None = None

@@ -70,7 +70,9 @@ open_intents = Table(
     Column("apply", String(64), primary_key=True),
     Column("action", String(1024), primary_key=True),
     Column("step", String(1024), primary_key=True),
-    Column("seq", BigInteger, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("kernel", String(253), nullable=False),
+    Column("at", Float, nullable=False),
 )
 """The journal's intents that have no outcome yet: kept beside it so that finding them does not cost the whole
 history."""

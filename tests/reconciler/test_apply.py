@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -114,8 +115,16 @@ class Bench:
         return [event.after for event in events]
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    Store.open(path).close()
+    return path
+
+
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    shutil.copyfile(template, tmp_path / "store.db")
     monkeypatch.setattr(graph, "steps", steps_of)
     monkeypatch.setattr("reconciler.apply.current_basis", lambda store, provider, plan: "basis")
     made = Bench(tmp_path / "store.db")

@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from sqlalchemy import Engine
+
 from reconciler.records import Lease, StoreChange
 from reconciler.runner import Done
 from reconciler.store import Store
-from reconciler.store.engine import sqlite_engine
 
 
 class Killed(BaseException):
@@ -60,9 +61,10 @@ class MortalStore(Store):
     fate: Fate
 
     @classmethod
-    def reopen(cls, path: Path, fate: Fate) -> MortalStore:
-        """As a new process would; the tables are known to be there."""
-        store = cls(path, sqlite_engine(path))
+    def reopen(cls, path: Path, engine: Engine, fate: Fate) -> MortalStore:
+        """As a new process would, with connections of its own; the tables are known to be there."""
+        engine.dispose()
+        store = cls(path, engine)
         store.fate = fate
         return store
 

@@ -15,6 +15,7 @@ from reconciler.diff import make_plan
 from reconciler.observe import observe
 from reconciler.plan import Plan
 from reconciler.records import Recorded
+from reconciler.store.engine import sqlite_engine
 from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, StalePlan
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
@@ -45,6 +46,7 @@ class Life:
         """Protected sessions that were deleted from the repository: identity → document."""
         self.blind = False
         """The plan being applied rests on an incomplete observation."""
+        self.engine = sqlite_engine(self.path)
         shutil.copyfile(template, self.path)
 
     def live(self) -> None:
@@ -140,7 +142,7 @@ class Life:
 
     def _run(self, *, mortal: bool = True) -> Plan | None:
         self.fate.left = self.rng.randint(1, 30) if mortal and self.rng.random() < 0.6 else None
-        store = MortalStore.reopen(self.path, self.fate)
+        store = MortalStore.reopen(self.path, self.engine, self.fate)
         try:
             return self._plan_and_apply(store, mortal=mortal)
         except Killed:
@@ -223,7 +225,7 @@ class Life:
         nothing_given_twice(self.world)
         nothing_doubled(self.world)
         desired = self.documents.desired()
-        with MortalStore.reopen(self.path, self.fate) as store:
+        with MortalStore.reopen(self.path, self.engine, self.fate) as store:
             recorded = store.recorded(CLUSTER)
             if store.open_intents(CLUSTER) and plan.changes:
                 raise Violation(f"left open: {store.open_intents(CLUSTER)}")

@@ -159,8 +159,8 @@ def test_open_intents_are_those_without_an_outcome(store: Store) -> None:
     store.write(lease, [entry("intent"), entry("intent", "create:other"), entry("intent", apply="a0")])
     store.write(lease, [entry("done")])
     assert [(each.apply, each.step) for each in store.open_intents(CLUSTER)] == [
-        ("a1", "create:other"),
         ("a0", "create:k"),
+        ("a1", "create:other"),
     ]
     store.write(lease, [entry("failed", "create:other"), entry("done", apply="a0")])
     assert store.open_intents(CLUSTER) == ()

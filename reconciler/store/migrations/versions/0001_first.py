@@ -78,7 +78,9 @@ def _journal() -> None:
         sa.Column("apply", sa.String(64), primary_key=True),
         sa.Column("action", sa.String(1024), primary_key=True),
         sa.Column("step", sa.String(1024), primary_key=True),
-        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("kernel", sa.String(253), nullable=False),
+        sa.Column("at", sa.Float, nullable=False),
     )
 
 
