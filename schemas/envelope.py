@@ -7,7 +7,7 @@ frozen; values are never coerced: `true` is not a text and `"3"` is not a number
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel

@@ -21,7 +21,7 @@ UNION = "bai"
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's schemas without titles that only repeat a field's name, and with mappings closed to other keys."""
+    """Without titles that only repeat a field's name, and with mappings closed to other keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
