@@ -12,7 +12,7 @@ from reconciler.derive import ENDED
 from reconciler.diff.case import Case
 from reconciler.diff.changes import field_changes, is_resize
 from reconciler.diff.decide import Decision
-from reconciler.diff.solve import Solution
+from reconciler.diff.solve import Solution, entered
 from reconciler.diff.specs import kernel_ids, kernel_specs, secret_references
 from reconciler.diff.warn import not_enforced
 from reconciler.plan import Action, Side
@@ -103,6 +103,8 @@ def _ended(case: Case, decision: Decision) -> Action | None:
 
 
 def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None:
+    if decision.id in solution.kept:
+        return _nothing(case, decision)
     placement = solution.placements.get(decision.id)
     if decision.need == "resize":
         if placement is not None and _same_devices(decision.placement, placement):
@@ -149,7 +151,7 @@ def _run(case: Case, decision: Decision, placement: Placement) -> Action:
         before,
         after,
         decision.changes,
-        decision.why or ("spec changed" if decision.changes else ""),
+        decision.why or ("spec changed" if decision.changes else "its turn has come"),
         protected=existing.protected if existing else session.protected,
         warnings=warnings,
     )
@@ -200,16 +202,12 @@ def _cancel(case: Case, decision: Decision, why: str) -> Action:
 
 
 def _desired_side(case: Case, decision: Decision) -> Side:
-    existing = decision.existing
-    waiting = existing is not None and existing.recorded.phase == "PENDING"
-    stays = existing is not None and existing.recorded.generation == decision.generation
-    entered = existing.recorded.enqueued_at if existing is not None and (waiting or stays) else None
     assert decision.session is not None
     return Side(
         generation=decision.generation,
         digest=case.desired.digests[decision.id],
         document=case.desired.documents[decision.id],
-        enqueued_at=case.now if entered is None else entered,
+        enqueued_at=entered(case, decision),
         secrets=secret_references(decision.session),
     )
 

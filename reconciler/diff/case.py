@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from planner.types import NodeInfo, NodeState, Outcome, Placement, Snapshot
@@ -63,10 +63,17 @@ def _untouched(existing: Existing) -> Decision:
     )
 
 
-def holding(case: Case, found: Mapping[str, Decision]) -> list[tuple[Existing, Placement]]:
-    """Sessions that keep what they hold while others are placed."""
-    keeping = (d for d in found.values() if d.need in ("keep", "repair") and d.placement is not None)
-    return [(d.existing, d.placement) for d in keeping if d.existing is not None and d.placement is not None]
+def holding(case: Case, found: Mapping[str, Decision], kept: Collection[str] = ()) -> list[tuple[Existing, Placement]]:
+    """Sessions that keep what they hold while others are placed, `kept` ones among them."""
+    keeping = []
+    for decision in found.values():
+        existing = decision.existing
+        if existing is None:
+            continue
+        placement = existing.recorded.placement if decision.id in kept else decision.placement
+        if placement is not None and (decision.id in kept or decision.need in ("keep", "repair")):
+            keeping.append((existing, placement))
+    return keeping
 
 
 def holding_now(actual: Actual) -> list[tuple[Existing, Placement]]:

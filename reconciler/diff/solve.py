@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.types import Outcome, Placement, Reason, SessionRequest, Wait
+from reconciler.derive import ENDED, LIVE
 from reconciler.diff.case import Case, holding, holding_now
 from reconciler.diff.decide import Decision
 from reconciler.diff.requests import request
@@ -22,26 +23,55 @@ class Solution:
     placements: Mapping[str, Placement]
     waits: Mapping[str, Wait]
     cancelled: Mapping[str, str]
+    kept: frozenset[str] = frozenset()
+    """Sessions that run on as they were, because what they are to become fits nowhere yet."""
 
 
 def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
-    """Place all pending sessions. A session whose dependency starts in the same plan counts on it only as long as that one is placed too."""
+    """Place all pending sessions.
+
+    Nothing that runs is stopped for a change that fits nowhere: such a session keeps its place, and the others are placed around it. A
+    session whose dependency starts in the same plan counts on it only as long as that one is placed too.
+    """
     cancelled, refused, askers = _sort_out(case, found)
-    if not askers and not any(decision.need == "delete" for decision in found.values()) and not case.actual.existing:
+    if not askers and not case.actual.existing:
         return Solution(Outcome((), ()), {}, refused, cancelled)
+    kept = {identity: wait for identity, wait in refused.items() if _runs_on(found.get(identity))}
     unmet: frozenset[str] = frozenset()
     while True:
-        pending = [_request(case, decision, found, unmet) for decision in askers.values()]
-        outcome = case.place(
-            make_snapshot(case.desired, case.actual, case.nodes, holding(case, found), pending, case.now)
-        )
+        outcome = _ask(case, found, [d for d in askers.values() if d.id not in kept], unmet, kept)
         placements = {placement.session: placement for placement in outcome.placements}
+        waits = {wait.session: wait for wait in outcome.waits}
+        losers = {i: _running_on(wait) for i, wait in waits.items() if i in askers and _runs_on(askers[i])}
         more = {identity for identity in askers if identity not in placements} - unmet
-        if not _depended(placements, askers, more):
+        if not losers and not _depended(placements, askers, more):
             break
+        kept |= losers
         unmet |= more
-    waits = {wait.session: wait for wait in outcome.waits} | refused
-    return Solution(_with_before(case, found, outcome), placements, waits, cancelled)
+    waits |= refused | kept
+    return Solution(_with_before(case, found, outcome), placements, waits, cancelled, frozenset(kept))
+
+
+def _ask(
+    case: Case, found: Mapping[str, Decision], askers: list[Decision], unmet: frozenset[str], kept: Mapping[str, Wait]
+) -> Outcome:
+    pending = [_request(case, decision, found, unmet) for decision in askers]
+    running = holding(case, found, kept)
+    return case.place(make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now))
+
+
+def _runs_on(decision: Decision | None) -> bool:
+    """Whether a session runs, may stay where it is, and would only be stopped for what its document says now."""
+    if decision is None or decision.existing is None or decision.existing.recorded.placement is None:
+        return False
+    must = any(change.forces and not change.path.startswith(("spec", "metadata")) for change in decision.changes)
+    alive = any(kernel.state in LIVE for kernel in decision.existing.kernels)
+    return decision.need in ("place", "resize") and alive and not must and decision.existing.phase not in ENDED
+
+
+def _running_on(wait: Wait) -> Wait:
+    note = Reason("runs-on", "runs on as it was, until there is room for what its document says now")
+    return replace(wait, reasons=(*wait.reasons, note))
 
 
 def _depended(placements: Mapping[str, Placement], askers: Mapping[str, Decision], waiting: set[str]) -> bool:
@@ -99,7 +129,7 @@ def _request(case: Case, decision: Decision, found: Mapping[str, Decision], unme
     asked = request(
         decision.session,
         case.desired.repository,
-        enqueued=record.enqueued_at or case.now if record is not None and waiting else case.now,
+        enqueued=entered(case, decision),
         skips=record.skips if record is not None and waiting else 0,
         blocked_by=_blocked(case, decision, found, unmet),
     )
@@ -107,6 +137,14 @@ def _request(case: Case, decision: Decision, found: Mapping[str, Decision], unme
         nodes = frozenset(part.node for part in decision.placement.kernels)
         return replace(asked, designated=nodes, blocked_by=())
     return asked
+
+
+def entered(case: Case, decision: Decision) -> float:
+    """When a session joined its queue: what waits or runs keeps its turn, whatever becomes of its document."""
+    existing = decision.existing
+    if existing is None or existing.phase in ENDED or existing.recorded.enqueued_at is None:
+        return case.now
+    return existing.recorded.enqueued_at
 
 
 def _blocked(case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]) -> tuple[str, ...]:

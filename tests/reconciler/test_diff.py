@@ -69,16 +69,17 @@ def test_memory_changes_in_place_where_the_provider_can(lab: Lab) -> None:
     assert not lab.converge().changes
 
 
-def test_a_resize_that_does_not_fit_replaces(lab: Lab) -> None:
+@pytest.mark.parametrize("wanted", ["cpu: 100, memory: 1GiB", "cpu: 1, memory: 1GiB, cuda.device: 3"])
+def test_nothing_is_stopped_for_what_fits_nowhere(lab: Lab, wanted: str) -> None:
     lab.write({"a": session("a", "resources: {cpu: 1, memory: 1GiB}")})
     lab.apply()
-    lab.write({"a": session("a", "resources: {cpu: 100, memory: 1GiB}")})
+    lab.write({"a": session("a", f"resources: {{{wanted}}}"), "b": session("b", "resources: {cpu: 8}")})
     plan = lab.plan()
-    found = action(plan, "Session/p/a")
-    assert found.verb == "replace" and found.after and found.after.phase == "PENDING"
-    assert found.warnings == ("what runs is stopped, and the new one has to wait",)
+    assert summary(plan) == {"Session/p/b": "create"}
+    assert [wait.session for wait in plan.waits] == ["Session/p/a", "Session/p/b"]
+    assert plan.waits[0].reasons[-1].code == "runs-on"
     assert not lab.converge().changes
-    assert not lab.world.kernels
+    assert len(lab.world.kernels) == 1
 
 
 def test_two_sessions_swap_their_devices(lab: Lab) -> None:
