@@ -22,7 +22,7 @@ from schemas.repository import Repository
 if TYPE_CHECKING:
     from providers.base import Provider
     from reconciler.apply import ApplyEvent, ApplyResult
-    from reconciler.records import Lease, StoreChange
+    from reconciler.records import Lease
     from reconciler.store import Store
 
 STATE = "BAI_STATE"
@@ -192,7 +192,11 @@ class Workspace:
 
         actual = self.actual()
         now = self.clock.now()
-        self._write(refreshed(actual, now, holder), holder)
+        if refreshed(actual, now, holder):
+            with self._lease(holder) as lease:
+                # Looked at again: what another apply wrote meanwhile must not be overwritten with what was.
+                actual = self.actual()
+                self.store.write(lease, refreshed(actual, now, holder))
         self._keep_hardware(actual.hardware, now)
         return actual
 
@@ -209,17 +213,12 @@ class Workspace:
             repo = owner(seen, self.cluster.name, (self.source.repo, path_id(self.source.directory)))
             self.store.set_meta(_REPO, repo)
             self._repo, self._desired = repo, None
-        known = self.store.recorded(self.cluster.name)
-        changes = rebuilt(
-            seen, repo=self.repo_id, cluster=self.cluster.name, known=known, now=self.clock.now(), actor=holder
-        )
-        self._write(changes, holder)
+        now = self.clock.now()
+        with self._lease(holder) as lease:
+            known = self.store.recorded(self.cluster.name)
+            changes = rebuilt(seen, repo=self.repo_id, cluster=self.cluster.name, known=known, now=now, actor=holder)
+            self.store.write(lease, changes)
         return tuple(change.record.resource for change in changes if isinstance(change, Put))
-
-    def _write(self, changes: Sequence[StoreChange], holder: str) -> None:
-        if changes:
-            with self._lease(holder) as lease:
-                self.store.write(lease, changes)
 
     @contextlib.contextmanager
     def _lease(self, holder: str) -> Iterator[Lease]:

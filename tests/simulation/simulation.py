@@ -14,9 +14,11 @@ from reconciler.apply import apply
 from reconciler.diff import make_plan
 from reconciler.observe import observe
 from reconciler.plan import Plan
-from reconciler.records import Recorded
+from reconciler.rebuild import rebuilt
+from reconciler.records import Put, Recorded
+from reconciler.refresh import refreshed
 from reconciler.store.engine import sqlite_engine
-from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, StalePlan
+from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, ProviderError, StalePlan
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
@@ -132,6 +134,9 @@ class Life:
         else:
             self._say("the store is lost")
             self._replace_store(self.template)
+        if self.rng.random() < 0.4:
+            with contextlib.suppress(IncompleteObservation, ProviderError, LeaseHeld):
+                self._rebuild()
 
     def _replace_store(self, source: Path) -> None:
         for side in ("-wal", "-shm"):
@@ -174,7 +179,27 @@ class Life:
                 runner=SeededRunner(self.rng),
             )
             self._say("applied " + ", ".join(f"{r.action} {r.outcome} {r.error}" for r in result.results))
+        if self.rng.random() < 0.5:
+            self._refresh(store)
         return plan
+
+    def _refresh(self, store: MortalStore) -> None:
+        lease = store.acquire(CLUSTER, "refresh", 60, self.world.clock.now())
+        actual = observe(store, self.provider, CLUSTER, repo=REPO)
+        store.write(lease, refreshed(actual, self.world.clock.now(), "refresh"))
+        store.release(lease)
+
+    def _rebuild(self) -> None:
+        """As `bai state rebuild` does, on an empty or restored store."""
+        seen = FakeProvider(self.world).observe()
+        store = MortalStore.reopen(self.path, self.engine, self.fate)
+        now = self.world.clock.now()
+        lease = store.acquire(CLUSTER, "rebuild", 60, now)
+        known = store.recorded(CLUSTER)
+        changes = rebuilt(seen, repo=REPO, cluster=CLUSTER, known=known, now=now, actor="rebuild")
+        store.write(lease, changes)
+        store.release(lease)
+        self._say(f"rebuilt {[change.record.resource for change in changes if isinstance(change, Put)]}")
 
     def _at(self, operation: Operation, kernel: str, moment: str) -> None:
         """At every boundary of an effect: check what must never happen, and die when it is time."""
@@ -229,15 +254,18 @@ class Life:
             recorded = store.recorded(CLUSTER)
             if store.open_intents(CLUSTER) and plan.changes:
                 raise Violation(f"left open: {store.open_intents(CLUSTER)}")
+        staying = {wait.session for wait in plan.waits if any(why.code == "runs-on" for why in wait.reasons)}
+        waiting = {wait.session for wait in plan.waits if wait.reasons} - staying
         running: dict[str, set[str]] = {}
         for kernel in live(self.world).values():
             labels = kernel.spec.labels
             running.setdefault(labels.resource, set()).add(labels.kernel)
-            if labels.digest != desired.digests.get(labels.resource):
+            if labels.digest != desired.digests.get(labels.resource) and labels.resource not in staying:
                 raise Violation(f"orphan or outdated: {kernel.spec.id}")
-        waiting = {wait.session for wait in plan.waits if wait.reasons}
         for identity, session in desired.sessions().items():
             wanted = {container.name for container in session.spec.containers()}
+            if identity in staying:
+                wanted = {kernel.split("-")[1] for kernel in recorded[identity].kernels}
             self._is_right(
                 identity, wanted, running.get(identity, set()), recorded.get(identity), identity in waiting
             )
