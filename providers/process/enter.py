@@ -17,8 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-NAMESPACES = ("user", "mnt", "ipc", "uts", "pid")
-"""In the order they must be entered: the right to enter the others comes with the first."""
+NAMESPACES = ("mnt", "ipc", "uts", "pid")
+NS_GET_USERNS = 0xB701
+"""ioctl_ns(2): the user namespace that owns a namespace."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -56,8 +57,7 @@ def _enter_namespaces(pid: int) -> None:
     """Into the sandbox that holds `pid`; processes are only renumbered for children, so one is made."""
     libc = ctypes.CDLL(None, use_errno=True)
     folder = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    handles = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in _different(pid)]
-    for handle in handles:
+    for handle in _handles(pid):
         if libc.setns(handle, 0) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "entering the sandbox")
     os.fchdir(folder)
@@ -67,12 +67,26 @@ def _enter_namespaces(pid: int) -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _different(pid: int) -> list[str]:
-    return [
-        name
-        for name in NAMESPACES
-        if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
-    ]
+def _handles(pid: int) -> list[int]:
+    """The namespaces to enter, in the order that works without root.
+
+    First the user namespace that owns the others, which gives the right to enter them; last the process's
+    own, which bubblewrap nests in that one to give the user its number back.
+    """
+    others = [_namespace(pid, name) for name in NAMESPACES]
+    chain = [fcntl.ioctl(others[0], NS_GET_USERNS), *others, _namespace(pid, "user")]
+    current = {os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", *NAMESPACES)}
+    found: list[int] = []
+    for handle in chain:
+        inode = os.fstat(handle).st_ino
+        if inode not in current:
+            current.add(inode)
+            found.append(handle)
+    return found
+
+
+def _namespace(pid: int, name: str) -> int:
+    return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _mirror(child: int) -> NoReturn:

@@ -42,7 +42,8 @@ def _clear(provider: ProcessProvider) -> None:
         if kernel_id.startswith("s-"):
             provider.remove(kernel_id)
     wait(lambda: not running_of(provider), "no process is left")
-    wait(lambda: not groups_of(provider) or provider._leave(), "no control group is left")
+    provider._leave()
+    wait(lambda: not groups_of(provider), "no control group is left")
 
 
 @pytest.fixture(params=list(MODES))

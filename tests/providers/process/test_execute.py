@@ -100,7 +100,11 @@ def test_a_terminal_is_given_when_asked_for(kernel: ProcessProvider) -> None:
 
 def test_control_c_reaches_the_command_in_a_terminal(kernel: ProcessProvider) -> None:
     command = caller(
-        kernel, "sh", "-c", "trap 'echo interrupted; exit 5' INT; echo ready; sleep 300", tty=True
+        kernel,
+        "sh",
+        "-c",
+        "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done",
+        tty=True,
     )
     child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
     child.expect("ready")

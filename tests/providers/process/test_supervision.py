@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -106,13 +107,15 @@ def test_creators_killed_at_random_moments(make: Callable[..., ProcessProvider],
             assert kernel.state in ("creating", "running")
         assert provider.create(one).state == "running"
         mark = provider.root.mark(one.id)
-        mains = [p for p in procfs.marked(mark) if _command(p) == [b"sleep", b"300"]]
-        assert len(mains) <= 1
-        wait(
-            lambda mark=mark: len([p for p in procfs.marked(mark) if _command(p) == [b"sleep", b"300"]]) == 1
-        )
+        assert len(_sleepers(mark)) <= 1
+        wait(partial(_sleepers, mark), "the command runs")
+        assert len(_sleepers(mark)) == 1
         provider.remove(one.id)
     assert running_of(provider) == []
+
+
+def _sleepers(mark: str) -> list[int]:
+    return [pid for pid in procfs.marked(mark) if _command(pid) == [b"sleep", b"300"]]
 
 
 def _command(pid: int) -> list[bytes]:

@@ -1,0 +1,136 @@
+"""The life of kernels in one script without test tools: for other users and other machines than the tests'.
+
+    python scenario.py ROOT MODE     MODE: `whole` (all this machine offers), `groups` or `bare`
+
+Needs nothing but the standard library. Prints one JSON object of what it found; any broken promise is a
+traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from providers.base import KernelSpec, Labels, Limit, Observed
+from providers.process import cgroup, procfs
+from providers.process.provider import ProcessProvider
+
+MIB = 1 << 20
+LABELS = Labels("repo", "here", "Session/vision/s", 1, "digest", "main1", "node")
+DAEMONS = "(setsid sh -c 'trap \"\" TERM; sleep 300' &) ; echo up; sleep 300"
+EATER = "x = b'x' * (400 << 20); print(len(x))"
+OPTIONS = {"whole": {}, "groups": {"sandbox": False}, "bare": {"sandbox": False, "cgroups": False}}
+
+
+def wait(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 120
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+    return value
+
+
+def shell(name: str, text: str, **fields: Any) -> KernelSpec:
+    return KernelSpec(name, LABELS, ("/bin/sh", "-c", text), fields.pop("env", {}), **fields)
+
+
+def seen(provider: ProcessProvider, name: str) -> Observed:
+    return next(kernel for kernel in provider.observe().kernels if kernel.id == name)
+
+
+def ended(provider: ProcessProvider, name: str) -> Observed:
+    wait(lambda: seen(provider, name).state in ("exited", "lost"))
+    return seen(provider, name)
+
+
+def output(provider: ProcessProvider, name: str) -> bytes:
+    return b"".join(provider.logs(name))
+
+
+def running(provider: ProcessProvider) -> list[int]:
+    prefix = f"{procfs.MARKER}={provider.root.key}/".encode()
+    return [p for p in procfs.pids() if any(e.startswith(prefix) for e in procfs.environment(p))]
+
+
+def life(provider: ProcessProvider) -> None:
+    one = shell("life", "echo $A$B; pwd; " + DAEMONS, env={"A": "1"}, secret_env={"B": "2"})
+    provider.create(one)
+    assert provider.create(one).state == "running"
+    wait(lambda: b"up" in output(provider, "life"))
+    assert output(provider, "life").startswith(b"12\n")
+    assert provider.execute("life", ("sh", "-c", '[ "$A" = 1 ] && exit 3')) == 3
+    end = provider.stop("life", grace=0.2)
+    assert end.state == "exited" and end.reason == "stopped", end
+    assert running(provider) == []
+    provider.remove("life")
+
+
+def loss(provider: ProcessProvider) -> None:
+    provider.create(shell("loss", DAEMONS))
+    wait(lambda: b"up" in output(provider, "loss"))
+    record = provider.root.read("loss")
+    assert record is not None
+    os.kill(record.state["supervisor"], signal.SIGKILL)
+    assert ended(provider, "loss").state == "lost"
+    assert running(provider) == []
+    provider.remove("loss")
+
+
+def limits(provider: ProcessProvider) -> dict[str, Any]:
+    """Whatever counts as enforced is, and can be changed in place."""
+    can = provider.capabilities().limits
+    cpu = min(os.sched_getaffinity(0))
+    asked = shell(
+        "limits", "sleep 300", cpus=(cpu,), memory_nodes=(0,), memory=64 * MIB, pids=20, cpu_milli=500
+    )
+    provider.create(asked)
+    kernel = seen(provider, "limits")
+    assert kernel.cpus == (cpu,), kernel
+    assert kernel.memory == (64 * MIB if Limit.MEMORY in can else 0), kernel
+    assert kernel.pids == (20 if Limit.PIDS in can else 0), kernel
+    if Limit.MEMSET in can:
+        assert kernel.memory_nodes == (0,), kernel
+    after = provider.update("limits", replace(asked, memory=96 * MIB, pids=0))
+    assert after.memory == (96 * MIB if Limit.MEMORY in can else 0) and after.pids == 0, after
+    record = provider.root.read("limits")
+    assert record is not None
+    versions = sorted({group["version"] for group in record.groups})
+    provider.remove("limits")
+    return {"cpus": kernel.cpus, "memory": kernel.memory, "pids": kernel.pids, "versions": versions}
+
+
+def hunger(provider: ProcessProvider) -> None:
+    """Too much memory is an out-of-memory kill, or without groups a refused allocation."""
+    provider.create(KernelSpec("hunger", LABELS, ("/usr/bin/python3", "-c", EATER), {}, memory=64 * MIB))
+    end = ended(provider, "hunger")
+    if Limit.MEMORY in provider.capabilities().limits:
+        assert (end.exit_code, end.reason) == (137, "out-of-memory"), end
+    else:
+        assert end.exit_code == 1 and b"MemoryError" in output(provider, "hunger"), end
+    provider.remove("hunger")
+
+
+def main(root: Path, mode: str) -> dict[str, Any]:
+    provider = ProcessProvider(root, **OPTIONS[mode])
+    missing = {str(limit): why for limit, why in provider.capabilities().limits_missing.items()}
+    life(provider)
+    loss(provider)
+    found = limits(provider)
+    hunger(provider)
+    assert provider.observe().kernels == () and running(provider) == []
+    left = [top["path"] for top in cgroup.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
+    wait(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))
+    return {"uid": os.geteuid(), "missing": missing, **found}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))
