@@ -1,0 +1,91 @@
+"""Plans as text: the golden file stands for the documented format; what was changed by hand is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from planner.types import (
+    Choice,
+    DeviceGrant,
+    GroupUse,
+    KernelPlacement,
+    NumaPart,
+    Outcome,
+    Placement,
+    QuotaUse,
+    Reason,
+    Snapshot,
+    Wait,
+)
+from reconciler.diff import make_plan
+from reconciler.plan_json import VERSION, dump, load, plan_digest, sealed
+from schemas.errors import PlanError
+from tests.reconciler.lab import Lab, session
+
+GOLDEN = Path(__file__).parents[1] / "cases" / "plan-json" / "v1.json"
+
+
+def placed(snapshot: Snapshot) -> Outcome:
+    """A planner whose words never change."""
+    grant = DeviceGrant("GPU-n1-0", "cuda.device")
+    part = KernelPlacement("main1", "n1", (0, 1), 2000, (0,), 1 << 30, (grant,), parts=(NumaPart(0, 2000, 1 << 30),))
+    choice = Choice("concentrated", "3 of 8 cores left", "n2")
+    return Outcome(
+        placements=(Placement("Session/p/a", "default", (part,), choice),),
+        waits=(Wait("Session/p/b", "default", 1, (Reason("dependency", "waits for Session/p/a"),)),),
+        quotas=(QuotaUse("q", "p", {"cpu": 4000}, {}, {"cpu": 2000}),),
+        groups=(GroupUse("default", {"cpu": 8000}, {"cpu": 0}, {"cpu": 2000}, {"1 GPU": 2}, {"1 GPU": 1}),),
+    )
+
+
+def test_the_format_is_what_was_published(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write({"a": session("a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}, secrets: [{env: T, from: 'env:T'}]")})
+    lab.write({"b": session("b", "dependsOn: [Session/p/a], resources: {cpu: 99, memory: 1GiB}")})
+    plan = make_plan(lab.desired(), lab.actual(), 1_000_000.0, place=placed)
+    made = dump(sealed(replace(plan, tree="0" * 64)))
+    if os.environ.get("BAI_RECORD"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(made)
+    assert made == GOLDEN.read_text()
+    assert dump(load(made)) == made
+
+
+def test_a_plan_of_v1_can_be_read() -> None:
+    plan = load(GOLDEN.read_text())
+    assert plan.digest == plan_digest(plan)
+    assert [action.verb for action in plan.changes] == ["create"] * len(plan.actions)
+
+
+def test_when_it_was_made_is_no_part_of_its_digest(tmp_path: Path) -> None:
+    plan = Lab(tmp_path).plan()
+    assert plan_digest(replace(plan, made_at=plan.made_at + 1)) == plan.digest
+    assert plan_digest(replace(plan, basis="other")) != plan.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "version None"),
+        ('{"version": "bai.plan/v9", "plan": {}}', "bai.plan/v9"),
+        (json.dumps({"version": VERSION}), "damaged"),
+        (json.dumps({"version": VERSION, "plan": {"repo": 3}}), "damaged at"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        load(text)
+
+
+def test_a_plan_that_was_changed_is_refused() -> None:
+    value = json.loads(GOLDEN.read_text())
+    value["plan"]["actions"][-1]["after"]["phase"] = "RUNNING" if value["plan"]["actions"][-1]["after"]["phase"] != "RUNNING" else "X"
+    with pytest.raises(PlanError, match="does not fit its contents"):
+        load(json.dumps(value))
