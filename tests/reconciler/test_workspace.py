@@ -1,0 +1,204 @@
+"""One repository from git to real processes and back, as the command does it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from providers.registry import open_provider
+from reconciler.plan_json import dump, load
+from reconciler.source import open_source
+from reconciler.workspace import Workspace
+from schemas.errors import CannotRead, InvalidRepository, PlanError, StalePlan
+
+HERE = """
+apiVersion: bai/v1
+kind: Cluster
+metadata: {name: here}
+spec: {provider: process}
+---
+apiVersion: bai/v1
+kind: Node
+metadata: {name: me}
+spec: {address: localhost, resourceGroup: local}
+---
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {name: local}
+spec: {}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: demo}
+"""
+
+SUM = """
+apiVersion: bai/v1
+kind: Session
+metadata: {name: sum, project: demo}
+spec:
+  type: batch
+  resources: {cpu: 100m, memory: 64MiB}
+  command: [sh, -c, 'echo $((40 + 2))']
+"""
+
+PAIR = """
+apiVersion: bai/v1
+kind: Session
+metadata: {name: pair, project: demo}
+spec:
+  resources: {cpu: 100m, memory: 64MiB}
+  cluster: {roles: {main: 1, sub: 1}}
+  command: [sh, -c, 'echo "$BACKENDAI_CLUSTER_HOST of $BAI_CLUSTER_ADDRESSES"; exec sleep 600']
+  stop: {grace: 2s}
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def wait(true: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A git repository, and a place of its own for the processes, which are removed in the end."""
+    top = Path(tempfile.mkdtemp(prefix="bai-workspace-"))
+    monkeypatch.setenv("BAI_PROCESS_ROOT", str(top / "processes"))
+    monkeypatch.delenv("BAI_STATE", raising=False)
+    repo = top / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q", "-b", "main")
+    for name, text in {"cluster": HERE, "sum": SUM, "pair": PAIR}.items():
+        (repo / f"{name}.yaml").write_text(text)
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "all")
+    yield repo
+    try:
+        provider = open_provider("process", {})
+        for kernel in provider.observe().kernels:
+            provider.remove(kernel.id)
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def logs(workspace: Workspace, session: str, kernel: str) -> str:
+    found = workspace.store.recorded("here")[f"Session/demo/{session}"].kernels
+    chosen = next(each for each in found if f"-{kernel}-" in each)
+    return b"".join(workspace.provider.logs(chosen)).decode()
+
+
+def test_from_git_to_processes_and_back(folder: Path) -> None:
+    with Workspace.open(folder) as workspace:
+        plan = workspace.plan()
+        assert {action.verb for action in plan.actions} == {"create"} and not plan.waits
+        saved = load(dump(plan))
+        assert workspace.apply(saved, holder="tester").ok
+        done = workspace.actual
+        wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
+        assert not workspace.plan().changes
+        wait(lambda: "\n" in logs(workspace, "pair", "sub1"), "the second container speaks")
+        assert logs(workspace, "pair", "sub1") == "sub1 of main1=127.0.0.1,sub1=127.0.0.1\n"
+        with pytest.raises(StalePlan):
+            workspace.apply(saved, holder="tester")
+        _edit(folder, workspace)
+    _lose_and_find(folder)
+    with Workspace.open(folder) as workspace:
+        assert workspace.apply(workspace.plan(destroy=True), holder="tester").ok
+        assert workspace.provider.observe().kernels == ()
+        assert workspace.store.recorded("here") == {}
+
+
+def _edit(folder: Path, before: Workspace) -> None:
+    """A label changes in place; the same from the commit, once it is one."""
+    (folder / "pair.yaml").write_text(PAIR.replace("project: demo}", "project: demo, labels: {team: x}}"))
+    git(folder, "commit", "-q", "-a", "-m", "label")
+    with Workspace.open(folder) as files, Workspace.open(folder, revision="HEAD") as commit:
+        assert before.repo_id == files.repo_id == commit.repo_id
+        assert files.desired().tree == commit.desired().tree != before.desired().tree
+        plan = commit.plan()
+        assert plan.commit == git(folder, "rev-parse", "HEAD")
+        assert [(action.id, action.verb) for action in plan.changes] == [("Session/demo/pair", "update")]
+        assert commit.apply(plan, holder="tester").ok
+        assert not files.plan().changes
+
+
+def _lose_and_find(folder: Path) -> None:
+    with Workspace.open(folder) as workspace:
+        before = workspace.store.recorded("here")
+    shutil.rmtree(folder / ".bai")
+    with Workspace.open(folder) as workspace:
+        assert workspace.rebuild(holder="tester") == ("Session/demo/pair", "Session/demo/sum")
+        after = workspace.store.recorded("here")
+        for identity, record in after.items():
+            old = before[identity]
+            assert (record.generation, record.digest, record.kernels) == (old.generation, old.digest, old.kernels)
+            assert (record.phase, record.result, record.exit_codes) == (old.phase, old.result, old.exit_codes)
+        assert not any(action.id.startswith("Session/") for action in workspace.plan().changes)
+        assert workspace.rebuild(holder="tester") == ()
+
+
+def test_offline_opens_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **more: object) -> None:
+        raise AssertionError("a provider was opened")
+
+    monkeypatch.setattr("providers.registry.open_provider", refuse)
+    with Workspace.open(folder) as workspace:
+        plan = workspace.plan(offline=True)
+    assert {action.verb for action in plan.changes} == {"create"}
+    assert "hardware unknown" in plan.warnings[0]
+    assert not (folder / ".bai").exists()
+
+
+def test_the_first_commit_does_not_disown_what_runs(folder: Path) -> None:
+    shutil.rmtree(folder / ".git")
+    (folder / "pair.yaml").unlink()
+    with Workspace.open(folder) as workspace:
+        assert workspace.apply(workspace.plan(), holder="tester").ok
+        first = workspace.repo_id
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "cluster.yaml", "sum.yaml")
+    git(folder, "commit", "-q", "-m", "all")
+    with Workspace.open(folder) as workspace:
+        assert workspace.source.repo != first == workspace.repo_id
+        assert not workspace.plan().changes
+    shutil.rmtree(folder / ".bai")
+    with Workspace.open(folder) as workspace:
+        assert workspace.rebuild(holder="tester") == ("Session/demo/sum",)
+        assert workspace.repo_id == first
+
+
+def test_a_clone_is_the_same_repository_and_a_subfolder_another(folder: Path, tmp_path: Path) -> None:
+    git(folder, "clone", "-q", str(folder), str(tmp_path / "clone"))
+    (folder / "sub").mkdir()
+    assert open_source(folder).repo == open_source(tmp_path / "clone").repo
+    assert open_source(folder / "sub").repo != open_source(folder).repo
+
+
+def test_mistakes_are_told(folder: Path) -> None:
+    with pytest.raises(CannotRead):
+        Workspace.open(folder / "nowhere")
+    with pytest.raises(CannotRead):
+        Workspace.open(folder, revision="no-such-branch")
+    with pytest.raises(PlanError, match="clusters: here"):
+        Workspace.open(folder, cluster="there")
+    (folder / "more.yaml").write_text(HERE.replace("name: here", "name: there").split("---", maxsplit=1)[0])
+    with pytest.raises((PlanError, InvalidRepository)):
+        Workspace.open(folder)
+    (folder / "more.yaml").unlink()
+    (folder / "cluster.yaml").write_text(HERE.split("---", maxsplit=1)[1])
+    with pytest.raises((PlanError, InvalidRepository)):
+        Workspace.open(folder)
