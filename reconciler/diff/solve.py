@@ -53,7 +53,11 @@ def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
 
 
 def _ask(
-    case: Case, found: Mapping[str, Decision], askers: list[Decision], unmet: frozenset[str], kept: Mapping[str, Wait]
+    case: Case,
+    found: Mapping[str, Decision],
+    askers: list[Decision],
+    unmet: frozenset[str],
+    kept: Mapping[str, Wait],
 ) -> Outcome:
     pending = [_request(case, decision, found, unmet) for decision in askers]
     running = holding(case, found, kept)
@@ -64,9 +68,15 @@ def _runs_on(decision: Decision | None) -> bool:
     """Whether a session runs, may stay where it is, and would only be stopped for what its document says now."""
     if decision is None or decision.existing is None or decision.existing.recorded.placement is None:
         return False
-    must = any(change.forces and not change.path.startswith(("spec", "metadata")) for change in decision.changes)
+    if decision.existing.missing:
+        return False  # half a session is of no use, and nothing would make it whole
+    must = any(
+        change.forces and not change.path.startswith(("spec", "metadata")) for change in decision.changes
+    )
     alive = any(kernel.state in LIVE for kernel in decision.existing.kernels)
-    return decision.need in ("place", "resize") and alive and not must and decision.existing.phase not in ENDED
+    return (
+        decision.need in ("place", "resize") and alive and not must and decision.existing.phase not in ENDED
+    )
 
 
 def _running_on(wait: Wait) -> Wait:
@@ -80,7 +90,9 @@ def _depended(placements: Mapping[str, Placement], askers: Mapping[str, Decision
     return any(set(session.spec.depends_on) & waiting for session in placed if session is not None)
 
 
-def _sort_out(case: Case, found: Mapping[str, Decision]) -> tuple[dict[str, str], dict[str, Wait], dict[str, Decision]]:
+def _sort_out(
+    case: Case, found: Mapping[str, Decision]
+) -> tuple[dict[str, str], dict[str, Wait], dict[str, Decision]]:
     """Sessions that waited too long, sessions that cannot be asked for, and those that the planner is asked about."""
     cancelled: dict[str, str] = {}
     refused: dict[str, Wait] = {}
@@ -101,7 +113,9 @@ def _sort_out(case: Case, found: Mapping[str, Decision]) -> tuple[dict[str, str]
         for identity, session in case.desired.sessions().items():
             if identity not in found and (case.scope is None or identity in case.scope):
                 group = session.spec.resource_group or ""
-                reason = Reason("not-observed", "what runs could not be observed completely: " + _errors(case))
+                reason = Reason(
+                    "not-observed", "what runs could not be observed completely: " + _errors(case)
+                )
                 refused[identity] = Wait(identity, group, 0, (reason,))
     return cancelled, refused, askers
 
@@ -122,7 +136,9 @@ def _too_late(case: Case, decision: Decision) -> str:
     return f"waited longer than {limit} s, the group's pendingTimeout"
 
 
-def _request(case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]) -> SessionRequest:
+def _request(
+    case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]
+) -> SessionRequest:
     assert decision.session is not None
     record = decision.existing.recorded if decision.existing else None
     waiting = record is not None and record.phase == "PENDING"
@@ -147,7 +163,9 @@ def entered(case: Case, decision: Decision) -> float:
     return existing.recorded.enqueued_at
 
 
-def _blocked(case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]) -> tuple[str, ...]:
+def _blocked(
+    case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]
+) -> tuple[str, ...]:
     assert decision.session is not None
     states = ((dep, _unmet(dep, found.get(dep), case, unmet)) for dep in decision.session.spec.depends_on)
     return tuple(f"{dep} ({state})" for dep, state in states if state)
@@ -173,15 +191,23 @@ def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozense
 
 def _with_before(case: Case, found: Mapping[str, Decision], outcome: Outcome) -> Outcome:
     """What was used before counts what this plan frees, too."""
-    freed = {d.id for d in found.values() if d.need not in ("keep", "repair") and d.existing and d.existing.recorded.placement}
+    freed = {
+        d.id
+        for d in found.values()
+        if d.need not in ("keep", "repair") and d.existing and d.existing.recorded.placement
+    }
     if not freed:
         return outcome
-    now = case.place(make_snapshot(case.desired, case.actual, case.nodes, holding_now(case.actual), (), case.now))
+    now = case.place(
+        make_snapshot(case.desired, case.actual, case.nodes, holding_now(case.actual), (), case.now)
+    )
     quotas = {(use.quota, use.subject): use.before for use in now.quotas}
     groups = {use.group: use for use in now.groups}
     return replace(
         outcome,
-        quotas=tuple(replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in outcome.quotas),
+        quotas=tuple(
+            replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in outcome.quotas
+        ),
         groups=tuple(
             replace(use, before=groups[use.group].before, fits_before=groups[use.group].fits_before)
             if use.group in groups
