@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from schemas.envelope import Flag, Model, Port, Resource
-from schemas.names import AbsolutePath, Address, EnvName, LinuxUser, Name, Text
+from schemas.names import AbsolutePath, Address, Cidr, DeviceName, EnvName, LinuxUser, Name, Text
 from schemas.quantities import Duration
 
 PROVIDERS = ("process", "docker", "kubernetes", "openstack", "backendai", "fake")
@@ -32,8 +30,9 @@ class Ssh(Model):
 class Network(Model):
     """One network plane."""
 
-    cidr: Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]{2,45}/[0-9]{1,3}$")] | None = None
-    interfaces: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:@-]{1,32}$")], ...] = ()
+    cidr: Cidr | None = None
+    interfaces: tuple[DeviceName, ...] = ()
+
     """Interface or RDMA device names on every node."""
     rdma: Flag = False
 

@@ -7,10 +7,11 @@ frozen; values are never coerced: `true` is not a text and `"3"` is not a number
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from schemas.names import LabelKey, LabelValue, Name, NodeName, Text
 
@@ -23,6 +24,11 @@ Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
 Positive = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
 Port = Annotated[int, Strict(), Field(ge=1, le=65_535)]
 Flag = Annotated[bool, Strict()]
+
+
+def exactly_one(*names: str) -> JsonDict:
+    """The part of a JSON Schema that demands exactly one of these fields, as a text."""
+    return {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]}
 
 
 class Model(BaseModel):

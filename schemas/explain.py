@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.issues import Issue, Loc, carried
+from schemas.issues import KEY, Issue, Loc, carried
 from schemas.text import did_you_mean, shown
 
 _WANTED = {
@@ -35,13 +35,19 @@ def issues_of(error: ValidationError, model: type[BaseModel]) -> list[Issue]:
     found: list[Issue] = []
     for record in error.errors(include_url=False):
         found.extend(carried(record) or [explain(record, model)])
-    return found
+    return [issue for issue in found if not _follows(issue, found)]
+
+
+def _follows(issue: Issue, others: list[Issue]) -> bool:
+    """A list seems too short when all of its items are wrong; the items say it better."""
+    below = (other for other in others if len(other.at) > len(issue.at))
+    return issue.message.endswith("given") and any(other.at[: len(issue.at)] == issue.at for other in below)
 
 
 def explain(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
     """One of Pydantic's own errors as an issue. `model` lets an unknown field say what is known there."""
-    key = error["loc"][-1:] == ("[key]",)
-    loc = tuple(step for step in error["loc"] if step != "[key]")
+    key = error["loc"][-1:] == (KEY,)
+    loc = tuple(step for step in error["loc"] if step != KEY)
     value = error.get("input")
     for types_, make in _MAKERS:
         if error["type"] in types_:
@@ -100,10 +106,6 @@ def _bound(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     return f"{shown(value)} is out of range: it must be {' and '.join(said)}", "", "BAI-V032"
 
 
-def _pattern(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
-    return f"{shown(value)} does not have the form {error.get('ctx', {}).get('pattern', '')}", "", "BAI-V033"
-
-
 def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     context = error.get("ctx", {})
     said = (
@@ -114,6 +116,10 @@ def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     return f"{said} needed, {context.get('actual_length', 'other')} given", "", "BAI-V032"
 
 
+def _said(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    return error["msg"].removeprefix("Value error, "), "", "BAI-V032"
+
+
 def _plain(code: str) -> Callable[[ErrorDetails, Any], tuple[str, str, str]]:
     return lambda error, value: ("", "", code)
 
@@ -122,7 +128,7 @@ _MAKERS: tuple[tuple[frozenset[str], Callable[[ErrorDetails, Any], tuple[str, st
     (frozenset(_WANTED), _wrong_type),
     (frozenset({"literal_error", "enum"}), _choice),
     (frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than"}), _bound),
-    (frozenset({"string_pattern_mismatch"}), _pattern),
+    (frozenset({"value_error"}), _said),
     (frozenset({"too_short", "too_long", "string_too_short", "string_too_long"}), _length),
     (frozenset({"extra_forbidden"}), _plain("BAI-V020")),
     (frozenset({"missing"}), _plain("BAI-V021")),

@@ -6,13 +6,15 @@ Pydantic's own errors carry one place each; `refuse` carries several, with hints
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 Loc = tuple[str | int, ...]
+KEY = "[key]"
+"""The last step of Pydantic's location of a mapping's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,10 @@ def carried(error: ErrorDetails) -> tuple[Issue, ...]:
     if error["type"] != "bai":
         return ()
     issues: Iterable[Issue] = error.get("ctx", {}).get("issues", ())
+    above = tuple(step for step in error["loc"] if step != KEY)
+    of_key = KEY in error["loc"]
     return tuple(
-        Issue(
-            (*error["loc"], *i.at),
-            i.message,
-            i.hint,
-            i.code,
-            error.get("input") if not i.at else i.value,
-            i.key,
-        )
+        replace(i, at=(*above, *i.at), value=i.value if i.at else error.get("input"), key=i.key or of_key)
         for i in issues
     )
 

@@ -61,9 +61,9 @@ def _on_nodes(hardware: Hardware, at: Loc) -> Iterator[Issue]:
                 )
     owner: dict[int, int] = {}
     for index, node in enumerate(hardware.numa_nodes):
-        shared = next((cpu for cpu in node.cpus if owner.setdefault(cpu, node.id) != node.id), None)
+        shared = next((cpu for cpu in node.cpus if owner.setdefault(cpu, index) != index), None)
         if shared is not None:
-            message = f"CPU {shared} belongs to NUMA node {owner[shared]} already"
+            message = f"CPU {shared} belongs to NUMA node {hardware.numa_nodes[owner[shared]].id} already"
             yield Issue((*at, "numaNodes", index, "cpus"), message, code="BAI-V050")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated
 
@@ -21,6 +22,11 @@ ABSOLUTE_PATTERN = r"^/(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f]*$"
 RELATIVE_PATTERN = r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f\\]+$"
 USER_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9._+@]{0,251}[A-Za-z0-9])?$"
 LINUX_USER_PATTERN = r"^[a-z_][-a-z0-9_.]{0,30}[a-z0-9_$]?$"
+RANGE_PATTERN = r"^[A-Za-z0-9\[\],:.-]{1,253}$"
+EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$"
+ROLE_PATTERN = r"^[a-z]([-a-z0-9]{0,29}[a-z])?$"
+DEVICE_PATTERN = r"^[A-Za-z0-9_.:@-]{1,32}$"
+SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]{0,254}|file:/[^\u0000-\u001f\u007f]{1,4090})$"
 NO_CONTROL_PATTERN = r"^[^\u0000]*$"
 
 
@@ -45,6 +51,20 @@ def _schema(pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern})
 
 
+CIDR_PATTERN = r"^[0-9a-fA-F.:]{2,45}/[0-9]{1,3}$"
+
+
+def _network(value: str) -> str:
+    try:
+        ipaddress.ip_network(value)
+    except ValueError as error:
+        raise wrong(
+            f"{shown(value)} is not a network such as 10.0.0.0/16: {error}", code="BAI-V033"
+        ) from None
+    return value
+
+
+Cidr = Annotated[str, AfterValidator(_network), _schema(CIDR_PATTERN)]
 _NAME_RULE = "a safe name: 1 to 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit"
 
 Name = Annotated[str, _checked(NAME_PATTERN, _NAME_RULE, suggesting=True), _schema(NAME_PATTERN)]
@@ -81,4 +101,22 @@ UserRef = Annotated[str, _checked(USER_PATTERN, "a user's name or e-mail address
 LinuxUser = Annotated[str, _checked(LINUX_USER_PATTERN, "a Linux user name"), _schema(LINUX_USER_PATTERN)]
 Text = Annotated[
     str, _checked(NO_CONTROL_PATTERN, "text without NUL characters"), _schema(NO_CONTROL_PATTERN)
+]
+RangePattern = Annotated[
+    str,
+    _checked(RANGE_PATTERN, "a pattern of letters, digits, '-', '.', ':' and ranges such as [001-128]"),
+    _schema(RANGE_PATTERN),
+]
+Email = Annotated[str, _checked(EMAIL_PATTERN, "an e-mail address"), _schema(EMAIL_PATTERN)]
+Role = Annotated[
+    str,
+    _checked(ROLE_PATTERN, "a role: at most 31 of a-z, 0-9 and '-', beginning and ending with a letter"),
+    _schema(ROLE_PATTERN),
+]
+"""It ends with a letter because hostnames append a number: `main1`."""
+DeviceName = Annotated[str, _checked(DEVICE_PATTERN, "the name of an interface"), _schema(DEVICE_PATTERN)]
+SecretSource = Annotated[
+    str,
+    _checked(SECRET_PATTERN, "a source of secrets: env:NAME or file:/absolute/path"),
+    _schema(SECRET_PATTERN),
 ]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from schemas.cluster import Ssh
 from schemas.envelope import Metadata, Model, NodeMetadata, Resource
 from schemas.hardware.cpuset import CpuList
 from schemas.hardware.model import Hardware
-from schemas.names import Address, LabelKey, LabelValue, Name, RelativePath
+from schemas.names import Address, LabelKey, LabelValue, Name, RangePattern, RelativePath
 from schemas.quantities import Memory
-
-RangePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9\[\]:.-]{1,253}$")]
 
 
 class Reserved(Model):

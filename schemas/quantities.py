@@ -27,10 +27,10 @@ from schemas.text import shown
 BIGGEST = 2**63 - 1
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 _DECIMAL = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
-_UNITS = {"B": 1, **_BINARY, **_DECIMAL}
+_UNITS = {**_BINARY, **_DECIMAL, "B": 1}
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
-NUMBER = r"[0-9]{1,18}(\.[0-9]{1,18})?"
+NUMBER = r"[0-9]{1,19}(\.[0-9]{1,18})?"
 MEMORY_PATTERN = rf"^{NUMBER} ?(B|[KMGTP]iB|[kKMGTP]B)$"
 CPU_PATTERN = r"^([0-9]{1,9}(\.[0-9]{1,3})?|[0-9]{1,12}m)$"
 SHARES_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,3})?$"
@@ -87,14 +87,9 @@ def _unit_hint(number: str, unit: str) -> str:
 
 
 def format_memory(value: int) -> str:
-    """The shortest exact text: the biggest unit that divides, binary first."""
-    for unit, size in reversed(_BINARY.items()):
-        if value and value % size == 0:
-            return f"{value // size}{unit}"
-    for unit, size in (("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if value and value % size == 0:
-            return f"{value // size}{unit}"
-    return f"{value}B"
+    """The shortest exact text; of two equally short ones the binary."""
+    exact = [f"{value // size}{unit}" for unit, size in _UNITS.items() if value % size == 0]
+    return min(exact, key=lambda text: (len(text.rstrip("BiKkMGTP")), text.endswith("B") and "i" not in text))
 
 
 def _milli(value: object, pattern: re.Pattern[str], what: str) -> int:

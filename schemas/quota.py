@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.envelope import Count, Integer, Model, Positive, Resource
+from schemas.envelope import Count, Integer, Model, Positive, Resource, exactly_one
 from schemas.issues import Issue, refuse
 from schemas.names import Name
 from schemas.quantities import Duration
@@ -16,7 +16,7 @@ from schemas.resources import Slots
 class Subject(Model):
     """Whom a quota limits: exactly one of the three."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    model_config = ConfigDict(json_schema_extra=exactly_one("domain", "project", "user"))
 
     domain: Name | None = None
     project: Name | None = None
@@ -24,7 +24,7 @@ class Subject(Model):
 
     @model_validator(mode="after")
     def _one(self) -> Subject:
-        if len(self.model_fields_set) != 1 or self.kind_and_name[1] == "":
+        if [self.domain, self.project, self.user].count(None) != 2:
             raise refuse(
                 [Issue((), "a quota limits exactly one of domain, project and user", code="BAI-V034")]
             )

@@ -87,4 +87,4 @@ class ResourceGroup(Resource):
 
     singular = "resource group"
     kind: Literal["ResourceGroup"]
-    spec: ResourceGroupSpec
+    spec: ResourceGroupSpec = ResourceGroupSpec()

@@ -6,24 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from schemas.envelope import Count, Flag, Integer, Model, Port, Positive, ProjectMetadata, Resource
-from schemas.names import AbsolutePath, EnvName, LabelKey, LabelValue, Name, NodeName, Text, UserRef
+from schemas.names import (
+    AbsolutePath,
+    EnvName,
+    LabelKey,
+    LabelValue,
+    Name,
+    NodeName,
+    Role,
+    SecretSource,
+    Text,
+    UserRef,
+)
 from schemas.quantities import Duration, Percent, Timestamp
 from schemas.resource_group import NumaPolicy, SessionType
 from schemas.resources import Resources
 
 Signal = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH", "SIGKILL"
-]
-Role = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]{0,29}[a-z])?$")]
-"""A role's name; it ends with a letter because hostnames append a number."""
-SecretSource = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:/[^\u0000-\u001f\u007f]+)$", max_length=4096
-    ),
 ]
 Command = tuple[Text, ...]
 

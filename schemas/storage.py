@@ -41,7 +41,7 @@ class Permission(Model):
 
     @model_validator(mode="after")
     def _one(self) -> Permission:
-        if ("user" in self.model_fields_set) == ("project" in self.model_fields_set):
+        if [self.user, self.project].count(None) != 1:
             raise refuse([Issue((), "a permission names a user or a project", code="BAI-V034")])
         return self
 

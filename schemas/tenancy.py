@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from schemas.envelope import Flag, Model, Resource
-from schemas.names import Name, Text
-
-Email = Annotated[str, Field(pattern=r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}[A-Za-z0-9]$")]
+from schemas.names import Email, Name, Text
 
 
 class DomainSpec(Model):

@@ -14,13 +14,13 @@ __all__ = ["MAX_CPU", "CpuList", "format_cpus", "parse_cpus"]
 
 
 def _read(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a CPU list is a string such as 0-3,8")
-    if isinstance(value, int):
-        return (value,)
     if isinstance(value, str):
         return parse_cpus(value)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CPU:
+        return (value,)
+    if isinstance(value, tuple | range):  # already read
+        return tuple(value)
+    raise ValueError("a CPU list is a text such as 0-3,8")
 
 
 _PATTERN = r"^\s*(\d{1,6}(-\d{1,6})?(\s*,\s*\d{1,6}(-\d{1,6})?)*)?\s*$"
@@ -29,5 +29,12 @@ CpuList = Annotated[
     tuple[int, ...],
     BeforeValidator(_read),
     PlainSerializer(format_cpus, return_type=str),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": _PATTERN}, {"type": "integer", "minimum": 0}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": _PATTERN},
+                {"type": "integer", "minimum": 0, "maximum": MAX_CPU},
+            ]
+        }
+    ),
 ]
