@@ -1,8 +1,8 @@
 """The environment of one kernel, derived from where it was placed.
 
-Words that Backend.AI's users rely on (`BACKENDAI_*`), what frameworks read to find their peers (`MASTER_ADDR`, `RANK`, ...), which
-devices are visible, how many threads make sense, and limits for a part of a device. Nothing is set that the topology does not
-support, and a user's own variables always win.
+Words that Backend.AI's users rely on (`BACKENDAI_*`), what frameworks read to find their peers
+(`MASTER_ADDR`, `RANK`, ...), which devices are visible, how many threads make sense, and limits for a part
+of a device. Nothing is set that the topology does not support, and a user's own variables always win.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What the environment says about a session. `kernels` stand in cluster order: main first; `addresses`: kernel name → name or address
-    at which the other kernels reach it (left out: its own name)."""
+    """What the environment says about a session. `kernels` stand in cluster order: main first; `addresses`:
+    kernel name → name or address at which the other kernels reach it (left out: its own name)."""
 
     scope: str
     """What makes the identity unique between repositories and clusters; goes into the session's id only."""
@@ -47,7 +47,7 @@ class SessionFacts:
     image: str = ""
     ports: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
-    fractional: Fractional = Fractional()
+    fractional: Fractional = field(default_factory=Fractional)
 
     def address(self, kernel: str) -> str:
         return self.addresses.get(kernel, kernel)
@@ -97,7 +97,8 @@ def _identity(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
 
 
 def _cluster(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
-    """`BACKENDAI_CLUSTER_IDX` counts from 1 within a role, `BACKENDAI_CLUSTER_LOCAL_RANK` from 0 over the session."""
+    """`BACKENDAI_CLUSTER_IDX` counts from 1 within a role, `BACKENDAI_CLUSTER_LOCAL_RANK` from 0 over the
+    session."""
     names = [part.name for part in facts.kernels]
     roles: dict[str, int] = {}
     for part in facts.kernels:
@@ -116,7 +117,8 @@ def _cluster(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
 
 
 def _peers(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
-    """One process per container is assumed; a launcher such as torchrun overrides RANK and WORLD_SIZE with its own."""
+    """One process per container is assumed; a launcher such as torchrun overrides RANK and WORLD_SIZE with
+    its own."""
     names = [part.name for part in facts.kernels]
     rank = str(names.index(kernel.name))
     # Several sessions may share one machine's network: the port follows from the session's id.
@@ -132,14 +134,17 @@ def _peers(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
 
 
 def _threads(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
-    """One thread per physical core, each bound to its core's first logical CPU; shared CPU is rounded up and not bound."""
+    """One thread per physical core, each bound to its core's first logical CPU; shared CPU is rounded up and
+    not bound."""
     if not place.cpus:
         return _thread_counts(max(1, -(-place.cpu_milli // 1000)))
     first = {cpu: min(group) for group in hardware.siblings for cpu in group}
     cores: dict[int, int] = {}
     for cpu in sorted(place.cpus):
         cores.setdefault(first.get(cpu, cpu), cpu)
-    return _thread_counts(len(cores)) | {"GOMP_CPU_AFFINITY": " ".join(str(cpu) for cpu in sorted(cores.values()))}
+    return _thread_counts(len(cores)) | {
+        "GOMP_CPU_AFFINITY": " ".join(str(cpu) for cpu in sorted(cores.values()))
+    }
 
 
 def _thread_counts(count: int) -> dict[str, str]:
@@ -161,7 +166,9 @@ def _devices(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
         values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if rocm or any(gpu.slot == "rocm" for gpu in hardware.gpus):
         values["ROCR_VISIBLE_DEVICES"] = ",".join(_visible(grant, gpus) for grant in rocm)
-    models = sorted({gpus[grant.id].model for grant in cuda + rocm if grant.id in gpus and gpus[grant.id].model})
+    models = sorted(
+        {gpus[grant.id].model for grant in cuda + rocm if grant.id in gpus and gpus[grant.id].model}
+    )
     if cuda or rocm:
         values["GPU_TYPE"] = "cuda" if cuda else "rocm"
     if models:
@@ -180,7 +187,8 @@ def _visible(grant: DeviceGrant, gpus: Mapping[str, Gpu]) -> str:
 
 
 def _fractions(place: KernelPlacement, hardware: Hardware, rule: Fractional) -> dict[str, str]:
-    """Limits by the device's position among the visible ones: MPS ignores memory limits that are given by UUID."""
+    """Limits by the device's position among the visible ones: MPS ignores memory limits that are given by
+    UUID."""
     cuda = [grant for grant in _grants(place, "cuda") if not grant.slot.startswith("cuda.mig")]
     if rule.enforcement not in ("mps", "hami") or all(grant.milli >= 1000 for grant in cuda):
         return {}
@@ -199,7 +207,8 @@ def _fractions(place: KernelPlacement, hardware: Hardware, rule: Fractional) -> 
 
 
 def _fabric(place: KernelPlacement, placement: Placement, hardware: Hardware) -> dict[str, str]:
-    """NCCL is told about NICs only when kernels with GPUs talk across nodes through RDMA-capable ones that were assigned."""
+    """NCCL is told about NICs only when kernels with GPUs talk across nodes through RDMA-capable ones that
+    were assigned."""
     if len({part.node for part in placement.kernels}) < 2 or not place.nics or not place.devices:
         return {}
     nics = [nic for nic in hardware.nics if nic.id in place.nics and nic.rdma]

@@ -1,7 +1,8 @@
 """What is wanted and what is: the two inputs of a plan, as values.
 
-`Desired` comes from one commit or directory (`source.py`), `Actual` from the store and the provider (`observe.py`). Both
-are complete in themselves: the diff reads nothing else, so that a case can be written down as two files.
+`Desired` comes from one commit or directory (`source.py`), `Actual` from the store and the provider
+(`observe.py`). Both are complete in themselves: the diff reads nothing else, so that a case can be written
+down as two files.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Desired:
     """Digest of all documents of the repository."""
     repository: Repository
     resources: Mapping[str, Resource]
-    """Identity → resource of this cluster or of the whole repository; sessions with their cluster's defaults filled in."""
+    """Identity → resource of this cluster or of the whole repository; sessions with their cluster's defaults
+    filled in."""
     documents: Mapping[str, Mapping[str, object]]
     """Canonical, no secrets."""
     digests: Mapping[str, str]
@@ -42,10 +44,12 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """One resource as it is: its record and the kernels found for it; a record that was lost is made anew from the kernels' labels.
+    """One resource as it is: its record and the kernels found for it; a record that was lost is made anew
+    from the kernels' labels.
 
-    `phase`, `result`, `exit_codes` and `reason` are derived from what runs, not from what was recorded. `kernels` are those of the
-    recorded generation, `strays` those of other generations, which an apply removes. `missing` names kernels that are recorded but not found.
+    `phase`, `result`, `exit_codes` and `reason` are derived from what runs, not from what was recorded.
+    `kernels` are those of the recorded generation, `strays` those of other generations, which an apply
+    removes. `missing` names kernels that are recorded but not found.
     """
 
     id: str
@@ -77,7 +81,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What is recorded and what runs in one cluster. Only an observation that is `complete` lets absence mean anything."""
+    """What is recorded and what runs in one cluster. Only an observation that is `complete` lets absence
+    mean anything."""
 
     repo: str
     cluster: str

@@ -1,4 +1,5 @@
-"""Records made anew from what the labels of running kernels say: for a kernel whose record is gone, and for a lost store."""
+"""Records made anew from what the labels of running kernels say: for a kernel whose record is gone, and for
+a lost store."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from schemas.errors import PlanError
 
 
 def adopted(kernels: Sequence[Observed]) -> Recorded:
-    """The record of one session from its kernels' labels: the newest generation counts, `main1` stands first."""
+    """The record of one session from its kernels' labels: the newest generation counts, `main1` stands
+    first."""
     generation = max(kernel.labels.generation for kernel in kernels)
     current = sorted((k for k in kernels if k.labels.generation == generation), key=_rank)
     labels = current[0].labels

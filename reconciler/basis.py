@@ -1,7 +1,8 @@
 """The fingerprint of what a plan was made from: an apply refuses when it has changed.
 
-It covers what decisions rest on: what is recorded, which kernels exist and under which limits, what others hold. It leaves out
-what only moves forward by itself (a kernel starts, ends, restarts): that makes no decision wrong, and the next plan sees it.
+It covers what decisions rest on: what is recorded, which kernels exist, what others hold. It leaves out
+what only moves forward by itself (a kernel starts, ends, restarts): that makes no decision wrong, and the
+next plan sees it.
 """
 
 from __future__ import annotations
@@ -42,5 +43,6 @@ def _existing(each: Existing) -> dict[str, object]:
     }
 
 
-def _kernel(kernel: Observed) -> tuple[object, ...]:
-    return kernel.id, kernel.labels.digest, kernel.cpus, kernel.memory_nodes, kernel.memory, kernel.pids
+def _kernel(kernel: Observed) -> tuple[str, str]:
+    """Not its limits: they cannot be read from a kernel that has just ended by itself."""
+    return kernel.id, kernel.labels.digest

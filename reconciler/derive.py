@@ -1,6 +1,7 @@
 """From a record and the kernels that were seen to the phase a session is really in. Pure.
 
-A session follows its main container: when that ends, the session has ended. RUNNING waits for all its containers.
+A session follows its main container: when that ends, the session has ended. RUNNING waits for all its
+containers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ ENDED: frozenset[str] = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What the kernels say. `missing`: ids to be made (again), because they are gone or were lost and the session restarts."""
+    """What the kernels say. `missing`: ids to be made (again), because they are gone or were lost and the
+    session restarts."""
 
     phase: Phase
     result: Result = ""
@@ -28,7 +30,8 @@ class Derived:
 
 
 def derive(record: Recorded, kernels: Sequence[Observed], *, complete: bool) -> Derived:
-    """The phase of one session; with an incomplete observation, a kernel that was not seen changes nothing."""
+    """The phase of one session; with an incomplete observation, a kernel that was not seen changes
+    nothing."""
     kept = Derived(record.phase, record.result, record.exit_codes, record.reason)
     if not record.kernels or record.phase in ("", "PENDING", "TERMINATING"):
         return kept
@@ -66,7 +69,8 @@ def is_batch(record: Recorded) -> bool:
 
 
 def _revives(kernel: Observed, policy: str) -> bool:
-    """A supervisor restarts what it watches; what it lost, and what somebody stopped under `always`, is made again."""
+    """A supervisor restarts what it watches; what it lost, and what somebody stopped under `always`, is made
+    again."""
     if kernel.state == "lost":
         return policy != "never"
     return kernel.state == "exited" and kernel.reason == "stopped" and policy == "always"

@@ -20,8 +20,11 @@ def is_local(node: Node) -> bool:
     return (node.spec.address or node.name) in LOCAL_ADDRESSES
 
 
-def find_hardware(nodes: Iterable[Node], store: Store | None, cluster: str, *, probe: bool) -> Mapping[str, Hardware]:
-    """Hardware by node name, of the nodes that do not declare theirs. Without `probe`, only what the store remembers."""
+def find_hardware(
+    nodes: Iterable[Node], store: Store | None, cluster: str, *, probe: bool
+) -> Mapping[str, Hardware]:
+    """Hardware by node name, of the nodes that do not declare theirs. Without `probe`, only what the store
+    remembers."""
     wanted = [node for node in nodes if node.spec.hardware is None]
     if not wanted:
         return {}
@@ -37,7 +40,7 @@ def find_hardware(nodes: Iterable[Node], store: Store | None, cluster: str, *, p
 
 
 def _probe() -> Hardware:
-    from providers.probe import probe_local  # noqa: PLC0415 (NVML and /sys only where they are needed)
+    from providers.probe import probe_local
 
     return probe_local()
 

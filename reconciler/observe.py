@@ -1,4 +1,5 @@
-"""Actual from the store and the provider: the store says what was decided, the provider what runs, and reality wins."""
+"""Actual from the store and the provider: the store says what was decided, the provider what runs, and
+reality wins."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def observe(
     repo: str,
     hardware: Mapping[str, Hardware] | None = None,
 ) -> Actual:
-    """What is recorded and what runs; without a provider, only what is recorded, and without a store nothing is.
+    """What is recorded and what runs; without a provider, only what is recorded, and without a store nothing
+    is.
 
     Never raises for what cannot be observed: `complete` is False then, and `errors` says why.
     """
@@ -69,7 +71,13 @@ def combine(
             ours.setdefault(_identity(kernel), []).append(kernel)
     complete = seen.complete if seen else True
     existing = {
-        identity: _existing(identity, recorded.get(identity), ours.get(identity, []), complete=complete, looked=seen is not None)
+        identity: _existing(
+            identity,
+            recorded.get(identity),
+            ours.get(identity, []),
+            complete=complete,
+            looked=seen is not None,
+        )
         for identity in sorted({*recorded, *ours})
     }
     return Actual(
@@ -132,4 +140,6 @@ def _hold(kernel: Observed, repo: str, cluster: str) -> Hold | None:
     placement = placement_of(labels)
     if placement is None:
         return None
-    return Hold(kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", replace(placement, node=labels.node))
+    return Hold(
+        kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", replace(placement, node=labels.node)
+    )

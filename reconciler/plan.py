@@ -53,7 +53,8 @@ class Side:
     exit_codes: Mapping[str, int] = field(default_factory=dict)
     """Kernel name → exit code, for kernels that ended."""
     specs: tuple[KernelSpec, ...] = ()
-    """What to create or update, complete but for secrets; `labels.document` and `labels.placement` are filled in by `steps`."""
+    """What to create or update, complete but for secrets; `labels.document` and `labels.placement` are
+    filled in by `steps`."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Variable → reference (`env:NAME`, `file:/path`), resolved only while applying."""
 

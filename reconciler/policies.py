@@ -1,4 +1,5 @@
-"""Queue and selection policies by the names that groups use; strangers' come through entry points and are loaded only when named."""
+"""Queue and selection policies by the names that groups use; strangers' come through entry points and are
+loaded only when named."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ QUEUE, SELECTION = "bai.queue", "bai.selection"
 
 
 def placer(desired: Desired) -> Place:
-    """`place` with the policies that the groups of this cluster name; an unknown name is left to the planner, which says so."""
+    """`place` with the policies that the groups of this cluster name; an unknown name is left to the
+    planner, which says so."""
     groups = groups_of(desired).values()
     return partial(_place, {group.spec.queue for group in groups}, {group.spec.selection for group in groups})
 
 
 def _place(queues: set[str], selections: set[str], snapshot: Snapshot) -> Outcome:
-    from planner.place import BUILT_IN, Policies, place  # noqa: PLC0415 (numpy is loaded only where somebody is placed)
+    from planner.place import BUILT_IN, Policies, place
 
     policies = Policies(
         queue={**_loaded(QUEUE, queues - set(BUILT_IN.queue)), **BUILT_IN.queue},

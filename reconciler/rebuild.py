@@ -11,7 +11,8 @@ from schemas.errors import IncompleteObservation
 
 
 def owner(seen: Observation, cluster: str, candidates: Iterable[str]) -> str:
-    """The repository id, of those that this repository may go by, that kernels really carry; the first when none does."""
+    """The repository id, of those that this repository may go by, that kernels really carry; the first when
+    none does."""
     ids = list(candidates)
     found = {kernel.labels.repo for kernel in seen.kernels if kernel.labels.cluster == cluster}
     return next((each for each in ids if each in found), ids[0])

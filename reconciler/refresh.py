@@ -1,4 +1,5 @@
-"""What was seen, as changes to the store: phases, results and exit codes that moved on by themselves. Pure."""
+"""What was seen, as changes to the store: phases, results and exit codes that moved on by themselves.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from reconciler.records import Event, Phase, Put, Result, StoreChange
 
 
 def refreshed(actual: Actual, now: float, actor: str) -> tuple[StoreChange, ...]:
-    """Records that reality has overtaken, each with its event; nothing where nobody looked or could see everything."""
+    """Records that reality has overtaken, each with its event; nothing where nobody looked or could see
+    everything."""
     if not actual.complete:
         return ()
     return tuple(change for each in actual.existing.values() for change in _changes(each, now, actor))
@@ -46,4 +48,3 @@ def _started(each: Existing) -> float | None:
 
 def _finished(each: Existing) -> float | None:
     return max((kernel.finished.timestamp() for kernel in each.kernels if kernel.finished), default=None)
-

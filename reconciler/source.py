@@ -37,11 +37,14 @@ class Source:
     revision: str | None = None
 
     def load(self) -> tuple[Repository, str]:
-        """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository and CannotRead."""
+        """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
+        and CannotRead."""
         if self.revision is None:
             return load_directory(self.directory), ""
         if self.git is None:
-            raise CannotRead(what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository")
+            raise CannotRead(
+                what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
+            )
         repository = load_commit(self.git, self.revision, self.subpath)
         return repository, repository.commit
 
@@ -70,16 +73,23 @@ def path_id(folder: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> list[str] | None:
-    """Lines that git says, or None when it fails. Raises CannotRead when it refuses to look because somebody else owns the folder."""
+    """Lines that git says, or None when it fails. Raises CannotRead when it refuses to look because somebody
+    else owns the folder."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except OSError:
         return None
     if "dubious ownership" in done.stderr:
         hint = f"git config --global --add safe.directory {folder}"
-        raise CannotRead(what=str(folder), why="git distrusts a repository that somebody else owns", hint=hint)
+        raise CannotRead(
+            what=str(folder), why="git distrusts a repository that somebody else owns", hint=hint
+        )
     return done.stdout.splitlines() if done.returncode == 0 else None
 
 
@@ -93,12 +103,17 @@ def choose_cluster(repository: Repository, name: str | None) -> Cluster:
     if name is not None:
         if name in clusters:
             return clusters[name]
-        raise PlanError(why=f"there is no cluster {name!r}", hint=f"clusters: {', '.join(sorted(clusters)) or 'none'}")
+        raise PlanError(
+            why=f"there is no cluster {name!r}", hint=f"clusters: {', '.join(sorted(clusters)) or 'none'}"
+        )
     if len(clusters) == 1:
         return next(iter(clusters.values()))
     if not clusters:
         raise PlanError(why="the repository has no Cluster document", hint="add one, or run `bai init`")
-    raise PlanError(why="the repository has several clusters", hint=f"choose one with --cluster: {', '.join(sorted(clusters))}")
+    raise PlanError(
+        why="the repository has several clusters",
+        hint=f"choose one with --cluster: {', '.join(sorted(clusters))}",
+    )
 
 
 def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str) -> Desired:
@@ -133,14 +148,15 @@ def _hardware(value: object) -> str:
     if known is not None and known[0] is value:
         return known[1]
     text = value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value)
-    if len(_digests) > 1000:  # noqa: PLR2004
+    if len(_digests) > 1000:
         _digests.clear()
     _digests[id(value)] = (value, _hashed(text))
     return _digests[id(value)][1]
 
 
 def _effective(session: Session, repository: Repository, cluster: Cluster) -> Session:
-    """With the group that it queues in, and its cluster's defaults: then its document says all that it depends on."""
+    """With the group that it queues in, and its cluster's defaults: then its document says all that it
+    depends on."""
     group = repository.group_of(session)
     defaults = cluster.spec.defaults
     env: Mapping[str, str] = {**defaults.env, **session.spec.env}

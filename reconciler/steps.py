@@ -1,4 +1,5 @@
-"""One action as the ordered steps that carry it out, computed from the plan alone, so that a saved plan applies exactly."""
+"""One action as the ordered steps that carry it out, computed from the plan alone, so that a saved plan
+applies exactly."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ DEFAULT_GRACE = 10.0
 class Step:
     """One effect, or one write to the store.
 
-    - `record`: write `record`; where its `started_at`/`finished_at` are None, apply keeps the store's value and fills in its own clock's
+    - `record`: write `record`; where its `started_at`/`finished_at` are None, apply keeps the store's value
+      and fills in its own clock's
       when the phase has just become RUNNING (started) or TERMINATED, ERROR, CANCELLED (finished).
-    - `create`, `update`: `spec` to the provider, after the references in `secrets` (variable → reference) have been resolved into
+    - `create`, `update`: `spec` to the provider, after the references in `secrets` (variable → reference)
+      have been resolved into
       `spec.secret_env`.
     - `stop` (gracefully, `grace` seconds), `remove`: by `kernel_id`.
     - `forget`: remove the resource's record.
@@ -71,7 +74,12 @@ def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     """What must go first goes first; then what is new is created, and what stays is brought up to date."""
     before = action.before.kernels if action.before else ()
     old = tuple(kernel for kernel in before if kernel not in after.kernels)
-    if old and action.before and action.before.generation != after.generation and action.before.phase not in ENDED:
+    if (
+        old
+        and action.before
+        and action.before.generation != after.generation
+        and action.before.phase not in ENDED
+    ):
         yield _record(action, plan, action.before, phase="TERMINATING")
     yield from _drop(action, old)
     new = [spec for spec in after.specs if spec.id not in before]
@@ -81,8 +89,12 @@ def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     if new:
         yield _record(action, plan, after, phase="CREATING")
     labelled = [(spec, _labelled(spec, action, plan, after)) for spec in after.specs]
-    yield from (Step("create", action.id, s.id, full, after.secrets) for s, full in labelled if s.id not in before)
-    yield from (Step("update", action.id, s.id, full, after.secrets) for s, full in labelled if s.id in before)
+    yield from (
+        Step("create", action.id, s.id, full, after.secrets) for s, full in labelled if s.id not in before
+    )
+    yield from (
+        Step("update", action.id, s.id, full, after.secrets) for s, full in labelled if s.id in before
+    )
     yield _record(action, plan, after)
 
 
@@ -105,7 +117,7 @@ def _drop(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
 
 def _grace(action: Action) -> float:
     """Seconds that the document which the kernels were made from gives them."""
-    from schemas.quantities import parse_duration  # noqa: PLC0415 (only what stops something needs it)
+    from schemas.quantities import parse_duration
 
     side = action.before or action.after
     spec = side.document.get("spec") if side else None

@@ -1,4 +1,5 @@
-"""One repository and one cluster, opened: what the command talks to. Store and provider are opened when first needed."""
+"""One repository and one cluster, opened: what the command talks to. Store and provider are opened when
+first needed."""
 
 from __future__ import annotations
 
@@ -33,10 +34,13 @@ _TTL = 60.0
 class Workspace:
     """Use as a context manager, or call `close`.
 
-    Raises InvalidRepository and CannotRead when opening; StoreError and ProviderError when these are first needed.
+    Raises InvalidRepository and CannotRead when opening; StoreError and ProviderError when these are first
+    needed.
     """
 
-    def __init__(self, source: Source, repository: Repository, commit: str, cluster: Cluster, state: Path, clock: Clock) -> None:
+    def __init__(
+        self, source: Source, repository: Repository, commit: str, cluster: Cluster, state: Path, clock: Clock
+    ) -> None:
         self.source = source
         self.repository = repository
         self.cluster = cluster
@@ -59,8 +63,9 @@ class Workspace:
         state: Path | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """`revision` is any git revision; without it, the working directory's files count. `cluster` must be given when there are
-        several. `state`: the store's file (or the folder for it), by default `$BAI_STATE`, else `.bai/store.db` in the directory.
+        """`revision` is any git revision; without it, the working directory's files count. `cluster` must be
+        given when there are several. `state`: the store's file (or the folder for it), by default
+        `$BAI_STATE`, else `.bai/store.db` in the directory.
         """
         source = open_source(directory, revision)
         repository, commit = source.load()
@@ -69,7 +74,8 @@ class Workspace:
 
     @property
     def repo_id(self) -> str:
-        """What marks this repository's kernels; remembered by the store, so that a first commit does not change it."""
+        """What marks this repository's kernels; remembered by the store, so that a first commit does not
+        change it."""
         if not self._repo:
             known = self.store.meta(_REPO) if self.has_store else None
             self._repo = known or self.source.repo
@@ -83,7 +89,7 @@ class Workspace:
     @property
     def store(self) -> Store:
         if self._store is None:
-            from reconciler.store import Store  # noqa: PLC0415 (the database is loaded only where it is used)
+            from reconciler.store import Store
 
             self._store = Store.open(self.state)
         return self._store
@@ -91,7 +97,7 @@ class Workspace:
     @property
     def provider(self) -> Provider:
         if self._provider is None:
-            from providers.registry import open_provider  # noqa: PLC0415 (so are providers)
+            from providers.registry import open_provider
 
             spec = self.cluster.spec
             root = Path(spec.state_root) if spec.state_root else None
@@ -107,12 +113,14 @@ class Workspace:
     def desired(self) -> Desired:
         """What the documents say, for the chosen cluster."""
         if self._desired is None:
-            self._desired = make_desired(self.repository, self.cluster.name, repo=self.repo_id, commit=self._commit)
+            self._desired = make_desired(
+                self.repository, self.cluster.name, repo=self.repo_id, commit=self._commit
+            )
         return self._desired
 
     def actual(self, *, offline: bool = False) -> Actual:
         """What is recorded and runs; `offline` asks no provider and probes nothing."""
-        from reconciler.observe import observe  # noqa: PLC0415
+        from reconciler.observe import observe
 
         return observe(
             self.store if self.has_store else None,
@@ -124,10 +132,12 @@ class Workspace:
 
     def hardware(self, *, offline: bool = False) -> Mapping[str, Hardware]:
         """What the nodes are that declare nothing: this machine is probed, others are as last observed."""
-        from reconciler.machines import find_hardware  # noqa: PLC0415
+        from reconciler.machines import find_hardware
 
         nodes = self.repository.nodes_of(self.cluster.name)
-        return find_hardware(nodes, self.store if self.has_store else None, self.cluster.name, probe=not offline)
+        return find_hardware(
+            nodes, self.store if self.has_store else None, self.cluster.name, probe=not offline
+        )
 
     # Decide
 
@@ -140,8 +150,8 @@ class Workspace:
         destroy: bool = False,
     ) -> Plan:
         """Raises GuardRefused when a protected resource would be deleted, PlanError for an unknown target."""
-        from reconciler.diff import make_plan  # noqa: PLC0415
-        from reconciler.policies import placer  # noqa: PLC0415
+        from reconciler.diff import make_plan
+        from reconciler.policies import placer
 
         desired = self.desired()
         return make_plan(
@@ -165,11 +175,15 @@ class Workspace:
         on_event: Callable[[ApplyEvent], None] | None = None,
         stop: threading.Event | None = None,
     ) -> ApplyResult:
-        """Carry out `plan`; raises StalePlan when it is another cluster's or the world moved, LeaseHeld, LeaseLost."""
-        from reconciler.apply import apply  # noqa: PLC0415
+        """Carry out `plan`; raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
+        LeaseLost."""
+        from reconciler.apply import apply
 
         if (plan.repo, plan.cluster) != (self.repo_id, self.cluster.name):
-            raise StalePlan(why=f"it was made for cluster {plan.cluster} of repository {plan.repo}", hint="plan again here")
+            raise StalePlan(
+                why=f"it was made for cluster {plan.cluster} of repository {plan.repo}",
+                hint="plan again here",
+            )
         if self.store.meta(_REPO) is None:
             self.store.set_meta(_REPO, self.repo_id)
         result = apply(
@@ -188,7 +202,7 @@ class Workspace:
 
     def refresh(self, *, holder: str) -> Actual:
         """Observe, and write down what was seen: phases, results, hardware."""
-        from reconciler.refresh import refreshed  # noqa: PLC0415
+        from reconciler.refresh import refreshed
 
         actual = self.actual()
         now = self.clock.now()
@@ -205,8 +219,8 @@ class Workspace:
 
         Raises IncompleteObservation, LeaseHeld.
         """
-        from reconciler.rebuild import owner, rebuilt  # noqa: PLC0415
-        from reconciler.records import Put  # noqa: PLC0415
+        from reconciler.rebuild import owner, rebuilt
+        from reconciler.records import Put
 
         seen = self.provider.observe()
         if self.store.meta(_REPO) is None:
@@ -216,7 +230,9 @@ class Workspace:
         now = self.clock.now()
         with self._lease(holder) as lease:
             known = self.store.recorded(self.cluster.name)
-            changes = rebuilt(seen, repo=self.repo_id, cluster=self.cluster.name, known=known, now=now, actor=holder)
+            changes = rebuilt(
+                seen, repo=self.repo_id, cluster=self.cluster.name, known=known, now=now, actor=holder
+            )
             self.store.write(lease, changes)
         return tuple(change.record.resource for change in changes if isinstance(change, Put))
 

@@ -13,7 +13,7 @@ from reconciler.diff.case import Case
 from reconciler.diff.changes import field_changes, is_resize
 from reconciler.diff.decide import Decision
 from reconciler.diff.solve import Solution, entered
-from reconciler.diff.specs import kernel_ids, kernel_specs, secret_references
+from reconciler.diff.specs import kernel_specs, secret_references
 from reconciler.diff.warn import not_enforced
 from reconciler.plan import Action, Side
 
@@ -89,7 +89,9 @@ def _finish(case: Case, decision: Decision, existing: Existing) -> Action:
         exit_codes=dict(existing.exit_codes),
     )
     why = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
-    return Action(decision.id, case.actual.cluster, before, after, decision.changes, why, protected=existing.protected)
+    return Action(
+        decision.id, case.actual.cluster, before, after, decision.changes, why, protected=existing.protected
+    )
 
 
 def _ended(case: Case, decision: Decision) -> Action | None:
@@ -99,7 +101,9 @@ def _ended(case: Case, decision: Decision) -> Action | None:
     before, protected = before_side(decision.existing), decision.existing.protected
     wanted = _desired_side(case, decision)
     after = replace(before, digest=wanted.digest, document=wanted.document)
-    return Action(decision.id, case.actual.cluster, before, after, decision.changes, decision.why, protected=protected)
+    return Action(
+        decision.id, case.actual.cluster, before, after, decision.changes, decision.why, protected=protected
+    )
 
 
 def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None:
@@ -157,7 +161,9 @@ def _run(case: Case, decision: Decision, placement: Placement) -> Action:
     )
 
 
-def _wanted(decision: Decision, specs: tuple[KernelSpec, ...], placement: Placement) -> tuple[KernelSpec, ...]:
+def _wanted(
+    decision: Decision, specs: tuple[KernelSpec, ...], placement: Placement
+) -> tuple[KernelSpec, ...]:
     """The kernels that the provider is asked about: all, or only those that are to be made again."""
     existing = decision.existing
     if existing is None or decision.changes or existing.recorded.placement != placement:
@@ -231,7 +237,16 @@ def _stray(case: Case, existing: Existing | None) -> list[Action]:
     if existing is None:
         return []
     why = "belongs to no resource"
-    return [Action(existing.id, case.actual.cluster, before_side(existing), None, why=why, protected=existing.protected)]
+    return [
+        Action(
+            existing.id,
+            case.actual.cluster,
+            before_side(existing),
+            None,
+            why=why,
+            protected=existing.protected,
+        )
+    ]
 
 
 def _store_only(case: Case, identity: str, existing: Existing | None) -> Action | None:
@@ -248,4 +263,6 @@ def _store_only(case: Case, identity: str, existing: Existing | None) -> Action 
         side = replace(before, document={})
         return Action(identity, cluster, side, side)
     changes = field_changes(before.document, document)
-    return Action(identity, cluster, before, Side(before.generation + 1, digest, document), changes, "spec changed")
+    return Action(
+        identity, cluster, before, Side(before.generation + 1, digest, document), changes, "spec changed"
+    )

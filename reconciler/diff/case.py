@@ -63,7 +63,9 @@ def _untouched(existing: Existing) -> Decision:
     )
 
 
-def holding(case: Case, found: Mapping[str, Decision], kept: Collection[str] = ()) -> list[tuple[Existing, Placement]]:
+def holding(
+    case: Case, found: Mapping[str, Decision], kept: Collection[str] = ()
+) -> list[tuple[Existing, Placement]]:
     """Sessions that keep what they hold while others are placed, `kept` ones among them."""
     keeping = []
     for decision in found.values():

@@ -53,7 +53,8 @@ def _text(value: object) -> str | None:
 
 
 def is_resize(change: Change, capabilities: Capabilities | None) -> bool:
-    """Whether it changes only how much of CPU or memory a running container has, and the provider can do that."""
+    """Whether it changes only how much of CPU or memory a running container has, and the provider can do
+    that."""
     field = _RESIZE.get(_resource(change))
     return field is not None and change.after is not None and _can(field, capabilities)
 
@@ -68,7 +69,9 @@ def forces(change: Change, capabilities: Capabilities | None) -> bool:
 
 def _resource(change: Change) -> str:
     parts = change.path.split(".")
-    inside = parts[:2] == ["spec", "resources"] or (parts[:3] == ["spec", "cluster", "perRole"] and "resources" in parts)
+    inside = parts[:2] == ["spec", "resources"] or (
+        parts[:3] == ["spec", "cluster", "perRole"] and "resources" in parts
+    )
     return parts[-1] if inside else ""
 
 

@@ -1,4 +1,5 @@
-"""What each session needs, before anybody is placed: one `Decision` per session, from its document and what exists. Pure."""
+"""What each session needs, before anybody is placed: one `Decision` per session, from its document and what
+exists. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ from reconciler.plan import Change
 from schemas.session import Session
 
 Need = Literal["keep", "repair", "place", "resize", "finish", "ended", "delete"]
-"""`keep`: as it is, perhaps with new labels; `repair`: same placement, some kernels made or updated again; `place`: the planner decides (a new,
-waiting or replaced session); `resize`: the planner decides about more or less on the same node; `finish`: its main container ended, the
-others are stopped; `ended`: nothing runs and nothing will; `delete`."""
+"""`keep`: as it is, perhaps with new labels; `repair`: same placement, some kernels made or updated again;
+`place`: the planner decides (a new, waiting or replaced session); `resize`: the planner decides about more
+or less on the same node; `finish`: its main container ended, the others are stopped; `ended`: nothing runs
+and nothing will; `delete`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One session's need. `placement` is what it holds while others are placed; `changes` are marked with what forces a replacement."""
+    """One session's need. `placement` is what it holds while others are placed; `changes` are marked with
+    what forces a replacement."""
 
     id: str
     need: Need
@@ -65,7 +68,9 @@ def decide(
 
 def _waiting(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
     why = "spec changed" if changes else ""
-    return Decision(session.identity, "place", session, existing, changes, why, generation=existing.recorded.generation)
+    return Decision(
+        session.identity, "place", session, existing, changes, why, generation=existing.recorded.generation
+    )
 
 
 def _ended(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
@@ -74,13 +79,17 @@ def _ended(session: Session, existing: Existing, changes: tuple[Change, ...]) ->
         why = "spec changed" if changes else "it could not be created before"
         return Decision(session.identity, "place", session, existing, changes, why, generation=generation + 1)
     if any(change.forces for change in changes):
-        return Decision(session.identity, "place", session, existing, changes, "spec changed", generation=generation + 1)
+        return Decision(
+            session.identity, "place", session, existing, changes, "spec changed", generation=generation + 1
+        )
     main = next((kernel for kernel in existing.kernels if kernel.id in existing.recorded.kernels[:1]), None)
     if existing.adopted and main is not None and main.reason == "stopped":
         why = "it was being replaced when the store was lost"
         return Decision(session.identity, "place", session, existing, changes, why, generation=generation + 1)
     if any(kernel.state in LIVE for kernel in existing.kernels):
-        return Decision(session.identity, "finish", session, existing, changes, existing.reason, generation=generation)
+        return Decision(
+            session.identity, "finish", session, existing, changes, existing.reason, generation=generation
+        )
     why = "the store had no record of it" if existing.adopted else ""
     return Decision(session.identity, "ended", session, existing, changes, why, generation=generation)
 
@@ -97,20 +106,34 @@ def _running(
     changes += _must_move(session, existing, states)
     if any(change.forces for change in changes):
         keeps = _same_place(session, existing, desired, changes)
-        why = "spec changed" if all(change.path.startswith(("spec", "metadata")) for change in changes) else _moved(changes)
+        why = (
+            "spec changed"
+            if all(change.path.startswith(("spec", "metadata")) for change in changes)
+            else _moved(changes)
+        )
         need: Need = "repair" if keeps else "place"
         return Decision(
-            session.identity, need, session, existing, changes, why, placement if keeps else None, generation + 1
+            session.identity,
+            need,
+            session,
+            existing,
+            changes,
+            why,
+            placement if keeps else None,
+            generation + 1,
         )
     if any(is_resize(change, capabilities) for change in changes):
-        return Decision(session.identity, "resize", session, existing, changes, "spec changed", placement, generation)
+        return Decision(
+            session.identity, "resize", session, existing, changes, "spec changed", placement, generation
+        )
     why = _broken(existing, capabilities)
     need = "repair" if why or changes else "keep"
     return Decision(session.identity, need, session, existing, changes, why, placement, generation)
 
 
 def _must_move(session: Session, existing: Existing, states: dict[str, NodeState]) -> tuple[Change, ...]:
-    """What makes the placement itself impossible: its nodes, its containers, or a termination that was begun."""
+    """What makes the placement itself impossible: its nodes, its containers, or a termination that was
+    begun."""
     placement = existing.recorded.placement
     found = []
     if existing.recorded.phase == "TERMINATING":
@@ -129,7 +152,9 @@ def _must_move(session: Session, existing: Existing, states: dict[str, NodeState
 
 
 def _moved(changes: tuple[Change, ...]) -> str:
-    change = next(change for change in changes if change.forces and not change.path.startswith(("spec", "metadata")))
+    change = next(
+        change for change in changes if change.forces and not change.path.startswith(("spec", "metadata"))
+    )
     if change.path == "phase":
         return "its termination was begun and not finished"
     if change.path.startswith("placement.nodes."):

@@ -1,4 +1,5 @@
-"""What was found different from what was decided: limits read back from the machine, kernels that are gone or left over. Pure."""
+"""What was found different from what was decided: limits read back from the machine, kernels that are gone
+or left over. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def drifts(existing: Existing, capabilities: Capabilities | None) -> tuple[Drift
     found = list(limit_drifts(existing, capabilities))
     if existing.phase not in ENDED and existing.missing and existing.recorded.phase == "RUNNING":
         found += [Drift(existing.id, existing.reason or "is gone", kernel) for kernel in existing.missing]
-    found += [Drift(existing.id, "is left over from another generation", kernel.id) for kernel in existing.strays]
+    found += [
+        Drift(existing.id, "is left over from another generation", kernel.id) for kernel in existing.strays
+    ]
     if existing.adopted:
         found.append(Drift(existing.id, "runs, but the store had no record of it"))
     return tuple(found)
@@ -31,7 +34,11 @@ def drifts(existing: Existing, capabilities: Capabilities | None) -> tuple[Drift
 
 def limit_drifts(existing: Existing, capabilities: Capabilities | None) -> Iterator[Drift]:
     """Limits of live kernels that are not what was decided, as far as the provider enforces them at all."""
-    placed = {part.kernel: part for part in existing.recorded.placement.kernels} if existing.recorded.placement else {}
+    placed = (
+        {part.kernel: part for part in existing.recorded.placement.kernels}
+        if existing.recorded.placement
+        else {}
+    )
     limits = capabilities.limits if capabilities else frozenset()
     for kernel in existing.kernels:
         part = placed.get(kernel.labels.kernel)

@@ -70,8 +70,11 @@ def parse(identity: str, document: Mapping[str, object]) -> Resource | None:
         return None
 
 
-def ordered(actions: Iterable[Action], resources: Mapping[str, Resource], repository: Repository) -> tuple[Action, ...]:
-    """Actions by identity, each with what must be done before it: what it refers to; for a deletion, the deletions of what refers to it."""
+def ordered(
+    actions: Iterable[Action], resources: Mapping[str, Resource], repository: Repository
+) -> tuple[Action, ...]:
+    """Actions by identity, each with what must be done before it: what it refers to; for a deletion, the
+    deletions of what refers to it."""
     by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
     changing = {action.id for action in by_id.values() if action.verb != "no-op"}
     before: dict[str, set[str]] = {identity: set() for identity in by_id}
@@ -88,8 +91,11 @@ def ordered(actions: Iterable[Action], resources: Mapping[str, Resource], reposi
     return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
 
 
-def closure(targets: Iterable[str], resources: Mapping[str, Resource], existing: Iterable[str], repository: Repository) -> frozenset[str]:
-    """The targeted identities (patterns such as `Session/vision/*` allowed) and all that they refer to, directly or not.
+def closure(
+    targets: Iterable[str], resources: Mapping[str, Resource], existing: Iterable[str], repository: Repository
+) -> frozenset[str]:
+    """The targeted identities (patterns such as `Session/vision/*` allowed) and all that they refer to,
+    directly or not.
 
     Raises PlanError for a target that names nothing.
     """
@@ -112,7 +118,7 @@ def closure(targets: Iterable[str], resources: Mapping[str, Resource], existing:
 
 
 def _near(target: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 (only for a mistake)
+    from difflib import get_close_matches
 
     near = get_close_matches(target, known, 1)
     return f"did you mean {near[0]}?" if near else "targets are identities such as Session/project/name"

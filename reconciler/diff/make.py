@@ -31,11 +31,19 @@ def make_plan(
 ) -> Plan:
     """What an apply would do, and why the rest is not done.
 
-    `place` is the planner (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
-    resource would be deleted, PlanError for a target that names nothing.
+    `place` is the planner (`planner.place.place` with its built-in policies by default). Raises GuardRefused
+    when a protected resource would be deleted, PlanError for a target that names nothing.
     """
     nodes, unknown = node_infos(desired, actual)
-    case = Case(desired, actual, now, nodes, place or _planner(), _scope(desired, actual, targets, destroy=destroy), destroy)
+    case = Case(
+        desired,
+        actual,
+        now,
+        nodes,
+        place or _planner(),
+        _scope(desired, actual, targets, destroy=destroy),
+        destroy,
+    )
     blank = Plan(
         repo=desired.repo,
         cluster=desired.cluster,
@@ -55,19 +63,25 @@ def make_plan(
     solution = solve(case, found)
     sessions = (session_action(case, decision, solution) for decision in found.values())
     actions = ordered(
-        [*(each for each in sessions if each is not None), *other_actions(case)], desired.resources, desired.repository
+        [*(each for each in sessions if each is not None), *other_actions(case)],
+        desired.resources,
+        desired.repository,
     )
     _guard(actions)
     return sealed(_filled(blank, case, actions, solution, unknown))
 
 
-def _filled(blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, unknown: tuple[str, ...]) -> Plan:
+def _filled(
+    blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, unknown: tuple[str, ...]
+) -> Plan:
     outcome = solution.outcome
     starts = any(action.after and action.after.specs for action in actions if action.verb != "no-op")
     return replace(
         blank,
         actions=actions,
-        waits=tuple(sorted(solution.waits.values(), key=lambda wait: (wait.group, wait.position, wait.session))),
+        waits=tuple(
+            sorted(solution.waits.values(), key=lambda wait: (wait.group, wait.position, wait.session))
+        ),
         quotas=outcome.quotas,
         groups=outcome.groups,
         warnings=(
@@ -81,7 +95,7 @@ def _filled(blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solu
 
 
 def _planner() -> Place:
-    from planner.place import place  # noqa: PLC0415 (numpy is loaded only where somebody is placed)
+    from planner.place import place
 
     return place
 
@@ -109,7 +123,9 @@ def _guard(actions: Iterable[Action]) -> None:
         raise GuardRefused(resource=refused[0], hint=hint)
 
 
-def _scope(desired: Desired, actual: Actual, targets: Sequence[str], *, destroy: bool) -> frozenset[str] | None:
+def _scope(
+    desired: Desired, actual: Actual, targets: Sequence[str], *, destroy: bool
+) -> frozenset[str] | None:
     """What a target takes along: what it refers to; when it is destroyed, what refers to it."""
     if not targets:
         return None

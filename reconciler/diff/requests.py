@@ -139,7 +139,8 @@ def _user(owner: str | None, repository: Repository) -> str:
 
 
 def recorded_session(document: Mapping[str, object]) -> Session | None:
-    """The session of a recorded document; None when it was written by a version that said things differently."""
+    """The session of a recorded document; None when it was written by a version that said things
+    differently."""
     return _parsed(compact(document))
 
 

@@ -95,8 +95,11 @@ def _running(existing: Existing, placement: Placement, desired: Desired) -> Runn
 
 
 def foreign(desired: Desired, holds: Iterable[Hold], nodes: Mapping[str, NodeInfo]) -> list[Running]:
-    """What other owners' kernels hold, on the node that is the same machine: the local one, else the one of the same name."""
-    local = [n.name for n in desired.repository.nodes_of(desired.cluster) if n.spec.address in LOCAL_ADDRESSES]
+    """What other owners' kernels hold, on the node that is the same machine: the local one, else the one of
+    the same name."""
+    local = [
+        n.name for n in desired.repository.nodes_of(desired.cluster) if n.spec.address in LOCAL_ADDRESSES
+    ]
     found = []
     for hold in holds:
         names = [name for name in local if name in nodes] or [hold.placement.node]

@@ -30,8 +30,9 @@ class Solution:
 def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
     """Place all pending sessions.
 
-    Nothing that runs is stopped for a change that fits nowhere: such a session keeps its place, and the others are placed around it. A
-    session whose dependency starts in the same plan counts on it only as long as that one is placed too.
+    Nothing that runs is stopped for a change that fits nowhere: such a session keeps its place, and the
+    others are placed around it. A session whose dependency starts in the same plan counts on it only as long
+    as that one is placed too.
     """
     cancelled, refused, askers = _sort_out(case, found)
     if not askers and not case.actual.existing:
@@ -65,7 +66,8 @@ def _ask(
 
 
 def _runs_on(decision: Decision | None) -> bool:
-    """Whether a session runs, may stay where it is, and would only be stopped for what its document says now."""
+    """Whether a session runs, may stay where it is, and would only be stopped for what its document says
+    now."""
     if decision is None or decision.existing is None or decision.existing.recorded.placement is None:
         return False
     if decision.existing.missing:
@@ -93,7 +95,8 @@ def _depended(placements: Mapping[str, Placement], askers: Mapping[str, Decision
 def _sort_out(
     case: Case, found: Mapping[str, Decision]
 ) -> tuple[dict[str, str], dict[str, Wait], dict[str, Decision]]:
-    """Sessions that waited too long, sessions that cannot be asked for, and those that the planner is asked about."""
+    """Sessions that waited too long, sessions that cannot be asked for, and those that the planner is asked
+    about."""
     cancelled: dict[str, str] = {}
     refused: dict[str, Wait] = {}
     askers: dict[str, Decision] = {}
@@ -156,7 +159,8 @@ def _request(
 
 
 def entered(case: Case, decision: Decision) -> float:
-    """When a session joined its queue: what waits or runs keeps its turn, whatever becomes of its document."""
+    """When a session joined its queue: what waits or runs keeps its turn, whatever becomes of its
+    document."""
     existing = decision.existing
     if existing is None or existing.phase in ENDED or existing.recorded.enqueued_at is None:
         return case.now
@@ -172,7 +176,8 @@ def _blocked(
 
 
 def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozenset[str]) -> str:
-    """Why a dependency does not hold yet: batch must have succeeded, anything else must run; empty when it does."""
+    """Why a dependency does not hold yet: batch must have succeeded, anything else must run; empty when it
+    does."""
     existing = case.actual.existing.get(identity)
     session = case.desired.sessions().get(identity)
     batch = session is not None and session.spec.type == "batch"

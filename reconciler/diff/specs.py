@@ -32,7 +32,8 @@ def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str
 def kernel_specs(
     desired: Desired, session: Session, placement: Placement, generation: int, nodes: dict[str, NodeInfo]
 ) -> tuple[KernelSpec, ...]:
-    """One spec per container. `labels.document` and `labels.placement` are left to `steps`, which has them on the plan's side.
+    """One spec per container. `labels.document` and `labels.placement` are left to `steps`, which has them
+    on the plan's side.
 
     Raises PlanError when the placement lacks a container.
     """
@@ -121,11 +122,14 @@ def _facts(desired: Desired, session: Session, placement: Placement, generation:
 
 
 def _addresses(desired: Desired, placement: Placement) -> dict[str, str]:
-    """Native processes share their node's network and have no names of their own: they are reached at the node's address."""
+    """Native processes share their node's network and have no names of their own: they are reached at the
+    node's address."""
     cluster = desired.resources.get(f"Cluster/{desired.cluster}")
     if not isinstance(cluster, Cluster) or cluster.spec.provider != "process":
         return {}
-    nodes = {node.name: node.spec.address or node.name for node in desired.repository.nodes_of(desired.cluster)}
+    nodes = {
+        node.name: node.spec.address or node.name for node in desired.repository.nodes_of(desired.cluster)
+    }
     found = {part.kernel: nodes.get(part.node, part.node) for part in placement.kernels}
     return {kernel: "127.0.0.1" if address in _LOCAL else address for kernel, address in found.items()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.types import Placement
 from providers.base import Capabilities, KernelSpec, Limit
-from reconciler.diff.requests import groups_of
 from reconciler.actual import Desired
+from reconciler.diff.requests import groups_of
 from schemas.session import Session
 
 _WORDS = {
@@ -20,7 +20,9 @@ _WORDS = {
 }
 
 
-def not_enforced(specs: tuple[KernelSpec, ...], placement: Placement, capabilities: Capabilities | None) -> tuple[str, ...]:
+def not_enforced(
+    specs: tuple[KernelSpec, ...], placement: Placement, capabilities: Capabilities | None
+) -> tuple[str, ...]:
     """Limits that these kernels are to have and that nobody will hold them to, each with the reason."""
     if capabilities is None:
         return ()
@@ -33,7 +35,9 @@ def not_enforced(specs: tuple[KernelSpec, ...], placement: Placement, capabiliti
 
 def _sentence(limit: Limit, capabilities: Capabilities) -> str:
     why = capabilities.limits_missing.get(limit, "")
-    return f"{_WORDS.get(limit, limit.value)} is not enforced" + (f": {why}" if why else f" by provider {capabilities.name}")
+    return f"{_WORDS.get(limit, limit.value)} is not enforced" + (
+        f": {why}" if why else f" by provider {capabilities.name}"
+    )
 
 
 def _limits(spec: KernelSpec) -> set[Limit]:
@@ -58,10 +62,13 @@ def everywhere(capabilities: Capabilities | None) -> tuple[str, ...]:
 def fraction_refused(session: Session, desired: Desired, capabilities: Capabilities | None) -> str:
     """Why a part of a device cannot be given as its group demands; empty when it can."""
     group = groups_of(desired).get(session.spec.resource_group or "")
-    shares = any(".shares" in slot for c in session.spec.containers() for slot, n in c.resources.slots.items() if n)
+    shares = any(
+        ".shares" in slot for c in session.spec.containers() for slot, n in c.resources.slots.items() if n
+    )
     if not shares or group is None or capabilities is None:
         return ""
     means = group.spec.fractional.enforcement
     if means == "none" or means in capabilities.fractions:
         return ""
-    return f"group {group.name} demands {means} for parts of a GPU, which provider {capabilities.name} cannot enforce"
+    able = f"provider {capabilities.name} cannot enforce"
+    return f"group {group.name} demands {means} for parts of a GPU, which {able}"

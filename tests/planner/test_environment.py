@@ -17,7 +17,11 @@ HARDWARE = Hardware(
     ),
     nics=(Nic(id="mlx5_0", interface="eth2", link_layer="ethernet"), Nic(id="mlx5_1", interface="ib0")),
 )
-TRIO = (KernelFacts("main1", "main", 1, "x-main1-g1"), KernelFacts("sub1", "sub", 1), KernelFacts("sub2", "sub", 2))
+TRIO = (
+    KernelFacts("main1", "main", 1, "x-main1-g1"),
+    KernelFacts("sub1", "sub", 1),
+    KernelFacts("sub2", "sub", 2),
+)
 
 
 def facts(kernels: tuple[KernelFacts, ...] = TRIO[:1], **more: object) -> SessionFacts:
@@ -26,7 +30,9 @@ def facts(kernels: tuple[KernelFacts, ...] = TRIO[:1], **more: object) -> Sessio
 
 def placement(*nodes: str, **part: object) -> Placement:
     kernels = (
-        KernelPlacement(kernel.name, node, cpus=(0, 1, 4, 5), cpu_milli=2000, memory_nodes=(0,), memory=1, **part)  # type: ignore[arg-type]
+        KernelPlacement(
+            kernel.name, node, cpus=(0, 1, 4, 5), cpu_milli=2000, memory_nodes=(0,), memory=1, **part
+        )  # type: ignore[arg-type]
         for kernel, node in zip(TRIO, nodes, strict=False)
     )
     return Placement("Session/p/x", "g", tuple(kernels))
@@ -57,9 +63,14 @@ def test_shared_cpu_is_rounded_up_and_not_bound(milli: int, threads: str) -> Non
 def test_containers_find_each_other() -> None:
     addresses = {"main1": "127.0.0.1", "sub1": "127.0.0.1", "sub2": "10.0.0.2"}
     envs = [
-        kernel_environment(facts(TRIO, addresses=addresses), kernel, placement("n1", "n1", "n2"), HARDWARE) for kernel in TRIO
+        kernel_environment(facts(TRIO, addresses=addresses), kernel, placement("n1", "n1", "n2"), HARDWARE)
+        for kernel in TRIO
     ]
-    assert [env["RANK"] for env in envs] == [env["BACKENDAI_CLUSTER_LOCAL_RANK"] for env in envs] == ["0", "1", "2"]
+    assert (
+        [env["RANK"] for env in envs]
+        == [env["BACKENDAI_CLUSTER_LOCAL_RANK"] for env in envs]
+        == ["0", "1", "2"]
+    )
     assert [env["BACKENDAI_CLUSTER_IDX"] for env in envs] == ["1", "1", "2"]
     assert len({env["MASTER_PORT"] for env in envs}) == 1 and 20_000 <= int(envs[0]["MASTER_PORT"]) < 30_000
     last = envs[2]

@@ -105,7 +105,9 @@ class Lab:
     def actual(self) -> Actual:
         return observe(self.store, self.provider, "here", repo=REPO)
 
-    def plan(self, *, targets: tuple[str, ...] = (), refresh_only: bool = False, destroy: bool = False) -> Plan:
+    def plan(
+        self, *, targets: tuple[str, ...] = (), refresh_only: bool = False, destroy: bool = False
+    ) -> Plan:
         now = self.world.clock.now()
         return make_plan(
             self.desired(), self.actual(), now, targets=targets, refresh_only=refresh_only, destroy=destroy
@@ -165,7 +167,8 @@ def _action(each: Action) -> list[str]:
     side = each.after or each.before
     for part in side.placement.kernels if side and side.placement and each.after else ():
         devices = ",".join(grant.id for grant in part.devices)
-        lines.append(f"    {part.kernel} on {part.node}: cpus {part.cpus} {part.cpu_milli}m nodes {part.memory_nodes} {devices}".rstrip())
+        where = f"cpus {part.cpus} {part.cpu_milli}m nodes {part.memory_nodes} {devices}"
+        lines.append(f"    {part.kernel} on {part.node}: {where}".rstrip())
     for spec in each.after.specs if each.after else ():
         lines.append(f"    kernel {spec.id}")
     lines += [f"    warning {warning}" for warning in each.warnings]

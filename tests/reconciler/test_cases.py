@@ -1,8 +1,8 @@
 """Cases as folders: `desired/` (documents) and `actual.json` (records and kernels) give `plan.txt`.
 
-A new bug is a new folder. With `BAI_RECORD=1`, `plan.txt` is written again, and so is `actual.json` where the folder says how it came
-about: `before/` (documents that were applied) and `happens.json` (what happened to them since); a person reviews the diff.
-`options.json` holds arguments of `make_plan`.
+A new bug is a new folder. With `BAI_RECORD=1`, `plan.txt` is written again, and so is `actual.json` where
+the folder says how it came about: `before/` (documents that were applied) and `happens.json` (what happened
+to them since); a person reviews the diff. `options.json` holds arguments of `make_plan`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _record_actual(folder: Path, scratch: Path) -> None:
             lab.world.clock.sleep(ending)
         else:
             lab.world.die(lab.kernel(*kernel.split("/")), exit_code=ending)
-    world = World(lab.world.clock.now(), lab.store.recorded("here"), lab.provider.observe(), lab.provider.capabilities())
+    world = World(
+        lab.world.clock.now(), lab.store.recorded("here"), lab.provider.observe(), lab.provider.capabilities()
+    )
     value = WORLD.dump_python(world, mode="json")
     for limits in (value["capabilities"][name] for name in ("limits", "in_place", "fractions")):
         limits.sort()

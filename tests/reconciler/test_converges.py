@@ -1,4 +1,5 @@
-"""Whatever is written and whatever happens: one apply brings it about, the next plan has nothing to do, nothing is given twice."""
+"""Whatever is written and whatever happens: one apply brings it about, the next plan has nothing to do,
+nothing is given twice."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def test_one_apply_is_enough(rounds: list[tuple[dict[str, str], str, int]]) -> N
         try:
             for wanted, event, pick in rounds:
                 lab.write({name: session(name, spec) for name, spec in wanted.items()})
-                lab.drop(*(name for name in NAMES if name not in wanted and (lab.folder / f"{name}.yaml").exists()))
+                lab.drop(
+                    *(name for name in NAMES if name not in wanted and (lab.folder / f"{name}.yaml").exists())
+                )
                 happen(lab, event, pick)
                 plan = lab.plan()
                 assert dump(plan) == dump(lab.plan())

@@ -89,8 +89,13 @@ def test_two_sessions_swap_their_devices(lab: Lab) -> None:
     assert list(plan.session for plan in lab.plan().waits) == ["Session/p/b"]
     lab.write({"a": session("a", gpus.format(1)), "b": session("b", gpus.format(1))})
     assert not lab.converge().changes
-    held = [grant for each in lab.actual().existing.values() if each.recorded.placement
-            for part in each.recorded.placement.kernels for grant in part.devices]
+    held = [
+        grant
+        for each in lab.actual().existing.values()
+        if each.recorded.placement
+        for part in each.recorded.placement.kernels
+        for grant in part.devices
+    ]
     assert len(held) == len(set(held)) == 2
 
 
@@ -121,7 +126,11 @@ def test_a_finished_batch_stays_finished_until_its_spec_changes(lab: Lab) -> Non
     plan = lab.plan()
     before = action(plan, "Session/p/a").before
     assert not plan.changes
-    assert before and (before.phase, before.result, dict(before.exit_codes)) == ("TERMINATED", "failure", {"main1": 3})
+    assert before and (before.phase, before.result, dict(before.exit_codes)) == (
+        "TERMINATED",
+        "failure",
+        {"main1": 3},
+    )
     lab.write({"a": session("a", "type: batch", meta="labels: {x: y}")})
     assert summary(lab.plan()) == {"Session/p/a": "update"}
     assert not lab.converge().changes
@@ -173,7 +182,9 @@ def test_when_the_main_container_ends_the_others_are_stopped(lab: Lab) -> None:
 
 
 def test_a_session_waits_for_what_it_depends_on(lab: Lab) -> None:
-    lab.write({"prep": session("prep", "type: batch"), "train": session("train", "dependsOn: [Session/p/prep]")})
+    lab.write(
+        {"prep": session("prep", "type: batch"), "train": session("train", "dependsOn: [Session/p/prep]")}
+    )
     plan = lab.plan()
     assert [wait.session for wait in plan.waits] == ["Session/p/train"]
     assert "Session/p/prep (not started)" in plan.waits[0].reasons[0].message
@@ -234,7 +245,12 @@ def test_an_incomplete_observation_touches_nothing(lab: Lab) -> None:
 
 
 def test_a_lost_store_is_made_anew_from_labels(lab: Lab) -> None:
-    lab.write({"a": session("a", ONE_GPU, meta="labels: {x: y}"), "b": session("b", "cluster: {roles: {main: 1, sub: 1}}")})
+    lab.write(
+        {
+            "a": session("a", ONE_GPU, meta="labels: {x: y}"),
+            "b": session("b", "cluster: {roles: {main: 1, sub: 1}}"),
+        }
+    )
     lab.apply()
     before = lab.store.recorded("here")
     lab.lose_store()
@@ -247,7 +263,11 @@ def test_a_lost_store_is_made_anew_from_labels(lab: Lab) -> None:
     for identity in ("Session/p/a", "Session/p/b"):
         after = lab.store.recorded("here")[identity]
         assert (after.generation, after.digest, after.document, after.kernels) == (
-            before[identity].generation, before[identity].digest, before[identity].document, before[identity].kernels)
+            before[identity].generation,
+            before[identity].digest,
+            before[identity].document,
+            before[identity].kernels,
+        )
         assert after.placement and before[identity].placement
         assert after.placement.kernels == before[identity].placement.kernels
 
@@ -331,7 +351,9 @@ def test_sessions_leave_a_drained_node(tmp_path: Path) -> None:
     lab.apply()
     home = lab.world.kernels[lab.kernel("a")].spec.labels.node
     nodes = (lab.folder / "nodes.yaml").read_text()
-    marked = nodes.replace(f"metadata: {{name: {home}}}\nspec:\n", f"metadata: {{name: {home}}}\nspec:\n  state: drained\n")
+    marked = nodes.replace(
+        f"metadata: {{name: {home}}}\nspec:\n", f"metadata: {{name: {home}}}\nspec:\n  state: drained\n"
+    )
     lab.write({"nodes": marked})
     found = action(lab.plan(), "Session/p/a")
     assert found.verb == "replace" and found.why == f"node {home} is drained"
@@ -349,7 +371,13 @@ def test_limits_that_nobody_enforces_are_named(lab: Lab) -> None:
 def test_a_fraction_that_cannot_be_enforced_is_refused(lab: Lab) -> None:
     group = "fractional: {enforcement: mps}"
     base = (lab.folder / "base.yaml").read_text()
-    lab.write({"base": base.replace("metadata: {name: default}\nspec: {}", f"metadata: {{name: default}}\nspec: {{{group}}}")})
+    lab.write(
+        {
+            "base": base.replace(
+                "metadata: {name: default}\nspec: {}", f"metadata: {{name: default}}\nspec: {{{group}}}"
+            )
+        }
+    )
     lab.provider._capabilities = replace(lab.provider.capabilities(), fractions=frozenset())
     lab.write({"a": session("a", "resources: {cpu: 1, cuda.shares: 0.5}")})
     assert lab.plan().waits[0].reasons[0].code == "fraction-not-enforced"
@@ -360,7 +388,13 @@ def test_a_fraction_that_cannot_be_enforced_is_refused(lab: Lab) -> None:
 def test_a_session_that_waited_too_long_is_cancelled(lab: Lab) -> None:
     base = (lab.folder / "base.yaml").read_text()
     queue = "queueOptions: {pendingTimeout: 1m}"
-    lab.write({"base": base.replace("metadata: {name: default}\nspec: {}", f"metadata: {{name: default}}\nspec: {{{queue}}}")})
+    lab.write(
+        {
+            "base": base.replace(
+                "metadata: {name: default}\nspec: {}", f"metadata: {{name: default}}\nspec: {{{queue}}}"
+            )
+        }
+    )
     lab.write({"a": session("a", "resources: {cpu: 99}")})
     lab.apply()
     lab.world.clock.sleep(61)

@@ -33,7 +33,9 @@ GOLDEN = Path(__file__).parents[1] / "cases" / "plan-json" / "v1.json"
 def placed(snapshot: Snapshot) -> Outcome:
     """A planner whose words never change."""
     grant = DeviceGrant("GPU-n1-0", "cuda.device")
-    part = KernelPlacement("main1", "n1", (0, 1), 2000, (0,), 1 << 30, (grant,), parts=(NumaPart(0, 2000, 1 << 30),))
+    part = KernelPlacement(
+        "main1", "n1", (0, 1), 2000, (0,), 1 << 30, (grant,), parts=(NumaPart(0, 2000, 1 << 30),)
+    )
     choice = Choice("concentrated", "3 of 8 cores left", "n2")
     return Outcome(
         placements=(Placement("Session/p/a", "default", (part,), choice),),
@@ -45,7 +47,13 @@ def placed(snapshot: Snapshot) -> Outcome:
 
 def test_the_format_is_what_was_published(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
-    lab.write({"a": session("a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}, secrets: [{env: T, from: 'env:T'}]")})
+    lab.write(
+        {
+            "a": session(
+                "a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}, secrets: [{env: T, from: 'env:T'}]"
+            )
+        }
+    )
     lab.write({"b": session("b", "dependsOn: [Session/p/a], resources: {cpu: 99, memory: 1GiB}")})
     plan = make_plan(lab.desired(), lab.actual(), 1_000_000.0, place=placed)
     made = dump(sealed(replace(plan, tree="0" * 64)))
@@ -86,6 +94,8 @@ def test_what_is_no_plan_is_refused(text: str, why: str) -> None:
 
 def test_a_plan_that_was_changed_is_refused() -> None:
     value = json.loads(GOLDEN.read_text())
-    value["plan"]["actions"][-1]["after"]["phase"] = "RUNNING" if value["plan"]["actions"][-1]["after"]["phase"] != "RUNNING" else "X"
+    value["plan"]["actions"][-1]["after"]["phase"] = (
+        "RUNNING" if value["plan"]["actions"][-1]["after"]["phase"] != "RUNNING" else "X"
+    )
     with pytest.raises(PlanError, match="does not fit its contents"):
         load(json.dumps(value))

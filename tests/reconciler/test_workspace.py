@@ -62,7 +62,9 @@ spec:
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
@@ -145,7 +147,11 @@ def _lose_and_find(folder: Path) -> None:
         after = workspace.store.recorded("here")
         for identity, record in after.items():
             old = before[identity]
-            assert (record.generation, record.digest, record.kernels) == (old.generation, old.digest, old.kernels)
+            assert (record.generation, record.digest, record.kernels) == (
+                old.generation,
+                old.digest,
+                old.kernels,
+            )
             assert (record.phase, record.result, record.exit_codes) == (old.phase, old.result, old.exit_codes)
         assert not any(action.id.startswith("Session/") for action in workspace.plan().changes)
         assert workspace.rebuild(holder="tester") == ()
