@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         memory: int
         pids: int
         cpu_milli: int
+        pool: list[int]
 
 
 def read(path: str) -> str:
@@ -200,7 +201,7 @@ def _settings_v1(limits: Limits) -> dict[str, list[tuple[str, str]]]:
         "cpuset": [
             ("?cpuset.memory_migrate", "1"),
             ("cpuset.mems", _listed(limits["memory_nodes"])),
-            ("cpuset.cpus", _listed(limits["cpus"])),
+            ("cpuset.cpus", _listed(limits["cpus"] or limits["pool"])),
         ],
         "cpu": [("cpu.shares", str(shares)), ("?cpu.cfs_quota_us", str(_quota(limits) or -1))],
         "memory": [*swap, ("?memory.memsw.limit_in_bytes", memory)],
@@ -214,7 +215,7 @@ def _settings_v2(limits: Limits) -> dict[str, list[tuple[str, str]]]:
     return {
         "cpuset": [
             ("?cpuset.mems", _listed(limits["memory_nodes"])),
-            ("?cpuset.cpus", _listed(limits["cpus"])),
+            ("?cpuset.cpus", _listed(limits["cpus"] or limits["pool"])),
         ],
         "cpu": [("cpu.weight", str(weight)), ("?cpu.max", f"{_quota(limits) or 'max'} {PERIOD}")],
         "memory": [("memory.max", memory), ("?memory.swap.max", "0" if limits["memory"] else "max")],

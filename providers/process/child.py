@@ -110,8 +110,9 @@ def _become(
 def _bind_without_groups(groups: list[cgroup.Group], limits: cgroup.Limits) -> None:
     """Affinity and a limit per process, where no control group does it better."""
     have = {name for group in groups for name in group["controllers"]}
-    if "cpuset" not in have and limits["cpus"]:
-        os.sched_setaffinity(0, limits["cpus"])
+    cpus = limits["cpus"] or limits["pool"]
+    if "cpuset" not in have and cpus:
+        os.sched_setaffinity(0, cpus)
     if "memory" not in have and limits["memory"]:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         wanted = limits["memory"] if hard == resource.RLIM_INFINITY else min(hard, limits["memory"])

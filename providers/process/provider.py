@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
-from providers.process import cgroup, files, launch, logfile, procfs, watch
+from providers.process import cgroup, files, launch, logfile, pool, procfs, watch
 from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
 from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
@@ -153,10 +153,19 @@ class ProcessProvider:
         return self.root.stage(spec, time.time())
 
     def _launch(self, record: Record, spec: KernelSpec) -> None:
+        shared = pool.shared(str(self.root.path))
+        if spec.cpus:
+            self._share_out()
         order = launch.order(self.root, record, spec, self.machine, self._log)
         answer = launch.start(order, f"{self.base}-{spec.id}")
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
+        if not spec.cpus and shared != pool.shared(str(self.root.path)):
+            self._bind(self._record(spec.id), spec)
+
+    def _share_out(self) -> None:
+        """Cores were taken or given back: those who share the rest are told."""
+        pool.settle(self.root, lambda record: self._bind(record, record.spec))
 
     def _adopted(self, kernel_id: str) -> Observed:
         """An existing kernel; one whose first start is still under way is waited for."""
@@ -178,6 +187,8 @@ class ProcessProvider:
             if record.alive:
                 self._bind(record, changed)
             self.root.rewrite(record, changed, again=False)
+        if changed.cpus != record.spec.cpus:
+            self._share_out()
         return self._now(kernel_id)
 
     def _bind(self, record: Record, spec: KernelSpec) -> None:
@@ -187,13 +198,15 @@ class ProcessProvider:
             "memory": spec.memory,
             "pids": spec.pids,
             "cpu_milli": spec.cpu_milli,
+            "pool": pool.shared(str(self.root.path)),
         }
         cgroup.limit(record.groups, limits)
         bound = any("cpuset" in group["controllers"] for group in record.groups)
-        if spec.cpus and not bound:
+        cpus = limits["cpus"] or limits["pool"]
+        if cpus and not bound:
             for pid in self._processes(record):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.sched_setaffinity(pid, spec.cpus)
+                    os.sched_setaffinity(pid, cpus)
 
     def _processes(self, record: Record) -> set[int]:
         keeper = int(record.state.get("supervisor") or 0)
@@ -211,6 +224,8 @@ class ProcessProvider:
             with self.root.locked(kernel_id):
                 self._strike(self._record(kernel_id))
         record = self._settled(kernel_id) or record
+        if record.spec.cpus:
+            self._share_out()
         return watch.observed(record)
 
     def _ask(self, record: Record, grace: float) -> None:
@@ -259,6 +274,8 @@ class ProcessProvider:
             else:
                 self._end(record)
                 self._discard(self.root.read(kernel_id) or record)
+        if record is not None and record.spec.cpus:
+            self._share_out()
         self._leave()
 
     def _end(self, record: Record) -> None:

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 
-from providers.process import cgroup, files, procfs
+from providers.process import cgroup, files, pool, procfs
 from providers.process.child import Spawned, spawn
 from providers.process.logfile import LogWriter
 
@@ -315,6 +315,7 @@ def _limits(folder: str) -> cgroup.Limits:
         "memory": spec["memory"],
         "pids": spec["pids"],
         "cpu_milli": spec["cpu_milli"],
+        "pool": pool.shared(os.path.dirname(os.path.dirname(folder))),
     }
 
 
