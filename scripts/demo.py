@@ -192,8 +192,8 @@ def story(demo: Demo, port: int) -> None:
 
     chapter("Make it so: exactly the plan that was read")
     demo.run("apply", str(saved))
-    demo.run("get", "sessions")
     masks(demo, sessions)
+    demo.run("get", "sessions")
 
     chapter("They are real: logs, and an HTTP answer")
     wait_for("main1 of trio adds up pi", lambda: "pi is 3.14159" in demo.output("logs", "trio"))
@@ -205,7 +205,7 @@ def story(demo: Demo, port: int) -> None:
 
     chapter("Change two files, and look what that would do")
     edit(demo.repository / "sessions" / "web.yaml", "team: frontend", "team: platform")
-    edit(demo.repository / "sessions" / "primes.yaml", 'SECONDS: "8"', 'SECONDS: "1"')
+    edit(demo.repository / "sessions" / "primes.yaml", 'SECONDS: "15"', 'SECONDS: "1"')
     say("\n$ git diff", "1")
     say(demo.git("diff", "--unified=0"))
     before = demo.processes()
