@@ -98,9 +98,21 @@ def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
     if part is not own[-1]:
         return set()
     first = {own[0].id} if len(own) > 1 else set()
-    return first | {
-        split[other][-1].id for other in part.action.depends_on if other in split and other != part.action.id
-    }
+    if not _needs_others(part):
+        return first
+    others = (other for other in part.action.depends_on if other != part.action.id)
+    return first | {split[other][-1].id for other in others if other in split}
+
+
+def _needs_others(part: Part) -> bool:
+    """Whether the action's dependencies matter to this part: one that creates, deletes or only records.
+
+    A session that stops to wait, or changes in place, gives up what it gives up without waiting.
+    """
+    if part.id.endswith("#acquire"):
+        return any(step.kind == "create" for wave in part.waves for step in wave)
+    before, after = part.action.before, part.action.after
+    return after is None or before is None or before.placement is None
 
 
 def _freeing(part: Part, holders: Mapping[_Unit, set[str]]) -> set[str]:

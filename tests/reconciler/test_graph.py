@@ -10,7 +10,7 @@ from reconciler.plan import Action, Change, Plan, Side
 from reconciler.steps import Step
 from reconciler.walk import Walk
 
-UPDATE = "resize"
+UPDATE, STOP = "resize", "stop"
 
 
 def held(name: str, cpus: str) -> Placement:
@@ -27,6 +27,8 @@ def action(name: str, before: str | None, after: str | None, *depends: str, why:
 def fake_steps(each: Action, plan: Plan) -> tuple[Step, ...]:
     if each.why == UPDATE:
         return (Step("update", each.id, each.id), Step("record", each.id))
+    if each.why == STOP:
+        return (Step("stop", each.id, "k"), Step("remove", each.id, "k"), Step("record", each.id))
     release = [Step("record", each.id), Step("stop", each.id, "k"), Step("remove", each.id, "k")]
     acquire = [Step("record", each.id), Step("create", each.id, "k"), Step("record", each.id)]
     end = [Step("forget", each.id)]
@@ -91,6 +93,17 @@ def test_a_dependency_is_waited_for_before_creating_and_not_before_releasing() -
         "b#release": set(),
         "b#acquire": {"a#acquire", "b#release"},
         "c#release": {"b#acquire"},
+    }
+
+
+def test_who_stops_to_wait_gives_up_its_cores_without_waiting() -> None:
+    waits = Action(
+        "b", "c", Side(1, "d", placement=held("b", "1")), Side(2, "d"), why=STOP, depends_on=("a",)
+    )
+    assert order(action("a", "0", "1"), waits) == {
+        "a#release": set(),
+        "a#acquire": {"a#release", "b#release"},
+        "b#release": set(),
     }
 
 
