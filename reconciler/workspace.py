@@ -51,6 +51,7 @@ class Workspace:
         self._store: Store | None = None
         self._provider: Provider | None = None
         self._desired: Desired | None = None
+        self._hardware: dict[bool, Mapping[str, Hardware]] = {}
         self._repo = ""
 
     @classmethod
@@ -134,10 +135,11 @@ class Workspace:
         """What the nodes are that declare nothing: this machine is probed, others are as last observed."""
         from reconciler.machines import find_hardware
 
-        nodes = self.repository.nodes_of(self.cluster.name)
-        return find_hardware(
-            nodes, self.store if self.has_store else None, self.cluster.name, probe=not offline
-        )
+        if offline not in self._hardware:
+            nodes = self.repository.nodes_of(self.cluster.name)
+            store = self.store if self.has_store else None
+            self._hardware[offline] = find_hardware(nodes, store, self.cluster.name, probe=not offline)
+        return self._hardware[offline]
 
     # Decide
 
