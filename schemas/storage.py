@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.envelope import Model, Resource, SharedMetadata
+from schemas.envelope import Model, Resource, SharedMetadata, exactly_one
 from schemas.issues import Issue, refuse
 from schemas.names import AbsolutePath, Name, RelativePath, UserRef
 from schemas.quantities import Memory
@@ -31,9 +31,7 @@ class StorageHost(Resource):
 class Permission(Model):
     """Who may mount a volume: a user or a project."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["user"]}, {"required": ["project"]}]}
-    )
+    model_config = ConfigDict(json_schema_extra=exactly_one("user", "project"))
 
     user: UserRef | None = None
     project: Name | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
@@ -19,6 +19,7 @@ from schemas.quantities import Bytes
 Natural = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
+NodeKey = Annotated[int, Field(ge=0), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,6}$"})]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 
@@ -36,7 +37,7 @@ class NumaNode(_Part):
     memory: Bytes = 0
     """Bytes."""
     kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
-    distances: dict[int, Natural] = {}
+    distances: dict[NodeKey, Natural] = {}
     """NUMA distance to other nodes by id, 10 = local."""
 
 
