@@ -1,6 +1,6 @@
-"""`apply` on real processes, killed with SIGKILL at random moments: the next run ends with exactly what is wanted.
+"""`apply` on real processes, killed with SIGKILL at random moments: the next run makes it right.
 
-What runs is read from /proc, without bai's help. `BAI_KILLS` says how many kills (200), `BAI_KILL_SEED` which ones.
+What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (200), `BAI_KILL_SEED`: which.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,9 @@ class Machine:
                     found[env["NAME"], env["BACKENDAI_CLUSTER_HOST"], env["VERSION"]] += 1
         return found
 
+    def runs(self, wanted: Running) -> bool:
+        return self.running() == wanted
+
     def marked(self) -> list[int]:
         """Processes that belong to this test: they bear its mark, or name its folder."""
         found = []
@@ -180,7 +184,7 @@ def test_killed_anywhere_the_next_run_ends_with_exactly_what_is_wanted(machine: 
         again = machine.apply()
         where = f"kill {first + kills}, wanted {dict(wanted)}, the next run said {again}"
         assert not again["error"], where
-        assert soon(lambda: machine.running() == wanted), f"{where}; running {dict(machine.running())}"
+        assert soon(partial(machine.runs, wanted)), f"{where}; running {dict(machine.running())}"
 
 
 def test_in_the_end_nothing_is_left(machine: Machine) -> None:
