@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,7 +141,8 @@ def start(order: Order, unit: str) -> str:
     env = {"LANG": "C.UTF-8"}
     if order["scope"]:
         options = ["--quiet", "--collect", "--property=Delegate=yes", f"--unit={unit}"]
-        argv = ["systemd-run", "--user", "--scope", *options, "--", *argv]
+        program = shutil.which("systemd-run") or "systemd-run"
+        argv = [program, "--user", "--scope", *options, "--", *argv]
         bus = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
         env |= {name: os.environ[name] for name in bus if name in os.environ}
         env["PATH"] = STANDARD_PATH

@@ -326,7 +326,7 @@ def _split_scope() -> list[cgroup.Group]:
         return []
     keeper, kernel = cgroup.below(scope, "keeper"), cgroup.below(scope, "kernel")
     cgroup.make(keeper)
-    cgroup.join(keeper, os.getpid())
+    cgroup.vacate(scope, keeper)
     offered = cgroup.read(os.path.join(scope[0]["path"], "cgroup.controllers")).split()
     wanted = [name for name in cgroup.CONTROLLERS if name in offered]
     return [{**kernel[0], "controllers": cgroup.enable(scope[0]["path"], wanted)}]

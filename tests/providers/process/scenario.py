@@ -27,7 +27,7 @@ from providers.process.provider import ProcessProvider
 MIB = 1 << 20
 LABELS = Labels("repo", "here", "Session/vision/s", 1, "digest", "main1", "node")
 DAEMONS = "(setsid sh -c 'trap \"\" TERM; sleep 300' &) ; echo up; sleep 300"
-EATER = "x = b'x' * (400 << 20); print(len(x))"
+EATER = "kept = [bytes([1]) * (8 << 20) for _ in range(20)]; print(len(kept))"
 OPTIONS = {"whole": {}, "groups": {"sandbox": False}, "bare": {"sandbox": False, "cgroups": False}}
 
 
@@ -110,7 +110,7 @@ def limits(provider: ProcessProvider) -> dict[str, Any]:
 
 def hunger(provider: ProcessProvider) -> None:
     """Too much memory is an out-of-memory kill, or without groups a refused allocation."""
-    provider.create(KernelSpec("hunger", LABELS, ("/usr/bin/python3", "-c", EATER), {}, memory=64 * MIB))
+    provider.create(KernelSpec("hunger", LABELS, (sys.executable, "-c", EATER), {}, memory=64 * MIB))
     end = ended(provider, "hunger")
     if Limit.MEMORY in provider.capabilities().limits:
         assert (end.exit_code, end.reason) == (137, "out-of-memory"), end

@@ -236,7 +236,7 @@ def test_kernels_come_and_go_at_the_same_time(make: Callable[..., ProcessProvide
 
     def churn(mine: ProcessProvider, name: str) -> None:
         try:
-            for round_ in range(6):
+            for round_ in range(4):
                 one = spec(name=f"s-{name}{round_}-g1")
                 assert mine.create(one).state == "running"
                 mine.remove(one.id)

@@ -15,7 +15,7 @@ from schemas.errors import KernelRefused, ProviderError
 from tests.providers.process.kernels import LABELS, ended, groups_of, output, script, seen, spec, state, wait
 
 MIB = 1 << 20
-EATER = "x = b'x' * (400 << 20); print(len(x))"
+EATER = "kept = [bytes([1]) * (8 << 20) for _ in range(20)]; print(len(kept))"
 PYTHON = "/usr/bin/python3"
 
 
