@@ -179,7 +179,7 @@ class Life:
                 runner=SeededRunner(self.rng),
             )
             self._say("applied " + ", ".join(f"{r.action} {r.outcome} {r.error}" for r in result.results))
-        if self.rng.random() < 0.5:
+        if not mortal or self.rng.random() < 0.5:
             self._refresh(store)
         return plan
 
