@@ -1,0 +1,76 @@
+"""The best fill of one node at given prices: cutting stock's pricing problem as a small integer program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortools.sat.python import cp_model
+
+from planner.batch.patterns import patterns
+from planner.batch.values import Fill, NodeClass, RequestClass
+
+SCALE = 1000
+
+
+def best_fill(
+    node: NodeClass, requests: Sequence[RequestClass], gain: Sequence[float], effort: float
+) -> Fill:
+    """The fill of one `node` with the greatest sum of `gain` (one value per class); empty if none gains."""
+    model = cp_model.CpModel()
+    takes = _variables(model, node, requests, gain)
+    if not takes:
+        return {}
+    model.add(sum(take * requests[at].cpu for at, take in takes.items()) <= node.cpu)
+    model.add(sum(take * requests[at].memory for at, take in takes.items()) <= node.memory)
+    _devices(model, node, requests, takes)
+    model.maximize(sum(take * round(gain[at] * SCALE) for at, take in takes.items()))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    solver.parameters.max_deterministic_time = effort
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return {}
+    return {at: count for at, take in takes.items() if (count := solver.value(take))}
+
+
+def most(node: NodeClass, request: RequestClass) -> int:
+    """How many of one request class an empty node can take at most."""
+    bounds = [request.count]
+    if request.cpu:
+        bounds.append(node.cpu // request.cpu)
+    if request.memory:
+        bounds.append(node.memory // request.memory)
+    if request.whole:
+        bounds.append(node.gpus // request.gpus)
+    if request.part:
+        bounds.append(node.gpus * (1000 // request.milli))
+    return min(bounds)
+
+
+def _variables(
+    model: cp_model.CpModel, node: NodeClass, requests: Sequence[RequestClass], gain: Sequence[float]
+) -> dict[int, cp_model.IntVar]:
+    wanted = {at: most(node, request) for at, request in enumerate(requests) if round(gain[at] * SCALE) > 0}
+    return {at: model.new_int_var(0, bound, "") for at, bound in wanted.items() if bound > 0}
+
+
+def _devices(
+    model: cp_model.CpModel,
+    node: NodeClass,
+    requests: Sequence[RequestClass],
+    takes: dict[int, cp_model.IntVar],
+) -> None:
+    sizes = tuple(sorted({requests[at].milli for at in takes if requests[at].part}, reverse=True))
+    shared: list[cp_model.IntVar] = []
+    if sizes:
+        ways = patterns(sizes)
+        shared = [model.new_int_var(0, node.gpus, "") for _ in ways]
+        for column, size in enumerate(sizes):
+            room = sum(way[column] * use for way, use in zip(ways, shared, strict=True) if way[column])
+            model.add(sum(take for at, take in takes.items() if _is_part(requests[at], size)) <= room)
+    whole = sum(take * requests[at].gpus for at, take in takes.items() if requests[at].whole)
+    model.add(whole + sum(shared) <= node.gpus)
+
+
+def _is_part(request: RequestClass, size: int) -> bool:
+    return request.part and request.milli == size
