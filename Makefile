@@ -27,6 +27,7 @@ lint: setup
 	.venv/bin/lint-imports --no-logo
 
 generate: setup
+	.venv/bin/python -m schemas.json_schema
 	.venv/bin/python scripts/gen_docs.py
 
 docs: setup

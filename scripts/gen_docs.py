@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from doc_commands import commands_page
+from doc_text import MADE, escaped
+
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-MADE = "<!-- Written by scripts/gen_docs.py; change the code it follows from, then `make generate`. -->\n"
 
 
 # --- kinds ------------------------------------------------------------------------------------------------
@@ -76,8 +78,7 @@ def _table(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
         required = " (required)" if field in node.get("required", ()) else ""
         note = " *Accepted, not acted on yet.*" if (node.get("title"), field) in later else ""
         rows.append(
-            f"| `{field}`{required} | {_type(schema)} | {_default(schema)} "
-            f"| {_escaped(_text(schema))}{note} |"
+            f"| `{field}`{required} | {_type(schema)} | {_default(schema)} | {escaped(_text(schema))}{note} |"
         )
     rows += [f"| {_pattern(p)} | {_type(s)} | | |" for p, s in node.get("patternProperties", {}).items()]
     if not rows:
@@ -105,13 +106,7 @@ def _later() -> frozenset[tuple[str, str]]:
 def _pattern(pattern: str) -> str:
     names = {".device": "cuda.device", ".shares": "cuda.shares", ".mig": "cuda.mig.1g.10gb"}
     example = next((text for mark, text in names.items() if mark in pattern.replace("\\", "")), "")
-    return f"`{example}`, …" if example else f"`{_escaped(pattern)}`"
-
-
-def _escaped(text: str) -> str:
-    """For a table's cell; what stands in backticks is shown as it is."""
-    pieces = text.replace("|", "\\|").split("`")
-    return "`".join(piece if at % 2 else piece.replace("<", "&lt;") for at, piece in enumerate(pieces))
+    return f"`{example}`, …" if example else f"`{escaped(pattern)}`"
 
 
 def _default(schema: Mapping[str, Any]) -> str:
@@ -266,7 +261,7 @@ def errors_page() -> str:
         if message == "{message}":
             continue
         again = "yes" if error.retryable else ""
-        parts.append(f"| `{error.code}` | {error.__name__} | {_escaped(message)} | {again} |")
+        parts.append(f"| `{error.code}` | {error.__name__} | {escaped(message)} | {again} |")
     parts += [
         "\n## Problems in documents\n",
         _PROBLEMS_HEAD,
@@ -274,7 +269,7 @@ def errors_page() -> str:
         "|---|---|---|",
     ]
     parts += [
-        f"| `{code}` | {_escaped(about.title)} | {_escaped(about.remedy)} |" for code, about in CODES.items()
+        f"| `{code}` | {escaped(about.title)} | {escaped(about.remedy)} |" for code, about in CODES.items()
     ]
     return "\n".join(parts) + "\n"
 
@@ -295,54 +290,6 @@ def _tree(error: type[Any]) -> Iterator[type[Any]]:
     yield error
     for child in error.__subclasses__():
         yield from _tree(child)
-
-
-# --- commands ---------------------------------------------------------------------------------------------
-
-
-def commands_page() -> str:
-    """Every command with its arguments and options, from the Typer application."""
-    import typer
-
-    from bai.cli.lazy import load
-    from bai.cli.main import COMMANDS, app
-
-    parts = [MADE, "# Commands\n", "## Options of every command\n", _parameters(typer.main.get_command(app))]
-    for name, (module, line) in COMMANDS.items():
-        parts += _command(f"bai {name}", load(module), line, level=2)
-    return "\n".join(parts)
-
-
-def _command(title: str, command: Any, line: str, level: int) -> list[str]:
-    parts = [f"\n{'#' * level} `{title}`\n", _help(command) or line, ""]
-    usage = " ".join([title, *command.collect_usage_pieces(_context(command, title))])
-    parts += [f"```\n{usage}\n```\n", _parameters(command)]
-    for name, child in getattr(command, "commands", {}).items():
-        parts += _command(f"{title} {name}", child, "", level + 1)
-    return parts
-
-
-def _context(command: Any, title: str) -> Any:
-    return command.context_class(command, info_name=title)
-
-
-def _help(command: Any) -> str:
-    return str(command.help or "").replace("\b", "").strip()
-
-
-def _parameters(command: Any) -> str:
-    rows = [
-        _parameter(parameter, command)
-        for parameter in command.params
-        if not getattr(parameter, "hidden", False)
-    ]
-    shown = [row for row in rows if row]
-    return "\n".join(["| | |", "|---|---|", *shown]) + "\n" if shown else ""
-
-
-def _parameter(parameter: Any, command: Any) -> str:
-    record = parameter.get_help_record(_context(command, ""))
-    return f"| `{record[0].strip()}` | {_escaped(' '.join(record[1].split()))} |" if record else ""
 
 
 # --- writing ----------------------------------------------------------------------------------------------

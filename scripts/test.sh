@@ -50,6 +50,7 @@ check "ruff check" $bin/ruff check .
 check "ruff format" $bin/ruff format --check .
 check "mypy --strict" $bin/mypy
 check "import arrows" $bin/lint-imports --no-logo
+check "JSON schemas are fresh" $bin/python -m schemas.json_schema --check
 check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
