@@ -11,7 +11,12 @@ from functools import cache
 from pathlib import Path
 
 _TOP = Path(__file__).resolve().parents[2]
-_MODULES = ("schemas/hardware/cpulist.py", "schemas/hardware/sysfs/*.py", "providers/probe/collect/*.py")
+_MODULES = (
+    "schemas/hardware/cpulist.py",
+    "schemas/hardware/health.py",
+    "schemas/hardware/sysfs/*.py",
+    "providers/probe/collect/*.py",
+)
 _PACKAGES = ("schemas", "schemas/hardware", "providers", "providers/probe")
 _MAIN = "import sys\nfrom providers.probe.collect.main import main\nsys.exit(main())\n"
 _SOME_DATE = (2020, 1, 1, 0, 0, 0)

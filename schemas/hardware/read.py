@@ -98,5 +98,24 @@ def _yaml(name: str, data: bytes) -> object:
     return documents[0].value
 
 
-READERS: list[Format] = [Format("bai nodes probe (JSON, YAML)", _is_probe, _read_probe)]
+def _is_capture(name: str, head: bytes) -> bool:
+    """Any other text or archive: `schemas.hardware.importers` tells its formats apart by content."""
+    return not _is_probe(name, head) or head.lstrip().startswith(b'{"lscpu"') or b'"lscpu":' in head[:64]
+
+
+def _read_capture(name: str, data: bytes) -> Hardware:
+    from schemas.hardware.importers import NotReadable, import_captures
+
+    try:
+        return import_captures([data])
+    except NotReadable as error:
+        raise HardwareError((Problem(Place(name, error.line), "BAI-V052", "", str(error)),)) from None
+
+
+READERS: list[Format] = [
+    Format(
+        "captures by other tools (lstopo, NCCL, nvidia-smi, numactl, lscpu, /sys)", _is_capture, _read_capture
+    ),
+    Format("bai nodes probe (JSON, YAML)", _is_probe, _read_probe),
+]
 """Formats in the order in which they are tried."""

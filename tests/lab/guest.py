@@ -48,7 +48,7 @@ class Guest:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=(self._folder / "qemu").open("wb"),
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - only calls prctl
             )
             self._connect(time.monotonic() + boot_seconds)
         except BaseException:

@@ -104,7 +104,7 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
     address = address_of(_string(place.busId)) if place is not None else None
     uuid, memory = ask(pynvml.nvmlDeviceGetUUID, handle), ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
-    usable, complaints = health(pynvml, ask, handle)
+    wrong = health(pynvml, ask, handle)
     fields: dict[str, object] = {
         "id": uuid or address or f"gpu{index}",
         "index": index,
@@ -115,8 +115,8 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
         "memory": int(memory.total) if memory is not None else 0,
         "mig": None if mode is None else ("enabled" if mode[0] else "disabled"),
         "migDevices": _mig_devices(handle) if mode and mode[0] else [],
-        "healthy": usable,
-        "health": complaints,
+        "healthy": not wrong,
+        "health": wrong,
     }
     if address is None:
         unknown.append(f"PCI address of NVIDIA GPU {index}")

@@ -99,7 +99,8 @@ def test_a_cpu_that_goes_offline_is_reported_so(guest: Guest, found: Hardware) -
 
 def test_a_process_in_a_cpuset_is_offered_only_what_it_may_use(guest: Guest) -> None:
     script = (
-        "mkdir -p /sys/fs/cgroup/probe && cd /sys/fs/cgroup/probe && echo 0-1 > cpuset.cpus && echo 0 > cpuset.mems"
+        "mkdir -p /sys/fs/cgroup/probe && cd /sys/fs/cgroup/probe"
+        " && echo 0-1 > cpuset.cpus && echo 0 > cpuset.mems"
         " && echo $$ > cgroup.procs && exec python3 /probe.pyz"
     )
     code, output = guest.run(["sh", "-c", script])

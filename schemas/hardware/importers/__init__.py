@@ -1,0 +1,140 @@
+"""Captures by other tools → `Hardware`: one importer per format, each from bytes to `Facts` (`facts.py`),
+put together by `combine.py`. `recognise` tells formats apart by content; what a capture could not know is in
+`Hardware.unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schemas.hardware.importers import hwloc, markup, nccl, smi_query, smi_topo, snapshot, tables
+from schemas.hardware.importers.combine import combine
+from schemas.hardware.importers.facts import Facts, NotReadable
+from schemas.hardware.model import Hardware
+
+__all__ = [
+    "FORMATS",
+    "Facts",
+    "Importer",
+    "NotReadable",
+    "combine",
+    "import_captures",
+    "read_facts",
+    "recognise",
+]
+
+_PROMPT = re.compile(r"^(?:#\s*)?(?:\$ )?(?:\S+@\S+[:~]\S*\s*[$#]|[$#])\s+(\S.*)$|^\S+@\S+:.*?[$#]\s+(\S.*)$")
+_COMMAND = re.compile(
+    r"(nvidia-smi\s+topo\s+-mp?|nvidia-smi\s+-q\s+-x|numactl\s+(-H|--hardware)|lscpu(\s+-[epJ]\S*)?)\s*$"
+)
+_FENCE = re.compile(r"^(```|#{20,})")
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """One format. `rank`: whose word is taken first where several captures of one machine differ (low is
+    better)."""
+
+    name: str
+    rank: int
+    recognises: Callable[[bytes, str], bool]
+    read: Callable[[bytes, str], Facts]
+
+
+def _is_xml(name: str) -> Callable[[bytes, str], bool]:
+    return lambda data, _: markup.root_name(data) == name
+
+
+def _has(pattern: str) -> Callable[[bytes, str], bool]:
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda _, text: bool(compiled.search(text))
+
+
+FORMATS: tuple[Importer, ...] = (
+    Importer(
+        "snapshot of /sys (tar)",
+        0,
+        lambda data, _: snapshot.is_tarball(data),
+        lambda data, _: snapshot.snapshot(data),
+    ),
+    Importer("hwloc XML", 1, _is_xml("topology"), lambda data, _: hwloc.hwloc(data)),
+    Importer("NCCL topology XML", 6, _is_xml("system"), lambda data, _: nccl.nccl(data)),
+    Importer("NCCL graph XML", 9, _is_xml("graphs"), lambda data, _: nccl.nccl(data)),
+    Importer("nvidia-smi -q -x", 5, _is_xml("nvidia_smi_log"), lambda data, _: smi_query.query(data)),
+    Importer("lscpu -J", 4, _has(r'\A\s*\{\s*"lscpu"\s*:'), lambda data, _: tables.lscpu_json(data)),
+    Importer(
+        "nvidia-smi topo -m",
+        7,
+        lambda _, text: any(smi_topo.is_header(line) for line in text.splitlines()),
+        lambda _, text: smi_topo.topo(text),
+    ),
+    Importer("numactl -H", 3, _has(r"^\s*node \d+ cpus:"), lambda _, text: tables.numactl(text)),
+    Importer(
+        "lscpu -e",
+        2,
+        _has(r"^\s*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
+        lambda _, text: tables.lscpu_table(text),
+    ),
+    Importer(
+        "lscpu",
+        4,
+        _has(r"^\s*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
+        lambda _, text: tables.lscpu(text),
+    ),
+)
+"""In the order in which they are tried."""
+
+
+def recognise(data: bytes) -> Importer | None:
+    """The importer for a capture, by its content alone; None when no format fits."""
+    return _of(data, data.decode("utf-8", "replace"))
+
+
+def _of(data: bytes, text: str) -> Importer | None:
+    return next((importer for importer in FORMATS if importer.recognises(data, text)), None)
+
+
+def read_facts(data: bytes) -> list[tuple[int, Facts]]:
+    """(rank, facts) of a capture; several when it is a transcript of several commands. Raises NotReadable."""
+    text = "" if snapshot.is_tarball(data) else data.decode("utf-8", "replace")
+    parts = _transcript(text)
+    if parts:
+        return [
+            (found.rank, found.read(part.encode(), part))
+            for part in parts
+            if (found := _of(part.encode(), part))
+        ]
+    found = _of(data, text)
+    if found is None:
+        raise NotReadable(
+            f"not a known capture of a machine; known are {', '.join(each.name for each in FORMATS)}"
+        )
+    return [(found.rank, found.read(data, text))]
+
+
+def import_captures(captures: Sequence[bytes]) -> Hardware:
+    """The machine that these captures are of; raises NotReadable."""
+    ranked = [entry for data in captures for entry in read_facts(data)]
+    return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
+
+
+def _transcript(text: str) -> list[str]:
+    """The outputs of the known commands in a text that shows each command behind a prompt."""
+    parts: list[list[str]] = []
+    taking = False
+    for line in text.splitlines():
+        found = _PROMPT.match(line)
+        command = (found[1] or found[2]) if found else None
+        if command is not None:
+            taking = bool(_COMMAND.match(command))
+            if taking:
+                parts.append([])
+        elif _FENCE.match(line):
+            taking = taking and not parts[-1]
+        elif taking:
+            parts[-1].append(line)
+    return [
+        "\n".join(part) for part in parts if _of(b"", "\n".join(part)) or _of("\n".join(part).encode(), "")
+    ]

@@ -1,0 +1,91 @@
+"""What one capture knows about a machine. None means that it does not know; every importer fills in a
+`Facts` and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.hardware.model import Hardware
+
+
+class NotReadable(ValueError):
+    """A capture that is not what it seems, in words, with the line (from 1) where that is known."""
+
+    def __init__(self, why: str, line: int = 1) -> None:
+        self.line = line
+        super().__init__(why)
+
+
+@dataclass
+class NodeFacts:
+    """One NUMA node."""
+
+    cpus: tuple[int, ...] | None = None
+    memory: int | None = None
+    kind: str | None = None
+    distances: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class LinkFacts:
+    """How two devices, by their ids in the same capture, are connected."""
+
+    a: str
+    b: str
+    kind: str
+    count: int = 1
+
+
+@dataclass
+class Facts:
+    """Devices are dictionaries with the model's field names; a field that is missing or None is not known."""
+
+    source: str
+    """The kind of capture, in words: `nvidia-smi topo -m`."""
+    architecture: str | None = None
+    hostname: str | None = None
+    nodes: dict[int, NodeFacts] = field(default_factory=dict)
+    all_nodes: bool = False
+    """Whether these are all nodes there are."""
+    siblings: tuple[tuple[int, ...], ...] | None = None
+    offline: tuple[int, ...] | None = None
+    isolated: tuple[int, ...] | None = None
+    gpus: list[dict[str, Any]] | None = None
+    nics: list[dict[str, Any]] | None = None
+    disks: list[dict[str, Any]] | None = None
+    links: list[LinkFacts] = field(default_factory=list)
+    nv_switches: int | None = None
+    software: dict[str, str | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What stays unknown or doubtful whatever other captures say."""
+
+    def node(self, number: int) -> NodeFacts:
+        return self.nodes.setdefault(number, NodeFacts())
+
+
+def of_hardware(hardware: Hardware, source: str) -> Facts:
+    """A machine that was read completely, as facts to combine with others."""
+    parts: Mapping[str, Any] = hardware.model_dump(mode="python")
+    nodes = {
+        node.id: NodeFacts(node.cpus, node.memory or None, node.kind, dict(node.distances))
+        for node in hardware.numa_nodes
+    }
+    return Facts(
+        source=source,
+        architecture=hardware.architecture,
+        hostname=hardware.hostname,
+        nodes=nodes,
+        all_nodes=True,
+        siblings=hardware.siblings,
+        offline=hardware.offline_cpus,
+        isolated=hardware.isolated_cpus,
+        gpus=list(parts["gpus"]),
+        nics=list(parts["nics"]),
+        disks=list(parts["disks"]),
+        links=[LinkFacts(link.a, link.b, link.kind, link.count) for link in hardware.links],
+        nv_switches=hardware.nv_switches,
+        software=dict(parts["software"]),
+        notes=list(hardware.unknown),
+    )

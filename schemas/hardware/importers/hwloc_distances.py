@@ -1,0 +1,83 @@
+"""Distances in hwloc's XML: NUMA latencies, and the bandwidth matrices that show NVLink and XGMI."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+from schemas.hardware.importers.facts import Facts
+
+_LATENCY = 4
+_MOST = 4096
+
+
+class Matrix(NamedTuple):
+    """Values by row and column; `objects` as hwloc names them (`0` by OS index, `OSDev:802` by serial
+    number)."""
+
+    name: str
+    objects: list[str]
+    values: list[int]
+
+    def at(self, row: int, column: int) -> int:
+        return self.values[row * len(self.objects) + column]
+
+
+def matrices(root: Element) -> list[Matrix]:
+    """All complete `distances2` and `distances2hetero` of a topology."""
+    found = []
+    for element in [*root.findall("distances2"), *root.findall("distances2hetero")]:
+        objects = _words(element, "indexes")
+        values = [int(word) for word in _words(element, "u64values") if re.fullmatch(r"\d{1,18}", word)]
+        kind = int(element.get("kind", "0")) if element.get("kind", "0").isdigit() else 0
+        name = element.get("name") or (
+            "NUMALatency" if element.get("type") == "NUMANode" and kind & _LATENCY else ""
+        )
+        if 0 < len(objects) <= _MOST and len(values) == len(objects) ** 2:
+            found.append(Matrix(name, objects, values))
+    return found
+
+
+def _words(element: Element, tag: str) -> list[str]:
+    return [word for part in element.findall(tag) for word in (part.text or "").split()]
+
+
+def add_distances(facts: Facts, root: Element, order: list[int]) -> None:
+    """NUMA distances of version 2 and 3 (by OS index), else of version 1 (in the order of the nodes,
+    relative to a base)."""
+    for matrix in matrices(root):
+        numbers = [int(name) for name in matrix.objects if name.isdigit()]
+        if matrix.name != "NUMALatency" or len(numbers) != len(matrix.objects):
+            continue
+        for row, node in enumerate(numbers):
+            if node in facts.nodes:
+                facts.node(node).distances = {
+                    other: matrix.at(row, at) for at, other in enumerate(numbers) if other != node
+                }
+        return
+    _old_distances(facts, root, order)
+
+
+def _old_distances(facts: Facts, root: Element, order: list[int]) -> None:
+    for element in root.iter("distances"):
+        values = [
+            _tenths(latency.get("value"), element.get("latency_base"))
+            for latency in element.findall("latency")
+        ]
+        if not order or len(values) != len(order) ** 2 or None in values:
+            continue
+        for row, node in enumerate(order):
+            line = values[row * len(order) : (row + 1) * len(order)]
+            facts.node(node).distances = {
+                other: int(d or 0) for other, d in zip(order, line, strict=True) if other != node
+            }
+        return
+
+
+def _tenths(value: str | None, base: str | None) -> int | None:
+    try:
+        found = round(float(value or "x") * float(base or "1"))
+    except (ValueError, OverflowError):
+        return None
+    return found if 0 <= found <= 1 << 16 else None
