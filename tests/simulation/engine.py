@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from reconciler.records import Lease, StoreChange
+from reconciler.records import JournalEntry, Lease, StoreChange
 from reconciler.runner import Done
 from reconciler.store import Store
 
@@ -22,6 +22,8 @@ class Fate:
 
     def __init__(self) -> None:
         self.left: int | None = None
+        self.intents: set[tuple[str, str]] = set()
+        """Kind and kernel of the effects that the journal on disk has announced and not yet seen end."""
 
     def boundary(self) -> None:
         if self.left is not None:
@@ -69,6 +71,11 @@ class MortalStore(Store):
         return store
 
     def write(self, lease: Lease, changes: Iterable[StoreChange]) -> None:
+        changes = tuple(changes)
         self.fate.boundary()
         super().write(lease, changes)
+        for entry in changes:
+            if isinstance(entry, JournalEntry):
+                announce = self.fate.intents.add if entry.state == "intent" else self.fate.intents.discard
+                announce((entry.kind, entry.kernel))
         self.fate.boundary()

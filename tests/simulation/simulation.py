@@ -147,6 +147,7 @@ class Life:
 
     def _run(self, *, mortal: bool = True) -> Plan | None:
         self.fate.left = self.rng.randint(1, 30) if mortal and self.rng.random() < 0.6 else None
+        self.fate.intents.clear()
         store = MortalStore.reopen(self.path, self.engine, self.fate)
         try:
             return self._plan_and_apply(store, mortal=mortal)
@@ -204,6 +205,8 @@ class Life:
     def _at(self, operation: Operation, kernel: str, moment: str) -> None:
         """At every boundary of an effect: check what must never happen, and die when it is time."""
         if operation in EFFECTS:
+            if (operation, kernel) not in self.fate.intents:
+                raise Violation(f"{operation} {kernel} was not announced in the journal")
             if operation in ("stop", "remove") and moment == "before":
                 self._may_go(kernel)
             if operation in ("create", "update") and moment == "after":
