@@ -7,7 +7,6 @@ Cheap imports only.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -55,54 +54,6 @@ def write(path: str, text: str) -> None:
         os.close(descriptor)
 
 
-def mounted(mountinfo: str = "/proc/self/mountinfo") -> list[Group]:
-    """The mounted hierarchies that matter: one per version 1 controller, and version 2's."""
-    found: list[Group] = []
-    with open(mountinfo, encoding="utf-8") as stream:
-        for line in stream:
-            left, _, right = line.partition(" - ")
-            kind, _, options = right.split(" ", 2)
-            path = left.split(" ")[4].replace("\\040", " ")
-            controllers = [name for name in CONTROLLERS if name in options.strip().split(",")]
-            if kind == "cgroup" and controllers:
-                found.append({"path": path, "version": 1, "controllers": controllers})
-            elif kind == "cgroup2":
-                found.append({"path": path, "version": 2, "controllers": []})
-    return found
-
-
-def prepare(base: str) -> tuple[list[Group], dict[str, str]]:
-    """Make the group `base` in every hierarchy that lets us, ready to hold kernels.
-
-    Gives the groups, and for each controller that is not among them why not.
-    """
-    groups: list[Group] = []
-    missing = dict.fromkeys(CONTROLLERS, "no cgroup controller is mounted for it")
-    for top in mounted():
-        try:
-            groups.append(_prepare_one(top, base))
-        except OSError as error:
-            why = f"{top['path']}: {os.strerror(error.errno or 0)}"
-            missing.update(dict.fromkeys(top["controllers"], why))
-    for group in groups:
-        for name in group["controllers"]:
-            missing.pop(name, None)
-    return groups, missing
-
-
-def _prepare_one(top: Group, base: str) -> Group:
-    path = os.path.join(top["path"], base)
-    if top["version"] == 2:
-        offered = read(os.path.join(top["path"], "cgroup.controllers")).split()
-        enabled = enable(top["path"], [name for name in CONTROLLERS if name in offered])
-        _mkdir(path)
-        return {"path": path, "version": 2, "controllers": enable(path, enabled)}
-    _mkdir(path)
-    if "cpuset" in top["controllers"]:
-        _inherit_cpuset(path)
-    return {"path": path, "version": 1, "controllers": top["controllers"]}
-
-
 def enable(path: str, controllers: list[str]) -> list[str]:
     """Hand controllers down to the children of a version 2 group; those it could."""
     for name in controllers:
@@ -114,23 +65,11 @@ def enable(path: str, controllers: list[str]) -> list[str]:
     return [name for name in controllers if name in enabled]
 
 
-def _mkdir(path: str) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o755)
-
-
-def _inherit_cpuset(path: str) -> None:
+def inherit_cpuset(path: str) -> None:
+    """A version 1 cpuset begins empty and takes no process: give it what its parent has."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not read(os.path.join(path, name)):
             write(os.path.join(path, name), read(os.path.join(os.path.dirname(path), name)))
-
-
-def names(path: str) -> list[str]:
-    """The groups directly in a group."""
-    try:
-        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
 
 
 def below(groups: list[Group], name: str) -> list[Group]:
@@ -153,8 +92,8 @@ def _make_one(group: Group) -> None:
     base = os.path.dirname(group["path"])
     os.makedirs(group["path"], 0o755, exist_ok=True)
     if group["version"] == 1 and "cpuset" in group["controllers"]:
-        _inherit_cpuset(base)
-        _inherit_cpuset(group["path"])
+        inherit_cpuset(base)
+        inherit_cpuset(group["path"])
     if group["version"] == 2 and group["controllers"]:
         _hand_down(base, group["controllers"])
 
@@ -327,14 +266,3 @@ def enforced(groups: list[Group], controller: str) -> int:
             text = read(os.path.join(group["path"], files.get((controller, group["version"]), "pids.max")))
             return 0 if text == "max" or int(text) >= 1 << 62 else int(text)
     return 0
-
-
-def own_scope() -> list[Group]:
-    """The version 2 group this process is in, when it was delegated to us (a supervisor in a scope)."""
-    tops = [top["path"] for top in mounted() if top["version"] == 2]
-    with open("/proc/self/cgroup", encoding="utf-8") as stream:
-        paths = [line.strip()[3:] for line in stream if line.startswith("0::")]
-    if not tops or not paths:
-        return []
-    path = tops[0] + paths[0].rstrip("/")
-    return [{"path": path, "version": 2, "controllers": []}] if os.access(path, os.W_OK) else []

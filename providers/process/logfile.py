@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _inode(path: str) -> int:
         return 0
 
 
-def follow(
+def grow(
     folder: str, alive: Callable[[], bool], pause: Callable[[], None], *, from_end: bool
 ) -> Iterator[bytes]:
     """Chunks as they come, until the writer is no longer alive and everything it wrote was read."""
@@ -158,3 +159,16 @@ def follow(
                 return
             else:
                 pause()
+
+
+def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | None) -> Iterator[bytes]:
+    """All of a log, or its last `tail` lines, and with `follow` what comes after; ends when it is removed."""
+    try:
+        if tail is not None:
+            yield last_lines(folder, tail)
+        elif not follow:
+            yield from read_all(folder)
+        if follow:
+            yield from grow(folder, alive, lambda: time.sleep(0.1), from_end=tail is not None)
+    except FileNotFoundError:
+        return

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from providers.base import Limit
-from providers.process import cgroup, sandbox
+from providers.process import cgroup, hierarchies, sandbox
 
 CONTROLLER = {
     Limit.CPUSET: "cpuset",
@@ -49,7 +49,7 @@ def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -
     scope = want_groups and os.geteuid() != 0 and _user_manager()
     groups: list[cgroup.Group] = []
     if want_groups and not scope:
-        groups, lacking = cgroup.prepare(base)
+        groups, lacking = hierarchies.prepare(base)
         cgroup.destroy(groups, seconds=0.0)
     else:
         lacking = _lacking(scope, want_groups)
@@ -82,7 +82,7 @@ def _lacking(scope: bool, wanted: bool) -> dict[str, str]:
 
 
 def _delegated() -> set[str]:
-    for top in cgroup.mounted():
+    for top in hierarchies.mounted():
         if top["version"] == 2:
             uid = os.geteuid()
             path = f"{top['path']}/user.slice/user-{uid}.slice/user@{uid}.service/cgroup.controllers"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
-from providers.process import cgroup, files, launch, logfile, pool, procfs, watch
+from providers.process import cgroup, files, hierarchies, launch, logfile, pool, procfs, watch
 from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
 from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
@@ -101,7 +101,7 @@ class ProcessProvider:
     def _unrecorded(self) -> list[str]:
         """Groups that hold processes but have no record: somebody deleted our files under running kernels."""
         known = {*self.root.ids(), cgroup.KEEPERS}
-        names = {name for group in self.machine.groups for name in cgroup.names(group["path"])}
+        names = {name for group in self.machine.groups for name in hierarchies.names(group["path"])}
         bases = list(self.machine.groups)
         strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(bases, name))]
         return [name for name in strays if not self.root.folder(name).exists()]
@@ -321,19 +321,7 @@ class ProcessProvider:
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
         record = self._record(kernel_id)
         folder = str(record.folder / "logs")
-        return self._read_logs(record, folder, follow, tail)
-
-    def _read_logs(self, record: Record, folder: str, follow: bool, tail: int | None) -> Iterator[bytes]:
-        try:
-            if not follow:
-                yield from logfile.read_all(folder) if tail is None else [logfile.last_lines(folder, tail)]
-                return
-            if tail is not None:
-                yield logfile.last_lines(folder, tail)
-            pause = lambda: time.sleep(0.1)  # noqa: E731
-            yield from logfile.follow(folder, lambda: record.alive, pause, from_end=tail is not None)
-        except FileNotFoundError:
-            return
+        return logfile.output(folder, lambda: record.alive, follow=follow, tail=tail)
 
     @_speaking
     def execute(

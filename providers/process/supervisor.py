@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 
-from providers.process import cgroup, files, pool, procfs
+from providers.process import cgroup, files, place, procfs
 from providers.process.child import Spawned, spawn
 from providers.process.logfile import LogWriter
 
@@ -28,7 +28,6 @@ BACKOFF_FIRST = 1.0
 BACKOFF_MOST = 60.0
 BACKOFF_FORGIVEN = 60.0
 """Seconds a kernel must have run for the back-off to start over."""
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class Refused(Exception):
@@ -64,11 +63,11 @@ class Supervisor:
         """
         self._signals()
         if self.order["scope"]:
-            self.groups = _split_scope()
+            self.groups = place.split_scope()
         else:
-            _leave_session(self.groups)
+            place.leave_session(self.groups)
         if not self.groups:
-            _become_subreaper()
+            place.become_subreaper()
         own = os.getpid()
         self.record.update(supervisor=own, supervisor_start=procfs.start_time(own), groups=self.groups)
         self.save()
@@ -79,7 +78,7 @@ class Supervisor:
 
     def start(self) -> None:
         """One run of the main process. Raises Refused."""
-        limits = _limits(self.folder)
+        limits = place.limits(self.folder)
         try:
             cgroup.limit(self.groups, limits)
             self.oom_before = cgroup.oom_kills(self.groups)
@@ -305,63 +304,6 @@ class Supervisor:
         cgroup.destroy(self.groups, seconds=2.0)
 
 
-def _limits(folder: str) -> cgroup.Limits:
-    """The limits of now: an update may have changed them since the first start."""
-    spec = files.read_json(os.path.join(folder, "intent.json"))["spec"]
-    assert isinstance(spec, dict)
-    return {
-        "cpus": spec["cpus"],
-        "memory_nodes": spec["memory_nodes"],
-        "memory": spec["memory"],
-        "pids": spec["pids"],
-        "cpu_milli": spec["cpu_milli"],
-        "pool": pool.shared(os.path.dirname(os.path.dirname(folder))),
-    }
-
-
-def _split_scope() -> list[cgroup.Group]:
-    """Inside our own delegated scope: ourselves in one leaf, the kernel in another."""
-    scope = cgroup.own_scope()
-    if not scope:
-        return []
-    keeper, kernel = cgroup.below(scope, "keeper"), cgroup.below(scope, "kernel")
-    cgroup.make(keeper)
-    cgroup.vacate(scope, keeper)
-    offered = cgroup.read(os.path.join(scope[0]["path"], "cgroup.controllers")).split()
-    wanted = [name for name in cgroup.CONTROLLERS if name in offered]
-    return [{**kernel[0], "controllers": cgroup.enable(scope[0]["path"], wanted)}]
-
-
-def _leave_session(groups: list[cgroup.Group]) -> None:
-    """Into a group of our own, so that no limit or log-out of whoever called bai reaches us."""
-    bases: list[cgroup.Group] = [{**group, "path": os.path.dirname(group["path"])} for group in groups]
-    keepers = cgroup.below(bases, cgroup.KEEPERS)
-    cgroup.make(keepers)
-    cgroup.join(keepers, os.getpid())
-
-
-def _become_subreaper() -> None:
-    import ctypes
-
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _take_over(order: Order) -> int:
-    """The lock that shows we live.
-
-    −1 when somebody else has it or the kernel is no longer wanted in this form.
-    """
-    path = os.path.join(order["folder"], "alive")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        if not files.try_lock(descriptor) or os.fstat(descriptor).st_ino != os.stat(path).st_ino:
-            return -1
-        wanted = files.read_json(os.path.join(order["folder"], "intent.json")).get("nonce") == order["nonce"]
-    except (OSError, ValueError):
-        return -1
-    return descriptor if wanted else -1
-
-
 def _answer(**fields: object) -> None:
     """Tell bai, if it still listens."""
     with contextlib.suppress(OSError):
@@ -382,7 +324,7 @@ def main() -> None:
         os._exit(0)
     os.umask(0o077)
     os.chdir("/")
-    if _take_over(order) < 0:
+    if place.take_over(order) < 0:
         _answer(state="taken")
         return
     supervisor = Supervisor(order)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from providers.base import KernelSpec, Labels, Observed
-from providers.process import cgroup, procfs
+from providers.process import hierarchies, procfs
 from providers.process.provider import ProcessProvider
 
 PATIENCE = 60.0
@@ -76,5 +76,5 @@ def running_of(provider: ProcessProvider) -> list[int]:
 
 
 def groups_of(provider: ProcessProvider) -> list[str]:
-    paths = [os.path.join(top["path"], provider.base) for top in cgroup.mounted()]
+    paths = [os.path.join(top["path"], provider.base) for top in hierarchies.mounted()]
     return [path for path in paths if os.path.exists(path)]

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from providers.base import KernelSpec, Labels, Limit, Observed
-from providers.process import cgroup, procfs
+from providers.process import hierarchies, procfs
 from providers.process.provider import ProcessProvider
 
 MIB = 1 << 20
@@ -127,7 +127,7 @@ def main(root: Path, mode: str) -> dict[str, Any]:
     found = limits(provider)
     hunger(provider)
     assert provider.observe().kernels == () and running(provider) == []
-    left = [top["path"] for top in cgroup.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
+    left = [top["path"] for top in hierarchies.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
     wait(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))
     return {"uid": os.geteuid(), "missing": missing, **found}
 

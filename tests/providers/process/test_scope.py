@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import cgroup
+from providers.process import cgroup, hierarchies
 from providers.process.machine import Machine
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import ended, running_of, said, script, seen, spec, state, wait
@@ -36,7 +36,9 @@ def scoped(
     make: Callable[..., ProcessProvider], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[ProcessProvider]:
     tops = [
-        top["path"] for top in cgroup.mounted() if top["version"] == 2 and os.access(top["path"], os.W_OK)
+        top["path"]
+        for top in hierarchies.mounted()
+        if top["version"] == 2 and os.access(top["path"], os.W_OK)
     ]
     if not tops or os.geteuid() != 0:
         pytest.skip("needs root and a mounted control group version 2")

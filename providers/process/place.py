@@ -1,0 +1,70 @@
+"""Where a supervisor lives: its lock, its own control group, the orphans it adopts. Cheap imports only."""
+
+from __future__ import annotations
+
+import os
+
+from providers.process import cgroup, files, hierarchies, pool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from providers.process.child import Order
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def take_over(order: Order) -> int:
+    """The lock that shows we live.
+
+    −1 when somebody else has it or the kernel is no longer wanted in this form.
+    """
+    path = os.path.join(order["folder"], "alive")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if not files.try_lock(descriptor) or os.fstat(descriptor).st_ino != os.stat(path).st_ino:
+            return -1
+        wanted = files.read_json(os.path.join(order["folder"], "intent.json")).get("nonce") == order["nonce"]
+    except (OSError, ValueError):
+        return -1
+    return descriptor if wanted else -1
+
+
+def leave_session(groups: list[cgroup.Group]) -> None:
+    """Into a group of our own, so that no limit or log-out of whoever called bai reaches us."""
+    bases: list[cgroup.Group] = [{**group, "path": os.path.dirname(group["path"])} for group in groups]
+    keepers = cgroup.below(bases, cgroup.KEEPERS)
+    cgroup.make(keepers)
+    cgroup.join(keepers, os.getpid())
+
+
+def split_scope() -> list[cgroup.Group]:
+    """Inside our own delegated scope: ourselves in one leaf, the kernel in another."""
+    scope = hierarchies.own_scope()
+    if not scope:
+        return []
+    keeper, kernel = cgroup.below(scope, "keeper"), cgroup.below(scope, "kernel")
+    cgroup.make(keeper)
+    cgroup.vacate(scope, keeper)
+    offered = cgroup.read(os.path.join(scope[0]["path"], "cgroup.controllers")).split()
+    wanted = [name for name in cgroup.CONTROLLERS if name in offered]
+    return [{**kernel[0], "controllers": cgroup.enable(scope[0]["path"], wanted)}]
+
+
+def become_subreaper() -> None:
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def limits(folder: str) -> cgroup.Limits:
+    """The limits of now: an update may have changed them since the first start."""
+    spec = files.read_json(os.path.join(folder, "intent.json"))["spec"]
+    assert isinstance(spec, dict)
+    return {
+        "cpus": spec["cpus"],
+        "memory_nodes": spec["memory_nodes"],
+        "memory": spec["memory"],
+        "pids": spec["pids"],
+        "cpu_milli": spec["cpu_milli"],
+        "pool": pool.shared(os.path.dirname(os.path.dirname(folder))),
+    }
