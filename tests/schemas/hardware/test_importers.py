@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -116,18 +117,22 @@ def test_a_server_console_is_no_gpu() -> None:
 
 def test_hwloc_1_with_relative_latencies_and_nested_nodes() -> None:
     xml = b"""<?xml version="1.0"?><!DOCTYPE topology SYSTEM "hwloc.dtd"><topology>
-    <object type="Machine" os_index="0" cpuset="0x0000000f" complete_cpuset="0x0000001f" online_cpuset="0x0000000f">
+    <object type="Machine" os_index="0" cpuset="0x0000000f" complete_cpuset="0x0000001f"
+            online_cpuset="0x0000000f">
       <distances nbobjs="2" relative_depth="1" latency_base="10.000000">
-        <latency value="1.000000"/><latency value="2.100000"/><latency value="2.100000"/><latency value="1.000000"/>
+        <latency value="1.000000"/><latency value="2.100000"/>
+        <latency value="2.100000"/><latency value="1.000000"/>
       </distances>
       <info name="OSRelease" value="2.6.32"/>
       <object type="NUMANode" os_index="0" cpuset="0x00000003" local_memory="4096">
         <object type="Core" os_index="0" cpuset="0x00000003">
-          <object type="PU" os_index="0" cpuset="0x00000001"/><object type="PU" os_index="1" cpuset="0x00000002"/>
+          <object type="PU" os_index="0" cpuset="0x00000001"/>
+          <object type="PU" os_index="1" cpuset="0x00000002"/>
         </object></object>
       <object type="NUMANode" os_index="1" cpuset="0x0000000c" local_memory="8192">
         <object type="Core" os_index="1" cpuset="0x0000000c">
-          <object type="PU" os_index="2" cpuset="0x00000004"/><object type="PU" os_index="3" cpuset="0x00000008"/>
+          <object type="PU" os_index="2" cpuset="0x00000004"/>
+          <object type="PU" os_index="3" cpuset="0x00000008"/>
         </object></object>
     </object></topology>"""
     found = import_captures([xml])
@@ -280,8 +285,9 @@ def test_lscpu_in_four_forms_says_the_same() -> None:
     plain = captured("lscpu/wrx90.txt")
     assert (plain.architecture, plain.numa_nodes[0].cpus, plain.siblings) == ("x86_64", tuple(range(24)), ())
     assert captured("lscpu/wrx90-lscpu-e.txt").numa_nodes == plain.numa_nodes
-    as_json = b'{"lscpu": [{"field": "Architecture:", "data": "x86_64"}, {"field": "NUMA node0 CPU(s):", "data": "0-23"}]}'
-    assert read_hardware("cpu.json", as_json).numa_nodes == plain.numa_nodes
+    fields = {"Architecture:": "x86_64", "NUMA node0 CPU(s):": "0-23"}
+    as_json = {"lscpu": [{"field": name, "data": value} for name, value in fields.items()]}
+    assert read_hardware("cpu.json", json.dumps(as_json).encode()).numa_nodes == plain.numa_nodes
     rows = "".join(f"{cpu},{cpu},0,0\n" for cpu in range(24))
     assert import_captures([f"# CPU,Core,Socket,Node\n{rows}".encode()]).numa_nodes == plain.numa_nodes
 
@@ -352,7 +358,8 @@ def test_captures_of_two_machines_are_refused() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"hello", b"\x00\xff\xfe", b"<topology", b"<topology/>", b"<system/>", b"<system version='1'><cpu numaid='x'/></system>",
+        b"", b"hello", b"\x00\xff\xfe", b"<topology", b"<topology/>", b"<system/>",
+        b"<system version='1'><cpu numaid='x'/></system>",
         b"<!DOCTYPE a [<!ENTITY b 'c'>]><topology>&b;</topology>", b"<topology>" * 300 + b"</topology>" * 300,
         b"\x1f\x8b\x08broken", b"BZh9broken", b"node 0 cpus: 0 1 x", b"node 9999 cpus: 0",
         b"CPU NODE\n0 x\n", b"<nvidia_smi_log><gpu id='x'/></nvidia_smi_log>", b"NUMA node0 CPU(s): 5-1",
@@ -364,8 +371,14 @@ def test_what_is_not_a_capture_is_refused_in_words(data: bytes) -> None:
 
 
 def test_recognise_goes_by_content() -> None:
-    for folder, name in (("hwloc-xml", "hwloc XML"), ("numactl", "numactl -H"), ("nvidia-smi-qx", "nvidia-smi -q -x"),
-                         ("nvidia-smi-topo", "nvidia-smi topo -m"), ("hwloc-linux", "snapshot of /sys (tar)")):  # fmt: skip
+    names = {
+        "hwloc-xml": "hwloc XML",
+        "hwloc-linux": "snapshot of /sys (tar)",
+        "numactl": "numactl -H",
+        "nvidia-smi-qx": "nvidia-smi -q -x",
+        "nvidia-smi-topo": "nvidia-smi topo -m",
+    }
+    for folder, name in names.items():
         for path in (DATA / folder).glob("*"):
             if path.suffix in (".xml", ".bz2") or (path.suffix == ".txt" and path.name != "ORIGIN.txt"):
                 found = recognise(path.read_bytes())
