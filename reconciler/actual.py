@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from planner.types import KernelPlacement
 from providers.base import Capabilities, Observed
 from reconciler.records import Recorded
 from schemas.envelope import Resource
 from schemas.hardware.model import Hardware
+from schemas.node import Node
 from schemas.repository import Repository
+from schemas.resource_group import ResourceGroup
 from schemas.session import Session
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Desired:
     """Everything the documents of one cluster say."""
 
@@ -39,7 +42,21 @@ class Desired:
 
     def sessions(self) -> Mapping[str, Session]:
         """The sessions by identity."""
+        return self._sessions
+
+    @cached_property
+    def _sessions(self) -> Mapping[str, Session]:
         return {identity: item for identity, item in self.resources.items() if isinstance(item, Session)}
+
+    @cached_property
+    def groups(self) -> Mapping[str, ResourceGroup]:
+        """The resource groups by name."""
+        return {item.name: item for item in self.resources.values() if isinstance(item, ResourceGroup)}
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every machine of the cluster, pools expanded, by name."""
+        return self.repository.nodes_of(self.cluster)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Any
 from planner.types import Outcome, Snapshot
 from reconciler.actual import Desired
 from reconciler.diff.case import Place
-from reconciler.diff.requests import groups_of
 
 QUEUE, SELECTION = "bai.queue", "bai.selection"
 
@@ -19,7 +18,7 @@ QUEUE, SELECTION = "bai.queue", "bai.selection"
 def placer(desired: Desired) -> Place:
     """`place` with the policies that the groups of this cluster name; an unknown name is left to the
     planner, which says so."""
-    groups = groups_of(desired).values()
+    groups = desired.groups.values()
     return partial(_place, {group.spec.queue for group in groups}, {group.spec.selection for group in groups})
 
 

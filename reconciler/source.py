@@ -125,13 +125,13 @@ def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str
         if owner is None or owner == cluster:
             resources[identity] = _effective(item, repository, chosen) if isinstance(item, Session) else item
     documents = {identity: canonical(item) for identity, item in resources.items()}
-    everything = {identity: canonical(item) for identity, item in sorted(repository.resources.items())}
+    others = {i: canonical(item) for i, item in repository.resources.items() if i not in resources}
     hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
     return Desired(
         repo=repo,
         cluster=cluster,
         commit=commit,
-        tree=fingerprint([everything, {name: _hardware(value) for name, value in sorted(hardware.items())}]),
+        tree=fingerprint([documents, others, {name: _hardware(value) for name, value in hardware.items()}]),
         repository=repository,
         resources=resources,
         documents=documents,

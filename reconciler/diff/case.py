@@ -33,9 +33,7 @@ class Case:
 
 def decisions(case: Case) -> dict[str, Decision]:
     """One decision per session that is desired or exists; sessions out of scope are left as they are."""
-    states: dict[str, NodeState] = {
-        node.name: node.spec.state for node in case.desired.repository.nodes_of(case.desired.cluster)
-    }
+    states: dict[str, NodeState] = {node.name: node.spec.state for node in case.desired.nodes}
     found: dict[str, Decision] = {}
     desired = () if case.destroy else tuple(case.desired.sessions())
     for identity in sorted({*desired, *(i for i in case.actual.existing if i.startswith("Session/"))}):

@@ -56,7 +56,9 @@ def decide(
         return Decision(identity, "delete", None, existing, why="no longer in the repository")
     if existing is None:
         return Decision(identity, "place", session, None, why="new")
-    changes = field_changes(existing.recorded.document, desired.documents[identity])
+    changes: tuple[Change, ...] = ()
+    if existing.recorded.digest != desired.digests[identity]:
+        changes = field_changes(existing.recorded.document, desired.documents[identity])
     if existing.recorded.phase == "PENDING":
         return _waiting(session, existing, changes)
     if existing.phase in ENDED:

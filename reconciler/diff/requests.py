@@ -17,7 +17,6 @@ from planner.types import (
     SessionRequest,
     SlotMap,
 )
-from reconciler.actual import Desired
 from reconciler.plan_values import compact
 from schemas.hardware.model import Hardware
 from schemas.node import Node
@@ -173,7 +172,3 @@ def held(placement: Placement, kernel: str) -> SlotMap:
         whole = 1 if not grant.slot.endswith(".shares") else grant.milli
         slots[grant.slot] = slots.get(grant.slot, 0) + whole
     return slots
-
-
-def groups_of(desired: Desired) -> dict[str, ResourceGroup]:
-    return {item.name: item for item in desired.resources.values() if isinstance(item, ResourceGroup)}

@@ -9,7 +9,6 @@ from planner.types import KernelPlacement, NodeInfo, Placement, QuotaLimit, Runn
 from reconciler.actual import Actual, Desired, Existing, Hold
 from reconciler.diff.requests import (
     group_info,
-    groups_of,
     node_info,
     quota_limit,
     recorded_session,
@@ -33,7 +32,7 @@ def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], t
     infos: dict[str, NodeInfo] = {}
     unknown: list[str] = []
     homeless: list[str] = []
-    for node in desired.repository.nodes_of(desired.cluster):
+    for node in desired.nodes:
         hardware, group = node_hardware(node, actual), desired.repository.group_of_node(node)
         if hardware is None:
             unknown.append(node.name)
@@ -68,7 +67,7 @@ def make_snapshot(
     known = set(nodes)
     return Snapshot(
         nodes=tuple(nodes[name] for name in sorted(nodes)),
-        groups=tuple(group_info(group) for _, group in sorted(groups_of(desired).items())),
+        groups=tuple(group_info(group) for _, group in sorted(desired.groups.items())),
         quotas=_quotas(desired),
         running=tuple(each for each in held if all(part.node in known for part in each.placement.kernels)),
         pending=tuple(sorted(pending, key=lambda each: each.id)),
@@ -97,9 +96,7 @@ def _running(existing: Existing, placement: Placement, desired: Desired) -> Runn
 def foreign(desired: Desired, holds: Iterable[Hold], nodes: Mapping[str, NodeInfo]) -> list[Running]:
     """What other owners' kernels hold, on the node that is the same machine: the local one, else the one of
     the same name."""
-    local = [
-        n.name for n in desired.repository.nodes_of(desired.cluster) if n.spec.address in LOCAL_ADDRESSES
-    ]
+    local = [n.name for n in desired.nodes if n.spec.address in LOCAL_ADDRESSES]
     found = []
     for hold in holds:
         names = [name for name in local if name in nodes] or [hold.placement.node]

@@ -75,7 +75,9 @@ def _runs_on(decision: Decision | None) -> bool:
     must = any(
         change.forces and not change.path.startswith(("spec", "metadata")) for change in decision.changes
     )
-    alive = any(kernel.state in LIVE for kernel in decision.existing.kernels)
+    existing = decision.existing
+    unseen = not existing.kernels and not existing.missing
+    alive = unseen or any(kernel.state in LIVE for kernel in existing.kernels)
     return (
         decision.need in ("place", "resize") and alive and not must and decision.existing.phase not in ENDED
     )

@@ -8,7 +8,7 @@ from planner.environment import KernelFacts, SessionFacts, kernel_environment
 from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
 from providers.base import KernelSpec, Labels, Mount, RestartRule
 from reconciler.actual import Desired
-from reconciler.diff.requests import fractional, groups_of
+from reconciler.diff.requests import fractional
 from schemas.cluster import Cluster
 from schemas.errors import PlanError
 from schemas.session import Container, Session
@@ -101,7 +101,7 @@ def _spec(
 
 
 def _facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
-    group = groups_of(desired).get(session.spec.resource_group or "")
+    group = desired.groups.get(session.spec.resource_group or "")
     ids = kernel_ids(desired, session, generation)
     containers = session.spec.containers()
     return SessionFacts(
@@ -127,9 +127,7 @@ def _addresses(desired: Desired, placement: Placement) -> dict[str, str]:
     cluster = desired.resources.get(f"Cluster/{desired.cluster}")
     if not isinstance(cluster, Cluster) or cluster.spec.provider != "process":
         return {}
-    nodes = {
-        node.name: node.spec.address or node.name for node in desired.repository.nodes_of(desired.cluster)
-    }
+    nodes = {node.name: node.spec.address or node.name for node in desired.nodes}
     found = {part.kernel: nodes.get(part.node, part.node) for part in placement.kernels}
     return {kernel: "127.0.0.1" if address in _LOCAL else address for kernel, address in found.items()}
 

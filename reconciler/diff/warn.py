@@ -5,7 +5,6 @@ from __future__ import annotations
 from planner.types import Placement
 from providers.base import Capabilities, KernelSpec, Limit
 from reconciler.actual import Desired
-from reconciler.diff.requests import groups_of
 from schemas.session import Session
 
 _WORDS = {
@@ -61,7 +60,7 @@ def everywhere(capabilities: Capabilities | None) -> tuple[str, ...]:
 
 def fraction_refused(session: Session, desired: Desired, capabilities: Capabilities | None) -> str:
     """Why a part of a device cannot be given as its group demands; empty when it can."""
-    group = groups_of(desired).get(session.spec.resource_group or "")
+    group = desired.groups.get(session.spec.resource_group or "")
     shares = any(
         ".shares" in slot for c in session.spec.containers() for slot, n in c.resources.slots.items() if n
     )
