@@ -33,15 +33,18 @@ def format_text(data: bytes, file: str = "") -> str:
     if problems:
         raise InvalidRepository(tuple(problems), where=file or "the text")
     text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    try:
-        made = _Formatter(text).run()
-        if made != text and _Formatter(made).run() != made:
-            return text
-    except Unusual:
-        return text
+    made = _made(text)
     again, refused = read(made.encode(), file)
     same = not refused and [raw.value for raw in again] == [raw.value for raw in documents]
-    return made if same and _substance(made) == _substance(text) else text
+    return made if same and _substance(made) == _substance(text) and _made(made) == made else text
+
+
+def _made(text: str) -> str:
+    """The text in the style, or as it is when it holds something unusual."""
+    try:
+        return _Formatter(text).run()
+    except Unusual:
+        return text
 
 
 def _substance(text: str) -> list[str]:

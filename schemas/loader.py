@@ -194,7 +194,8 @@ class _Loading:
         if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
             written = positions.text(document.raw.number, issue.at)
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
-        return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
+        path, message, hint = map(printable, (path_text(issue.at), issue.message, hint))
+        return Problem(place, issue.code, path, message, hint)
 
 
 _ENDING = frozenset(

@@ -26,8 +26,8 @@ from schemas.text import shown
 
 BIGGEST = 2**63 - 1
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
-_DECIMAL = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
-_UNITS = {**_BINARY, **_DECIMAL, "B": 1}
+_DECIMAL = {"KB": 10**3, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
+_UNITS = {**dict(reversed(_BINARY.items())), **dict(reversed(_DECIMAL.items())), "B": 1}
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 NUMBER = r"[0-9]{1,19}(\.[0-9]{1,18})?"
@@ -87,9 +87,9 @@ def _unit_hint(number: str, unit: str) -> str:
 
 
 def format_memory(value: int) -> str:
-    """The shortest exact text; of two equally short ones the binary."""
+    """The shortest exact text; bigger and binary units first."""
     exact = [f"{value // size}{unit}" for unit, size in _UNITS.items() if value % size == 0]
-    return min(exact, key=lambda text: (len(text.rstrip("BiKkMGTP")), text.endswith("B") and "i" not in text))
+    return min(exact, key=len)
 
 
 def _milli(value: object, pattern: re.Pattern[str], what: str) -> int:

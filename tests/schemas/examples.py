@@ -1,0 +1,164 @@
+"""Documents that use every field, by kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HARDWARE: dict[str, Any] = {
+    "architecture": "x86_64",
+    "hostname": "gpu-1",
+    "numaNodes": [
+        {"id": 0, "cpus": "0-3", "memory": 8 << 30, "kind": "dram", "distances": {"0": 10, "1": 21}},
+        {"id": 1, "cpus": "4-7", "memory": "8GiB"},
+    ],
+    "siblings": ["0,4"],
+    "offlineCpus": "8",
+    "isolatedCpus": 3,
+    "gpus": [
+        {"id": "GPU-0", "index": 0, "model": "H100", "pci": "0000:01:00.0", "numaNode": 0, "memory": 80 << 30}
+    ],
+    "nics": [{"id": "mlx5_0", "numaNode": 0, "linkLayer": "infiniband", "speedMbps": 400_000}],
+    "disks": [{"id": "nvme0", "size": 10**12}],
+    "links": [{"a": "GPU-0", "b": "mlx5_0", "kind": "PIX", "count": 1}],
+    "nvSwitches": 0,
+    "software": {"kernel": "6.8", "nvidiaDriver": "550.54"},
+    "unknown": ["NUMA distances"],
+}
+MACHINE: dict[str, Any] = {
+    "cluster": "lab",
+    "ssh": {
+        "user": "ops",
+        "port": 22,
+        "key": "~/.ssh/id",
+        "jump": "gate",
+        "connectTimeout": "10s",
+        "hostKeys": "strict",
+    },
+    "resourceGroup": "a100",
+    "labels": {"rack": "r1", "example.org/row": "7"},
+    "state": "cordoned",
+    "reserved": {"cpus": "0-1", "memory": "1GiB"},
+    "hardware": HARDWARE,
+}
+SESSION: dict[str, Any] = {
+    "type": "batch",
+    "resourceGroup": "a100",
+    "owner": "jo@example.org",
+    "image": "registry.example/pytorch:2.4",
+    "resources": {
+        "cpu": 16,
+        "memory": "128GiB",
+        "shm": "16GiB",
+        "pids": 512,
+        "cuda.device": 2,
+        "rocm.device": 0,
+    },
+    "cluster": {
+        "mode": "multi-node",
+        "roles": {"main": 1, "sub": 3},
+        "perRole": {
+            "sub": {"resources": {"cpu": "500m", "cuda.shares": 0.5}, "command": ["a"], "env": {"A": "b"}}
+        },
+    },
+    "numa": "interleaving",
+    "placement": {
+        "nodes": ["gpu-1"],
+        "gpuModel": ["H100"],
+        "nodeSelector": {"rack": "r1"},
+        "requireNvlink": True,
+        "sameLeaf": False,
+    },
+    "command": ["python", "train.py"],
+    "workdir": "/work",
+    "env": {"LR": "0.0003"},
+    "secrets": [{"env": "TOKEN", "from": "env:TOKEN"}, {"env": "KEY", "from": "file:/run/key"}],
+    "mounts": [{"volume": "data", "path": "/data", "readOnly": True}],
+    "ports": [{"name": "http", "port": 8888, "protocol": "http"}],
+    "dependsOn": ["Session/vision/prep"],
+    "priority": 20,
+    "startsAt": "2026-12-01T00:00:00Z",
+    "timeout": "12h",
+    "idle": {"after": "1h", "metric": "gpu-utilization", "below": "5%"},
+    "restart": {"policy": "on-failure", "max": 3},
+    "stop": {"signal": "SIGINT", "grace": "30s"},
+    "preemptible": True,
+    "checkpoint": {"signal": "SIGUSR1", "grace": "120s"},
+}
+SPECS: dict[str, dict[str, Any]] = {
+    "Cluster": {
+        "provider": "process",
+        "process": {"any": {"thing": [1, None]}},
+        "stateRoot": "/var/lib/x",
+        "ssh": {"user": "root"},
+        "networks": {"data": {"cidr": "10.0.0.0/16", "interfaces": ["eth0"]}, "fabric": {"rdma": True}},
+        "defaults": {"resourceGroup": "a100", "image": "x", "env": {"A": "b"}},
+    },
+    "Node": {**MACHINE, "address": "10.0.0.1"},
+    "NodePool": {
+        **MACHINE,
+        "namePattern": "gpu-[001-128]",
+        "addressPattern": "10.0.0.[1-128]",
+        "exclude": ["gpu-007"],
+    },
+    "ResourceGroup": {
+        "cluster": "lab",
+        "nodeSelector": {"rack": "r1"},
+        "queue": "drf",
+        "queueOptions": {"maxSkips": 3, "pendingTimeout": "1d", "backfill": True, "plugin": {"x": 1.5}},
+        "selection": "dispersed",
+        "numa": "interleaving",
+        "fractional": {"sharesPerDevice": 2, "quantum": 0.05, "spread": "even", "enforcement": "mps"},
+        "allowedTypes": ["batch"],
+        "allowedProjects": ["vision"],
+        "preemption": {"mode": "priority", "grace": "1m"},
+        "reservations": [
+            {
+                "name": "r",
+                "nodes": ["gpu-1"],
+                "projects": ["vision"],
+                "startsAt": "2026-12-01T00:00:00Z",
+                "endsAt": "2026-12-02T00:00:00+01:00",
+            }
+        ],
+    },
+    "Domain": {"description": "us"},
+    "Project": {"domain": "research", "description": "eyes"},
+    "User": {"email": "jo@example.org", "fullName": "Jo", "projects": ["vision"], "active": True},
+    "Quota": {
+        "subject": {"project": "vision"},
+        "resourceGroup": "a100",
+        "total": {"cpu": 0, "memory": "1TiB", "cuda.device": 8, "cuda.mig.1g.10gb": 7},
+        "perSession": {"cuda.device": 4},
+        "unspecified": "zero",
+        "concurrentSessions": 10,
+        "pendingSessions": 0,
+        "containersPerSession": 4,
+        "maxLifetime": "1d",
+        "idleTimeout": "1h",
+        "maxPriority": 50,
+        "cohort": "all",
+        "borrowing": {"cuda.device": 2},
+    },
+    "StorageHost": {"cluster": "lab", "type": "nfs", "root": "/srv/data"},
+    "Volume": {
+        "host": "disk",
+        "path": "a/b",
+        "owner": "jo",
+        "permissions": [{"user": "al", "access": "read-write"}, {"project": "vision"}],
+        "quota": "1TB",
+    },
+    "Session": SESSION,
+}
+IN_PROJECT = {"Session", "Volume"}
+
+
+def document(kind: str) -> dict[str, Any]:
+    """A document of this kind with every field."""
+    metadata: dict[str, Any] = {
+        "name": "x-1",
+        "labels": {"team": "a"},
+        "annotations": {"bai/protect": "true"},
+    }
+    if kind in IN_PROJECT:
+        metadata["project"] = "vision"
+    return {"apiVersion": "bai/v1", "kind": kind, "metadata": metadata, "spec": SPECS[kind]}

@@ -1,0 +1,141 @@
+"""The published JSON Schemas: fresh, valid, and of one mind with the models."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from schemas import json_schema
+from schemas.documents import typed
+from schemas.kinds import KINDS
+from tests.schemas.examples import document
+
+VALIDATORS = {name: jsonschema.Draft202012Validator(json.loads(text)) for name, text in json_schema.files()}
+UNION = VALIDATORS["bai.json"]
+
+
+def of(kind: str) -> jsonschema.Draft202012Validator:
+    return VALIDATORS[f"{kind.lower()}.json"]
+
+
+def test_the_published_files_are_up_to_date() -> None:
+    assert json_schema.main(["--check"]) == 0
+
+
+def test_a_stale_file_is_noticed(tmp_path: Path) -> None:
+    json_schema.write(tmp_path)
+    assert json_schema.stale(tmp_path) == []
+    (tmp_path / "node.json").write_text("{}")
+    (tmp_path / "old.json").write_text("{}")
+    (tmp_path / "user.json").unlink()
+    assert json_schema.stale(tmp_path) == ["node.json", "old.json", "user.json"]
+    json_schema.write(tmp_path)
+    assert json_schema.stale(tmp_path) == []
+
+
+def test_an_unknown_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json_schema.main(["--chek"]) == 1
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", VALIDATORS)
+def test_they_are_schemas(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(VALIDATORS[name].schema)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_accept_every_field(kind: str) -> None:
+    of(kind).validate(document(kind))
+    UNION.validate(document(kind))
+
+
+def test_the_union_refuses_what_is_no_document() -> None:
+    for value in (
+        {},
+        [],
+        "x",
+        {"apiVersion": "bai/v1"},
+        {"apiVersion": "bai/v1", "kind": "Sesion"},
+        {"kind": "Domain"},
+    ):
+        assert not UNION.is_valid(value)
+
+
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    3,
+    0.5,
+    "",
+    "x y",
+    "../a",
+    "5",
+    "64G",
+    [],
+    [1],
+    {},
+    {"a b": 1},
+    "a" * 300,
+)
+
+
+def mutations(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Where something could stand instead: every place of a document with every wrong value."""
+    for wrong in WRONG:
+        yield path, wrong
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from mutations(inner, (*path, key))
+        yield (*path, "unknownField"), 1
+        yield (*path, "Not A Key"), "x"
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from mutations(inner, (*path, index))
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    changed = copy.deepcopy(value)
+    here = changed
+    for step in path[:-1]:
+        here = here[step]
+    here[path[-1]] = new
+    return changed
+
+
+def looser(path: tuple[Any, ...], issues: str) -> bool:
+    """What only the models check: bounds of amounts that are written as texts."""
+    amount = {"cpu", "memory", "shm", "quota", "quantum"}
+    return "out of range" in issues and bool(amount & set(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_agree_with_the_models(kind: str) -> None:
+    """Each document of the corpus (every place × every wrong value) is accepted by both or by none."""
+    original = document(kind)
+    if kind == "NodePool":  # Node has looked into it
+        original = original | {"spec": original["spec"] | {"hardware": {"numaNodes": [{"id": 0}]}}}
+    apart = []
+    for path, new in mutations(original):
+        if not path:
+            continue
+        changed = put(original, path, new)
+        resource, issues = typed(changed)
+        said = "; ".join(issue.message for issue in issues)
+        if of(kind).is_valid(changed) != (resource is not None) and not looser(path, said):
+            apart.append((path, new, said))
+    assert apart == []
+
+
+def test_an_editor_sees_what_a_field_is_for() -> None:
+    properties = json_schema.schema_of("Session")["$defs"]["SessionSpec"]["properties"]
+    assert "queue" not in properties
+    assert "resourceGroup" in properties
+    described = [name for name, field in properties.items() if field.get("description")]
+    assert {"type", "resourceGroup", "command", "dependsOn", "timeout"} <= set(described)

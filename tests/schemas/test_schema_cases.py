@@ -1,0 +1,42 @@
+"""Each folder of `tests/cases/schemas/` is a repository and what the loader says; `BAI_RECORD=1` records again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from schemas.codes import CODES
+from schemas.errors import InvalidRepository
+from schemas.loader import load_directory
+
+CASES = Path(__file__).parents[1] / "cases" / "schemas"
+
+
+def answer(repository: Path) -> str:
+    """What the loader says: every problem on its line, or every identity and warning."""
+    try:
+        loaded = load_directory(repository)
+    except InvalidRepository as error:
+        return "".join(f"{problem}\n" for problem in error.problems)
+    accepted = [
+        *loaded.resources,
+        *(identity for identity in loaded.machines if identity not in loaded.resources),
+    ]
+    return "".join(f"ok {identity}\n" for identity in accepted) + "".join(f"{w}\n" for w in loaded.warnings)
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_case(case: str) -> None:
+    said = answer(CASES / case / "repository")
+    expected = CASES / case / "expected.txt"
+    if os.environ.get("BAI_RECORD") == "1":
+        expected.write_text(said, encoding="utf-8")
+    assert said == expected.read_text(encoding="utf-8")
+
+
+def test_every_code_has_a_case() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in CASES.glob("*/expected.txt"))
+    elsewhere = {"BAI-V002"}  # too large to keep in a repository: test_schema_sources.py
+    assert {code for code in CODES if code not in text} == elsewhere
