@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import lzma
 import posixpath
 import tarfile
 import zlib
+from collections.abc import Callable
+from typing import IO, Any
 
 from schemas.hardware.importers.facts import Facts, NotReadable, of_hardware
 from schemas.hardware.model import Hardware
 from schemas.hardware.sysfs.machine import NotAMachine, machine
 from schemas.hardware.sysfs.tree import MemoryTree
 
-_MAGIC = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
-_MOST_ENTRIES, _LARGEST_FILE, _LARGEST_TOTAL = 200_000, 1 << 20, 128 << 20
+_MAGIC: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+_MOST_ENTRIES, _LARGEST_FILE, _LARGEST_TAR = 200_000, 1 << 20, 256 << 20
 
 
 def is_tarball(head: bytes) -> bool:
-    return head.startswith(_MAGIC) or head[257:262] == b"ustar"
+    return head.startswith(tuple(_MAGIC)) or head[257:262] == b"ustar"
 
 
 def snapshot(data: bytes) -> Facts:
@@ -41,18 +49,17 @@ def snapshot(data: bytes) -> Facts:
 def _tree(data: bytes) -> MemoryTree:
     files: dict[str, str] = {}
     links: dict[str, str] = {}
-    total = entries = 0
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r|*") as archive:
+    entries = 0
+    with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as archive:
         for entry in archive:
             entries += 1
             path = posixpath.normpath("/" + entry.name)
             if entry.issym():
                 links[path] = entry.linkname
-            elif entry.isfile() and entry.size <= _LARGEST_FILE:
-                total += entry.size
+            elif entry.isfile() and not entry.issparse() and entry.size <= _LARGEST_FILE:
                 content = archive.extractfile(entry)
                 files[path] = content.read().decode("utf-8", "replace") if content else ""
-            if entries > _MOST_ENTRIES or total > _LARGEST_TOTAL:
+            if entries > _MOST_ENTRIES:
                 raise NotReadable("a tarball larger than any snapshot of /sys")
     prefix = _prefix([*files, *links])
     keep = len(prefix)
@@ -60,6 +67,18 @@ def _tree(data: bytes) -> MemoryTree:
         {path[keep:]: text for path, text in files.items() if path.startswith(prefix)},
         {path[keep:]: target for path, target in links.items() if path.startswith(prefix)},
     )
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The tar itself, at once (reading a compressed one in pieces is slow) and of bounded size."""
+    for magic, opened in _MAGIC.items():
+        if data.startswith(magic):
+            with opened(io.BytesIO(data)) as file:
+                data = file.read(_LARGEST_TAR + 1)
+            break
+    if len(data) > _LARGEST_TAR:
+        raise NotReadable("a tarball larger than any snapshot of /sys")
+    return data
 
 
 def _prefix(paths: list[str]) -> str:
