@@ -28,12 +28,7 @@ def lack_of_room(chooser: Chooser, shape: Shape, group: str) -> tuple[Reason, ..
 
 def possible(chooser: Chooser, shape: Shape) -> bool:
     """Whether the empty group could hold the shape."""
-    world = chooser.world
-    return all(
-        int(fits(world, need.sum, _admitted(chooser, need.filter), empty=True).sum())
-        >= shape.needs.count(need)
-        for need in dict.fromkeys(shape.needs)
-    )
+    return all(len(chooser.able(need)) >= shape.needs.count(need) for need in dict.fromkeys(shape.needs))
 
 
 def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
@@ -41,14 +36,14 @@ def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
     admitted = _admitted(chooser, need.filter)
     if not len(admitted):
         return Reason("no-node", _no_node(world, need.filter, group))
-    able = admitted[fits(world, need.sum, admitted, empty=True)]
+    able = chooser.able(need)
     nodes = f"{count} nodes" if count > 1 else "one node"
     if len(able) < count:
         if count > 1 and len(able):
-            text = f"needs {count} nodes with {_words(need.sum)} each; group {group} has {len(able)} of that size"
-        else:
-            text = f"needs {_words(need.sum)} on {nodes}; {_shortest(world, need.sum, admitted, world.capacity, 'has')}"
-        return Reason("impossible", text)
+            why = f"group {group} has {len(able)} of that size"
+            return Reason("impossible", f"needs {count} nodes with {_words(need.sum)} each; {why}")
+        why = _shortest(world, need.sum, admitted, world.capacity, "has")
+        return Reason("impossible", f"needs {_words(need.sum)} on {nodes}; {why}")
     fitting = admitted[fits(world, need.sum, admitted)]
     if len(fitting) and count > 1:
         each = f"needs {count} nodes with {_words(need.sum)} each"

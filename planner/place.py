@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.demand import demand_of
+from planner.fragmentation import typical
 from planner.group import GroupResult, GroupRun
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
@@ -20,6 +22,7 @@ from planner.selection.base import SelectionFactory
 from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
 from planner.selection.dispersed import Dispersed
+from planner.selection.least_fragmentation import LeastFragmentation
 from planner.selection.roundrobin import RoundRobin
 from planner.snapshot import Machines, World
 from planner.types import GroupInfo, NodeInfo, Outcome, Reason, Running, SessionRequest, Snapshot, Wait
@@ -35,7 +38,12 @@ class Policies:
 
 BUILT_IN = Policies(
     queue={"fifo": fifo, "lifo": lifo, "drf": drf},
-    selection={"concentrated": Concentrated, "dispersed": Dispersed, "roundrobin": RoundRobin},
+    selection={
+        "concentrated": Concentrated,
+        "dispersed": Dispersed,
+        "roundrobin": RoundRobin,
+        "least-fragmentation": LeastFragmentation,
+    },
 )
 
 
@@ -100,10 +108,16 @@ def _group(
     factory = policies.selection.get(group.selection)
     if policy is None or factory is None:
         kind, name = ("queue", group.queue) if policy is None else ("selection", group.selection)
-        known = sorted(policies.queue if policy is None else policies.selection)
-        text = f"group {group.name} names the {kind} policy {name}, which is not installed; known: {', '.join(known)}"
-        return GroupResult(waits=_all_wait(pending, Reason("no-policy", text)))
+        names = sorted(policies.queue if policy is None else policies.selection)
+        text = f"group {group.name} names the {kind} policy {name}, which is not installed"
+        return GroupResult(waits=_all_wait(pending, Reason("no-policy", f"{text}; known: {', '.join(names)}")))
     running = [one for one in snapshot.running if one.request.group == group.name]
+    known = [*pending, *(one.request for one in running)]
+    world.requests = lambda: typical(
+        (demand_of(kernel, session, group), session.gpu_models)
+        for session in known
+        for kernel in session.kernels
+    )
     chooser = Chooser(world, group.selection, factory(group, world), _turn(world, running))
     return GroupRun(group, chooser, policy, ledger, running, snapshot.now).run(pending)
 

@@ -7,16 +7,21 @@ states back, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from planner.devices.mapping import Mapper, Mapping
+from planner.devices.mapping import Mapper
+from planner.devices.mapping import Mapping as Mapped
 from planner.state import State, hold, initial, room_of
 from planner.topology import Topologies, Topology
 from planner.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
+
+if TYPE_CHECKING:
+    from planner.fragmentation import Typical
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -75,6 +80,14 @@ class World:
         names = sorted({slot for topology in kinds.values() for slot in topology.by_slot})
         self.features = {slot: Feature(3 + 3 * at, 4 + 3 * at, 5 + 3 * at) for at, slot in enumerate(names)}
         self.width = 3 + 3 * len(names)
+        devices = max(
+            (len(f.ids) for t in kinds.values() for f in t.families if f.slot.endswith(".device")), default=0
+        )
+        self.devices: Ints = np.zeros((devices, len(self.nodes)), dtype=np.int64)
+        """Free milli per device (of the `.device` families) and node."""
+        self.requests: Callable[[], Mapping[Typical, int]] = dict
+        """Tells the kinds of GPU requests that the group gets and how often: set by whoever knows the
+        sessions."""
         self.depth = max((len(topology.domains) for topology in kinds.values()), default=1)
         self.totals: Ints = np.zeros((self.width, len(self.nodes)), dtype=np.int64)
         self.domains: Ints = np.zeros((self.width, self.depth, len(self.nodes)), dtype=np.int64)
@@ -84,10 +97,15 @@ class World:
         self.log: list[int] = []
         """Every node that changed, in order: readers remember how far they have read."""
         self._journal: list[tuple[int, State]] = []
-        self._rows: dict[tuple[int, State], tuple[Ints, Ints]] = {}
+        self._rows: dict[tuple[int, State], tuple[Ints, Ints, Ints]] = {}
         for at in range(len(self.nodes)):
             self._refresh(at)
         self.capacity = self.totals.copy()
+
+    @cached_property
+    def typical(self) -> Mapping[Typical, int]:
+        """Kinds of GPU requests that the group gets, and how often; asked of `requests` when first wanted."""
+        return self.requests()
 
     def checkpoint(self) -> int:
         return len(self._journal)
@@ -138,9 +156,9 @@ class World:
             if len(self._rows) > 100_000:
                 self._rows.clear()
             row = self._rows[key] = self._row(self.topologies[at], self.states[at])
-        self.totals[:, at], self.domains[:, :, at] = row
+        self.totals[:, at], self.domains[:, :, at], self.devices[:, at] = row
 
-    def _row(self, topology: Topology, state: State) -> tuple[Ints, Ints]:
+    def _row(self, topology: Topology, state: State) -> tuple[Ints, Ints, Ints]:
         room = room_of(topology, state)
         table: Ints = np.zeros((self.width, self.depth), dtype=np.int64)
         table[:3, : len(topology.domains)] = (room.cores, room.milli, room.memory)
@@ -158,11 +176,23 @@ class World:
                 table[feature.whole, domain] = count
                 table[feature.part, domain] = max(here, default=0)
                 table[feature.milli, domain] = 1000 * count + sum(here)
-        return totals, table
+        return totals, table, self._device_row(topology, state)
+
+    def _device_row(self, topology: Topology, state: State) -> Ints:
+        """Free milli per device, the `.device` families one after another in the same rows."""
+        row: Ints = np.zeros(self.devices.shape[0], dtype=np.int64)
+        for number, family in enumerate(topology.families):
+            if family.slot.endswith(".device"):
+                free = state.free[number]
+                row[: len(family.ids)] += [1000 * (free >> at & 1) for at in range(len(family.ids))]
+                for one, device, left in state.part:
+                    if one == number:
+                        row[device] += left
+        return row
 
 
 def kernel_placement(
-    name: str, node: NodeInfo, topology: Topology, mapping: Mapping, fabric: bool
+    name: str, node: NodeInfo, topology: Topology, mapping: Mapped, fabric: bool
 ) -> KernelPlacement:
     """A mapping in the words of the outside: CPU numbers, NUMA ids, device ids."""
     families, ids = topology.families, topology.domains
@@ -196,7 +226,7 @@ def _part_slot(slot: str) -> str:
     return slot.removesuffix(".device") + ".shares"
 
 
-def _memory_near(topology: Topology, mapping: Mapping) -> tuple[int, ...]:
+def _memory_near(topology: Topology, mapping: Mapped) -> tuple[int, ...]:
     """NUMA nodes whose memory a kernel without a memory request may use: its own, or the nearest that have
     any.
     """
@@ -208,7 +238,7 @@ def _memory_near(topology: Topology, mapping: Mapping) -> tuple[int, ...]:
     return tuple(topology.domains[at] for at in own)
 
 
-def _nics(topology: Topology, mapping: Mapping) -> tuple[str, ...]:
+def _nics(topology: Topology, mapping: Mapped) -> tuple[str, ...]:
     masks = dict(mapping.whole)
     for family, device, _ in mapping.pieces:
         masks[family] = masks.get(family, 0) | 1 << device

@@ -33,7 +33,7 @@ def level(total: int, room: Sequence[int]) -> list[int]:
     left = total
     while left > 0:
         open_ = [at for at, free in enumerate(room) if given[at] < free]
-        step = min(left // len(open_), min(room[at] - given[at] for at in open_))
+        step = min(left // len(open_), *(room[at] - given[at] for at in open_))
         if step == 0:
             for at in open_[:left]:
                 given[at] += 1

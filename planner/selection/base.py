@@ -38,13 +38,10 @@ class Selection(Protocol):
     """A strategy. `scores` returns int64 in [0, SCORE_LIMIT), one per entry of `nodes`, for placing `need`
     there.
 
-    A score may depend on the node's own state only: it is kept until the node changes.
+    A score may depend on the node's own state only: it is kept until the node changes. Optional attributes:
+    `rotates` (True: ties go to the next node in turn rather than to the first), `tolerance` and `order`
+    (scores within `tolerance` of the best are ties, won by the node with the least `order[node]`).
     """
-
-    @property
-    def rotates(self) -> bool:
-        """Whether ties go to the next node in turn rather than to the first."""
-        ...
 
     def scores(self, world: World, need: Need, nodes: Index) -> Ints: ...
 

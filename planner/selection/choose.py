@@ -53,6 +53,9 @@ class Chooser:
 
     def __init__(self, world: World, name: str, strategy: Selection, cursor: int = 0) -> None:
         self.world, self.name, self.strategy, self.cursor = world, name, strategy, cursor
+        self._rotates: bool = getattr(strategy, "rotates", False)
+        self._tolerance: int = getattr(strategy, "tolerance", 0)
+        self._order: Ints | None = getattr(strategy, "order", None)
         self._scores: dict[Need, _Scores] = {}
         self._filters: dict[NodeFilter, Bools] = {}
         self._every: Index = np.arange(len(world.nodes), dtype=np.intp)
@@ -76,11 +79,20 @@ class Chooser:
                 values[at] = value
             if score == NEVER:
                 return None
-            found = self._map(best, need)
+            found = self.map(best, need, self.world.states[best])
             if found is not None:
                 runner_up = second if second_score != NEVER else -1
                 return Chosen(best, *found, score, runner_up, second_score)
             values[best] = NEVER  # until the node changes
+
+    def able(self, need: Need) -> Index:
+        """Nodes that could hold the need with nothing else on them."""
+        admitted: Index = self.allowed(need.filter).nonzero()[0]
+        able: Index = admitted[fits(self.world, need.sum, admitted, empty=True)]
+        if len(need.demands) > 1 and need.sum.shares:
+            keep = [self.map(at, need, self.world.base[at]) is not None for at in able.tolist()]
+            able = able[np.array(keep, dtype=np.bool_)]
+        return able
 
     def scores(self, need: Need) -> Ints:
         """The up-to-date scores of all nodes; NEVER where the need does not fit."""
@@ -132,15 +144,17 @@ class Chooser:
 
     def _first(self, values: Ints) -> int:
         best = int(values.argmin())
-        if self.strategy.rotates and 0 < self.cursor < len(values):
+        if self._tolerance and self._order is not None and values[best] != NEVER:
+            close = (values <= values[best] + self._tolerance).nonzero()[0]
+            return int(close[self._order[close].argmin()])
+        if self._rotates and 0 < self.cursor < len(values):
             later = self.cursor + int(values[self.cursor :].argmin())
             if values[later] == values[best]:
                 return later
         return best
 
-    def _map(self, at: int, need: Need) -> tuple[tuple[Mapping, ...], State] | None:
-        """Every demand of the need onto one node, the largest first; nothing is changed."""
-        state = self.world.states[at]
+    def map(self, at: int, need: Need, state: State) -> tuple[tuple[Mapping, ...], State] | None:
+        """Every demand of the need onto one node in this state, the largest first; nothing is changed."""
         mapper = self.world.mappers[at]
         if len(need.demands) == 1:
             only = mapper.map(state, need.demands[0])

@@ -1,4 +1,5 @@
-"""Checks an outcome against its snapshot from first principles: sets of CPUs, sums of bytes and milli-devices, quotas added up again."""
+"""Checks an outcome against its snapshot from first principles: sets of CPUs, sums of bytes and
+milli-devices, quotas added up again."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def audit(snapshot: Snapshot, outcome: Outcome) -> None:
 
 
 def _gives(
-    snapshot: Snapshot, node: NodeInfo, request: SessionRequest, kernel: KernelPlacement, wanted: dict[str, int]
+    snapshot: Snapshot,
+    node: NodeInfo,
+    request: SessionRequest,
+    kernel: KernelPlacement,
+    wanted: dict[str, int],
 ) -> None:
     """The kernel got at least what it asked for, and no more than rounding explains."""
     group = next(one for one in snapshot.groups if one.name == request.group)
@@ -78,7 +83,9 @@ def _node(node: NodeInfo, kernels: list[KernelPlacement]) -> None:
     for numa in hardware.numa_nodes:
         assert memory[numa.id] <= (numa.memory if numa.cpus or numa.kind == "dram" else 0)
         assert load[numa.id] <= 1000 * len(numa.cpus)
-    assert sum(memory.values()) <= max(0, sum(one.memory for one in hardware.numa_nodes) - node.reserved_memory)
+    assert sum(memory.values()) <= max(
+        0, sum(one.memory for one in hardware.numa_nodes) - node.reserved_memory
+    )
 
 
 def _quotas(snapshot: Snapshot, placed: set[str] | object) -> None:

@@ -25,7 +25,9 @@ def machine(
         NumaNode(
             id=at,
             cpus=tuple(
-                thread * total + core for thread in range(threads) for core in range(at * cores, (at + 1) * cores)
+                thread * total + core
+                for thread in range(threads)
+                for core in range(at * cores, (at + 1) * cores)
             ),
             memory=memory // numa,
             distances={other: 10 if other == at else 12 + 9 * (abs(at - other) > 1) for other in range(numa)},
@@ -34,9 +36,12 @@ def machine(
     )
     siblings = tuple(tuple(thread * total + core for thread in range(threads)) for core in range(total))
     devices = tuple(
-        Gpu(id=f"GPU-{at}", index=at, model="H100", numa_node=at * numa // gpus, memory=80 * GIB) for at in range(gpus)
+        Gpu(id=f"GPU-{at}", index=at, model="H100", numa_node=at * numa // gpus, memory=80 * GIB)
+        for at in range(gpus)
     )
-    links = tuple(Link(a=f"GPU-{a}", b=f"GPU-{b}", kind="NV", count=18) for b in range(gpus) for a in range(b))
+    links = tuple(
+        Link(a=f"GPU-{a}", b=f"GPU-{b}", kind="NV", count=18) for b in range(gpus) for a in range(b)
+    )
     return Hardware(
         numa_nodes=nodes,
         siblings=siblings if threads > 1 else (),

@@ -16,7 +16,8 @@ from tests.planner.support import GIB, machine, node
 
 
 def asymmetric() -> Hardware:
-    """Three CPU nodes of different size, one memory-only, one GPU memory node; links of several kinds; one GPU of unknown place."""
+    """Three CPU nodes of different size, one memory-only, one GPU memory node; links of several kinds; one
+    GPU of unknown place."""
     return Hardware(
         numa_nodes=(
             NumaNode(id=0, cpus=tuple(range(4)), memory=64 * GIB, distances={0: 10, 1: 12, 3: 32, 4: 20}),
@@ -93,7 +94,8 @@ def _share_sets(free: list[int], part: dict[int, int], share: Share):
 
 
 def optimum(topology: Topology, state: State, demand: Demand):
-    """(NUMA nodes, distance, link cost) of the best mapping, or None: every set of devices with every set of NUMA nodes."""
+    """(NUMA nodes, distance, link cost) of the best mapping, or None: every set of devices with every set of
+    NUMA nodes."""
     room = room_of(topology, state)
     count = len(topology.domains)
     best = None

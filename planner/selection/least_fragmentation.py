@@ -1,0 +1,83 @@
+"""The node whose free GPUs lose least worth to typical requests, see `planner.fragmentation`.
+
+Nodes within 20 milli-devices of the best are equal; the first of a fixed order wins, which keeps filling the
+same nodes. The order is by a hash of the node's name, so that nodes bought together do not fill up together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from planner.feasible import Index
+from planner.fragmentation import SCALE, Worth
+from planner.selection.base import Need
+from planner.selection.leftover import leftover, words
+from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
+from planner.types import GroupInfo
+
+_MIDDLE = 1 << 50
+_EQUAL = 20 * SCALE
+
+
+class LeastFragmentation:
+    rotates = False
+
+    def __init__(self, group: GroupInfo, world: World) -> None:
+        del group
+        self._plain = not world.typical or not world.devices.shape[0]
+        self.tolerance = 0 if self._plain else _EQUAL
+        names = sorted(range(len(world.nodes)), key=lambda at: _hash(world.nodes[at].name))
+        self.order: Ints = np.empty(len(names), dtype=np.int64)
+        self.order[names] = np.arange(len(names))
+        if not self._plain:
+            self._worth = Worth(world, dict(world.typical))
+
+    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
+        """Worth lost by the placement; without typical GPU requests, what would be left (as
+        `concentrated`)."""
+        if self._plain:
+            return leftover(world, need, nodes)
+        cpu, memory, devices = _free(world, nodes)
+        before = self._worth.of(nodes, cpu, memory, devices)
+        after = self._worth.of(
+            nodes,
+            cpu - need.sum.milli - 1000 * need.sum.cores,
+            memory - need.sum.memory,
+            _taken(need, devices),
+        )
+        lost: Ints = np.clip(_MIDDLE + before - after, 0, 2 * _MIDDLE)
+        return lost
+
+    def describe(self, score: int) -> str:
+        if self._plain:
+            return words(score)
+        return f"makes {(score - _MIDDLE) / SCALE / 1000:.3f} GPU of free capacity less useful"
+
+
+def _free(world: World, nodes: Index) -> tuple[Ints, Ints, Ints]:
+    """Milli-cores, bytes, and milli per device of all families together."""
+    cpu = np.maximum(world.totals[MILLI, nodes], 1000 * world.totals[CORES, nodes])
+    return cpu, world.totals[MEMORY, nodes], world.devices[:, nodes]
+
+
+def _taken(need: Need, devices: Ints) -> Ints:
+    """Devices after the need: whole ones first, then each part on the device that it leaves least on."""
+    after = devices.copy()
+    whole = sum(count for slot, count in need.sum.whole if slot.endswith(".device"))
+    whole += sum(share.milli // 1000 for share in need.sum.shares)
+    if whole:
+        full = after >= 1000
+        after[full & (full.cumsum(axis=0) <= whole)] = 0
+    columns = np.arange(after.shape[1])
+    for share in need.sum.shares:
+        rest = share.milli % 1000
+        if rest:
+            best = np.where(after >= rest, after, 1 << 40).argmin(axis=0)
+            after[best, columns] = np.maximum(0, after[best, columns] - rest)
+    return after
+
+
+def _hash(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
