@@ -88,13 +88,13 @@ class ProcessProvider:
         unlabelled: list[str] = []
         for kernel_id in self.root.ids():
             try:
-                record = self._settled(kernel_id)
+                seen = self._settled(kernel_id)
             except (OSError, ValueError, KernelRefused) as error:
                 errors.append(f"{kernel_id}: {error}")
                 unlabelled.append(kernel_id)
                 continue
-            if record is not None:
-                kernels.append(watch.observed(record))
+            if seen is not None:
+                kernels.append(seen)
         unlabelled.extend(self._unrecorded())
         return Observation(tuple(kernels), not errors, tuple(errors), tuple(unlabelled))
 
@@ -106,16 +106,16 @@ class ProcessProvider:
         strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(bases, name))]
         return [name for name in strays if not self.root.folder(name).exists()]
 
-    def _settled(self, kernel_id: str) -> Record | None:
-        """The record; if its supervisor died, what was left of the kernel has been cleaned up."""
-        record = self.root.read(kernel_id)
-        if record is None or watch.observed(record).state != "lost" or record.state.get("phase") == "lost":
-            return record
+    def _settled(self, kernel_id: str) -> Observed | None:
+        """The kernel; if its supervisor died, what was left of it has been cleaned up."""
+        found = watch.look(self.root, kernel_id)
+        if found is None or found[1].state != "lost" or found[0].state.get("phase") == "lost":
+            return found and found[1]
         with self.root.locked(kernel_id):
-            record = self.root.read(kernel_id)
-            if record is None or watch.observed(record).state != "lost":
-                return record
-            return watch.bury(self.root, record)
+            found = watch.look(self.root, kernel_id)
+            if found is None or found[1].state != "lost":
+                return found and found[1]
+            return watch.observed(watch.bury(self.root, found[0]))
 
     def _record(self, kernel_id: str) -> Record:
         record = self.root.read(kernel_id)
@@ -124,7 +124,10 @@ class ProcessProvider:
         return record
 
     def _now(self, kernel_id: str) -> Observed:
-        return watch.observed(self._record(kernel_id))
+        found = watch.look(self.root, kernel_id)
+        if found is None:
+            raise KernelNotFound(provider="process", kernel=kernel_id)
+        return found[1]
 
     # making
 
@@ -173,7 +176,7 @@ class ProcessProvider:
         while True:
             record = self._record(kernel_id)
             if record.begun or not record.alive or time.monotonic() > deadline:
-                return watch.observed(record)
+                return self._now(kernel_id)
             time.sleep(0.01)
 
     @_speaking
@@ -223,10 +226,10 @@ class ProcessProvider:
         if not self._wait(record, grace + STUBBORN):
             with self.root.locked(kernel_id):
                 self._strike(self._record(kernel_id))
-        record = self._settled(kernel_id) or record
+        seen = self._settled(kernel_id)
         if record.spec.cpus:
             self._share_out()
-        return watch.observed(record)
+        return seen or watch.observed(record)
 
     def _ask(self, record: Record, grace: float) -> None:
         files.write_atomically(str(record.folder / "stop.json"), json.dumps({"grace": max(0.0, grace)}))

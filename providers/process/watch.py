@@ -15,8 +15,24 @@ from providers.process.records import Record, Root
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def look(root: Root, kernel_id: str) -> tuple[Record, Observed] | None:
+    """One kernel, None when there is none. Raises ValueError and OSError when its record cannot be read.
+
+    Who died between the reading of its record and the look at its lock may have recorded its end just before:
+    what seems lost is read once more, now that nothing can change.
+    """
+    record = root.read(kernel_id)
+    if record is None:
+        return None
+    seen = observed(record)
+    if seen.state != "lost":
+        return record, seen
+    record = root.read(kernel_id)
+    return record and (record, observed(record))
+
+
 def observed(record: Record) -> Observed:
-    """One kernel as it is now. Changes nothing."""
+    """One kernel as its record and its lock say. Changes nothing."""
     alive, state = record.alive, record.state
     phase = _state(record, alive)
     pid = main_pid(state) if alive else None
