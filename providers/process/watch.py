@@ -28,7 +28,7 @@ def look(root: Root, kernel_id: str) -> tuple[Record, Observed] | None:
     if seen.state != "lost":
         return record, seen
     record = root.read(kernel_id)
-    return record and (record, observed(record))
+    return None if record is None else (record, observed(record))
 
 
 def observed(record: Record) -> Observed:
