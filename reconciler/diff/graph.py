@@ -53,8 +53,9 @@ def _session(session: Session, repository: Repository) -> list[str]:
     found = list(spec.depends_on)
     if spec.resource_group:
         found.append(f"ResourceGroup/{spec.resource_group}")
-    if spec.owner:
-        found += [u.identity for u in repository.of(User) if spec.owner in (u.name, u.spec.email)]
+    owner = repository.user_of(spec.owner)
+    if owner:
+        found.append(owner.identity)
     volumes = (repository.volume_of(session, mount.volume) for mount in spec.mounts)
     return found + [volume.identity for volume in volumes if volume]
 

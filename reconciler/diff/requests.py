@@ -25,7 +25,7 @@ from schemas.quota import Quota
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
-from schemas.tenancy import Domain, Project, User
+from schemas.tenancy import Domain, Project
 
 
 def node_info(node: Node, hardware: Hardware, group: str) -> NodeInfo:
@@ -132,9 +132,8 @@ def _domain(session: Session, repository: Repository) -> str:
 
 def _user(owner: str | None, repository: Repository) -> str:
     """A user's name, also where a session names the e-mail address."""
-    if not owner or "@" not in owner:
-        return owner or ""
-    return next((user.name for user in repository.of(User) if user.spec.email == owner), owner)
+    user = repository.user_of(owner)
+    return user.name if user else owner or ""
 
 
 def recorded_session(document: Mapping[str, object]) -> Session | None:

@@ -140,5 +140,5 @@ def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
         if volume is None or host is None:
             raise PlanError(why=f"{session.identity}: volume {mount.volume} has no storage host")
         source = f"{host.spec.root.rstrip('/')}/{volume.path}"
-        mounts.append(Mount(source, mount.path, mount.read_only))
+        mounts.append(Mount(source, mount.path, mount.read_only, host.spec.root))
     return tuple(mounts)

@@ -1,0 +1,168 @@
+"""From records and kernels to what is really there: phases, results, what a plan rests on, what is written
+down again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from planner.types import KernelPlacement, Placement
+from providers.base import KernelState, Labels, Observed
+from reconciler.adopt import adopted
+from reconciler.basis import basis
+from reconciler.derive import derive
+from reconciler.plan_values import compact
+from reconciler.records import Event, Phase, Put, Recorded
+from reconciler.refresh import refreshed
+from reconciler.steps import steps
+from tests.reconciler.lab import Lab, action, session
+
+IDS = ("x-main1-g1", "x-sub1-g1")
+PARTS = tuple(
+    KernelPlacement(name, "n1", (at,), 1000, (0,), 1 << 30) for at, name in enumerate(("main1", "sub1"))
+)
+
+
+def record(
+    phase: Phase = "RUNNING", *, type: str = "interactive", policy: str = "never", count: int = 1
+) -> Recorded:
+    document = {"spec": {"type": type, "restart": {"policy": policy}}}
+    place = Placement("Session/p/x", "g", PARTS[:count])
+    return Recorded("Session/p/x", "here", 1, "d", document, phase, place, IDS[:count])
+
+
+def kernel(
+    at: int = 0, state: KernelState = "running", code: int | None = None, reason: str = ""
+) -> Observed:
+    labels = Labels("r", "here", "Session/p/x", 1, "d", PARTS[at].kernel, "n1", placement=compact(PARTS[at]))
+    return Observed(IDS[at], labels, state, code, reason or ("exit" if state == "exited" else ""))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "kernels", "expected"),
+    [
+        (record(), [kernel()], ("RUNNING", "")),
+        (record("CREATING"), [kernel()], ("RUNNING", "")),
+        (record("CREATING"), [kernel(state="creating")], ("CREATING", "")),
+        (record(count=2), [kernel(), kernel(1, "creating")], ("CREATING", "")),
+        (record(type="batch"), [kernel(0, "exited", 0)], ("TERMINATED", "success")),
+        (record(type="batch"), [kernel(0, "exited", 3)], ("TERMINATED", "failure")),
+        (record(type="batch"), [kernel(0, "exited", 0, "timeout")], ("TERMINATED", "failure")),
+        (record(type="batch"), [kernel(0, "lost")], ("TERMINATED", "failure")),
+        (record(type="batch", count=2), [kernel(0, "exited", 0), kernel(1)], ("TERMINATED", "success")),
+        (record(type="batch", count=2), [kernel(), kernel(1, "exited", 1)], ("RUNNING", "")),
+        (record(), [kernel(0, "exited", 1)], ("ERROR", "")),
+        (record(), [kernel(0, "exited", 0)], ("TERMINATED", "")),
+        (record(), [kernel(0, "exited", 143, "timeout")], ("TERMINATED", "")),
+        (record(policy="on-failure"), [kernel(0, "exited", 1)], ("ERROR", "")),
+        (record(), [kernel(0, "lost")], ("ERROR", "")),
+        (record(policy="on-failure"), [kernel(0, "lost")], ("RUNNING", "")),
+        (record("TERMINATING"), [kernel(0, "exited", 0)], ("TERMINATING", "")),
+        (record("TERMINATED"), [kernel(0, "exited", 0)], ("TERMINATED", "")),
+        (record("TERMINATED"), [], ("TERMINATED", "")),
+        (record("ERROR"), [kernel()], ("RUNNING", "")),
+    ],
+)
+def test_phases_follow_what_runs(
+    recorded: Recorded, kernels: list[Observed], expected: tuple[str, str]
+) -> None:
+    found = derive(recorded, kernels, complete=True)
+    assert (found.phase, found.result) == expected
+
+
+def test_what_is_missing_is_named_only_by_those_who_see_everything() -> None:
+    there = [kernel()]
+    found = derive(record(count=2), there, complete=True)
+    assert (found.missing, found.reason) == ((IDS[1],), "sub1 is gone")
+    assert derive(record(count=2), there, complete=False).missing == ()
+
+
+def test_a_record_is_made_from_labels() -> None:
+    found = adopted([kernel(1), kernel()])
+    assert (found.resource, found.kernels, found.phase) == ("Session/p/x", IDS, "RUNNING")
+    assert found.placement and found.placement.kernels == PARTS
+    odd = kernel()
+    odd = replace(odd, labels=replace(odd.labels, placement="{nonsense", document="[1"))
+    assert (adopted([odd]).placement, adopted([odd]).document) == (None, {})
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    made = Lab(tmp_path)
+    made.write({"a": session("a", "type: batch"), "b": session("b")})
+    made.apply()
+    return made
+
+
+def test_what_moves_on_by_itself_makes_no_plan_stale(lab: Lab) -> None:
+    before = basis(lab.actual())
+    lab.world.clock.sleep(5)
+    lab.world.die(lab.kernel("a"), exit_code=0)
+    assert basis(lab.actual()) == before
+    lab.world.vanish(lab.kernel("b"))
+    assert basis(lab.actual()) != before
+
+
+def test_what_was_seen_is_written_down_once(lab: Lab) -> None:
+    lab.world.die(lab.kernel("a"), exit_code=4)
+    now = lab.world.clock.now()
+    changes = refreshed(lab.actual(), now, "me")
+    put, event = changes
+    assert isinstance(put, Put) and isinstance(event, Event)
+    assert (put.record.phase, put.record.result, put.record.exit_codes) == (
+        "TERMINATED",
+        "failure",
+        {"main1": 4},
+    )
+    assert (event.before, event.after, event.cause) == ("RUNNING", "TERMINATED", "main1 exited with 4")
+    lease = lab.store.acquire("here", "me", 60, now)
+    lab.store.write(lease, changes)
+    lab.store.release(lease)
+    assert refreshed(lab.actual(), now + 9, "me") == ()
+
+
+def test_an_observation_with_gaps_is_not_written_down(lab: Lab) -> None:
+    lab.world.die(lab.kernel("a"))
+    lab.world.hidden.add(lab.kernel("b"))
+    assert refreshed(lab.actual(), 1.0, "me") == ()
+
+
+def test_a_restored_old_store_does_not_win_over_what_runs(lab: Lab) -> None:
+    old = lab.state.with_name("old.db")
+    lab.store.backup(old)
+    lab.write({"b": session("b", "env: {A: b}")})
+    assert not lab.converge().changes
+    lab.store.close()
+    lab.state.write_bytes(old.read_bytes())
+    for side in ("-wal", "-shm"):
+        lab.state.with_name(lab.state.name + side).unlink(missing_ok=True)
+    lab.store = type(lab.store).open(lab.state)
+    assert lab.actual().existing["Session/p/b"].recorded.generation == 2
+    made = list(lab.world.created)
+    assert not lab.converge().changes
+    assert lab.world.created == made
+
+
+def test_steps_follow_from_the_plan_alone(lab: Lab) -> None:
+    lab.write({"b": session("b", "env: {A: b}, stop: {grace: 3s}")})
+    plan = lab.plan()
+    todo = steps(action(plan, "Session/p/b"), plan)
+    assert [(step.kind, step.record.phase if step.record else "") for step in todo] == [
+        ("record", "TERMINATING"),
+        ("stop", ""),
+        ("remove", ""),
+        ("record", "CREATING"),
+        ("create", ""),
+        ("record", "RUNNING"),
+    ]
+    assert len({step.key for step in todo}) == len(todo)
+    spec = todo[4].spec
+    assert spec and adopted([_seen(spec.labels)]).document == lab.desired().documents["Session/p/b"]
+    assert steps(action(plan, "Session/p/a"), plan) == ()
+
+
+def _seen(labels: Labels) -> Observed:
+    return Observed("k", labels, "running", created=datetime(2026, 1, 1, tzinfo=UTC))

@@ -1,0 +1,158 @@
+"""What the provider is handed: names, folders, defaults, environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from providers.base import Mount
+from reconciler.plan import Plan
+from reconciler.source import make_desired
+from schemas.loader import load_directory
+from tests.reconciler.lab import BASE, Lab, action, session
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+STORAGE = """
+apiVersion: bai/v1
+kind: StorageHost
+metadata: {name: disk}
+spec: {root: /srv/data/}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {name: set, project: p}
+spec: {}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {name: common}
+spec: {path: shared/common}
+"""
+
+
+def specs(plan: Plan, name: str = "a"):  # type: ignore[no-untyped-def]
+    after = action(plan, f"Session/p/{name}").after
+    assert after is not None
+    return after.specs
+
+
+def test_volumes_are_folders_under_their_hosts_root(lab: Lab) -> None:
+    mounts = "mounts: [{volume: set, path: /data, readOnly: true}, {volume: common, path: /c}]"
+    lab.write({"storage": STORAGE, "a": session("a", mounts)})
+    (spec,) = specs(lab.plan())
+    assert [(mount.source, mount.target, mount.read_only) for mount in spec.mounts] == [
+        ("/srv/data/p/set", "/data", True),
+        ("/srv/data/shared/common", "/c", False),
+    ]
+    assert all(
+        isinstance(mount, Mount) and spec.mounts[0].root.startswith("/srv/data") for mount in spec.mounts
+    )
+
+
+def test_ids_are_short_safe_and_never_shared(lab: Lab) -> None:
+    long = "a" * 60
+    lab.write({"a": session(long), "b": session("b", "cluster: {roles: {main: 1, sub: 2}}")})
+    plan = lab.plan()
+    ids = [spec.id for each in plan.actions if each.after for spec in each.after.specs]
+    assert len(set(ids)) == 4 and all(len(each) <= 63 and each == each.lower() for each in ids)
+
+
+def test_a_cluster_defaults_are_part_of_the_session(lab: Lab) -> None:
+    defaults = "defaults: {env: {A: cluster, B: cluster}, image: 'debian:12'}"
+    lab.write(
+        {
+            "base": BASE.replace("{provider: fake}", f"{{provider: fake, {defaults}}}"),
+            "a": session("a", "env: {B: own}"),
+        }
+    )
+    (spec,) = specs(lab.plan())
+    assert (spec.env["A"], spec.env["B"], spec.image) == ("cluster", "own", "debian:12")
+    assert not lab.converge().changes
+    lab.write({"base": BASE.replace("{provider: fake}", "{provider: fake, defaults: {env: {A: other}}}")})
+    found = action(lab.plan(), "Session/p/a")
+    assert found.verb == "replace"
+    assert {change.path for change in found.changes} == {"spec.env.A", "spec.image"}
+
+
+def test_native_processes_are_reached_at_their_nodes_address(lab: Lab) -> None:
+    nodes = (lab.folder / "nodes.yaml").read_text()
+    lab.write(
+        {
+            "base": BASE.replace("provider: fake", "provider: process"),
+            "a": session("a", "cluster: {roles: {main: 1, sub: 1}}"),
+        }
+    )
+    for address, reached in (("localhost", "127.0.0.1"), ("10.1.2.3", "10.1.2.3")):
+        lab.write({"nodes": nodes.replace("resourceGroup:", f"address: {address}\n  resourceGroup:")})
+        assert specs(lab.plan())[1].env["BAI_CLUSTER_ADDRESSES"] == f"main1={reached},sub1={reached}"
+        assert specs(lab.plan())[1].env["MASTER_ADDR"] == reached
+
+
+def test_limits_reach_the_kernel(lab: Lab) -> None:
+    lab.write(
+        {
+            "a": session(
+                "a",
+                "resources: {cpu: 2, memory: 1GiB, shm: 64MiB, pids: 50, cuda.device: 1}, "
+                "timeout: 1h, stop: {signal: SIGINT, grace: 5s}",
+            )
+        }
+    )
+    (spec,) = specs(lab.plan())
+    assert (len(spec.cpus), spec.cpu_milli, spec.memory, spec.shm, spec.pids) == (2, 0, 1 << 30, 64 << 20, 50)
+    assert (spec.timeout, spec.stop_signal, spec.stop_grace) == (3600.0, "SIGINT", 5.0)
+    assert spec.devices == tuple(grant for grant in spec.env["CUDA_VISIBLE_DEVICES"].split(","))
+    assert spec.labels.document == "" and spec.secret_env == {}
+
+
+def test_the_tree_digest_is_about_meaning(lab: Lab) -> None:
+    lab.write({"a": session("a", "resources: {memory: 1GiB}")})
+    first = lab.desired().tree
+    lab.drop("a")
+    lab.write({"elsewhere": session("a", "resources: {memory: 1024MiB}, priority: 10")})
+    assert lab.desired().tree == first
+    lab.write({"elsewhere": session("a", "resources: {memory: 2GiB}")})
+    assert lab.desired().tree != first
+
+
+def test_only_the_clusters_own_documents_count(lab: Lab) -> None:
+    base = BASE.replace(
+        "metadata: {name: default}\nspec: {}", "metadata: {name: default}\nspec: {cluster: here}"
+    )
+    other = """
+apiVersion: bai/v1
+kind: Cluster
+metadata: {name: there}
+spec: {provider: fake}
+---
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {name: far}
+spec: {cluster: there}
+"""
+    nodes = (
+        (lab.folder / "nodes.yaml")
+        .read_text()
+        .replace("resourceGroup: default", "cluster: here\n  resourceGroup: default")
+    )
+    lab.write(
+        {
+            "base": base,
+            "other": other,
+            "nodes": nodes,
+            "a": session("a", "resourceGroup: default"),
+            "b": session("b", "resourceGroup: far"),
+        }
+    )
+    repository = load_directory(lab.folder)
+    here = make_desired(repository, "here", repo="r", commit="")
+    there = make_desired(repository, "there", repo="r", commit="")
+    assert "Session/p/a" in here.sessions() and "Session/p/b" not in here.sessions()
+    assert set(there.sessions()) == {"Session/p/b"}
+    assert [node.name for node in here.nodes] == ["n1"] and not there.nodes
