@@ -10,7 +10,9 @@ from schemas.envelope import Resource
 from schemas.issues import Issue, Loc
 
 LATER: Mapping[str, tuple[Loc, ...]] = {
-    "Cluster": (("spec", "networks"),),
+    "Cluster": (("spec", "networks"), ("spec", "ssh")),
+    "Node": (("spec", "ssh"),),
+    "NodePool": (("spec", "ssh"),),
     "ResourceGroup": (("spec", "preemption"), ("spec", "reservations")),
     "Quota": (("spec", "idleTimeout"), ("spec", "cohort"), ("spec", "borrowing")),
     "Volume": (("spec", "quota"),),

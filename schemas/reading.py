@@ -7,7 +7,7 @@ texts, alias bombs, depth, size, other encodings. `positions.py` finds the place
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 from yaml._yaml import CParser
@@ -44,6 +44,7 @@ class _Frame:
     has_key: bool = False
     key_mark: Mark | None = None
     size: int = 1
+    height: int = 1
     lines: dict[Any, int] = field(default_factory=dict)
 
 
@@ -59,7 +60,7 @@ class Reader:
         self.documents: list[Raw] = []
         self.problems: list[Problem] = []
         self._stack: list[_Frame] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._aliased = 0
         self._faults = 0
         self._begin: Mark | None = None
@@ -111,21 +112,24 @@ class Reader:
             except ScalarError as error:
                 self._add(error.code, error.message, event.start_mark, error.hint)
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1)
-        self._put(value, 1, event, event.implicit[0])
+            self._anchors[event.anchor] = (value, 1, 0)
+        self._put(value, (1, 0), event, event.implicit[0])
 
     def _open(self, event: Any, value: dict[Any, Any] | list[Any]) -> None:
         if event.tag is not None:
             self._tag(event)
         if len(self._stack) >= DEEPEST:
-            self._add("BAI-V006", f"nested more than {DEEPEST} levels deep", event.start_mark)
-            raise _Refused
+            self._too_deep(event)
         if self._stack and self._expects_key(self._stack[-1]):
             self._add("BAI-V009", "a key is a mapping or a list", event.start_mark, "keys are texts")
             raise _Refused
         if not self._stack:
             self._begin = event.start_mark
         self._stack.append(_Frame(value, event.anchor))
+
+    def _too_deep(self, event: Any) -> NoReturn:
+        self._add("BAI-V006", f"nested more than {DEEPEST} levels deep", event.start_mark)
+        raise _Refused
 
     @staticmethod
     def _expects_key(frame: _Frame) -> bool:
@@ -134,8 +138,8 @@ class Reader:
     def _close(self, event: Any) -> None:
         frame = self._stack.pop()
         if frame.anchor is not None:
-            self._anchors[frame.anchor] = (frame.value, frame.size)
-        self._put(frame.value, frame.size, event, False)
+            self._anchors[frame.anchor] = (frame.value, frame.size, frame.height)
+        self._put(frame.value, (frame.size, frame.height), event, False)
 
     def _alias(self, event: Any) -> None:
         if any(frame.anchor == event.anchor for frame in self._stack):
@@ -146,19 +150,23 @@ class Reader:
         if event.anchor not in self._anchors:
             self._add("BAI-V005", f"*{printable(event.anchor)} names no anchor before it", event.start_mark)
             raise _Refused
-        value, size = self._anchors[event.anchor]
+        value, size, height = self._anchors[event.anchor]
         self._aliased += size
         if self._aliased > MOST_ALIASED:
             self._add("BAI-V007", f"aliases stand for more than {MOST_ALIASED} values", event.start_mark)
             raise _Refused
-        self._put(value, size, event, False)
+        if len(self._stack) + height > DEEPEST:
+            self._too_deep(event)
+        self._put(value, (size, height), event, False)
 
-    def _put(self, value: Any, size: int, event: Any, is_plain: bool) -> None:
+    def _put(self, value: Any, extent: tuple[int, int], event: Any, is_plain: bool) -> None:
+        """Put a value of this size and height where it belongs."""
         if not self._stack:
             self._document(value, event)
             return
         frame = self._stack[-1]
-        frame.size += size
+        frame.size += extent[0]
+        frame.height = max(frame.height, extent[1] + 1)
         if isinstance(frame.value, list):
             frame.value.append(value)
         elif frame.has_key:

@@ -127,6 +127,7 @@ class Names:
     def __init__(self, repository: Repository, broken: frozenset[str]) -> None:
         self.known = {*repository.resources, *repository.machines, *broken}
         self.known |= {f"User/@{u.spec.email.lower()}" for u in repository.of(User) if u.spec.email}
+        self._words_of: dict[tuple[str, str | None], set[str]] = {}
         self.emails = {u.spec.email for u in repository.of(User) if u.spec.email}
 
     def dangling(self, resource: Resource) -> Iterator[Issue]:
@@ -140,12 +141,18 @@ class Names:
         if use.kind == "Session" and not IDENTITY.match(use.name):
             hint = self._near_session(use.name, resource)
             return Issue(use.at, f"{shown(use.name)} is not the identity of a session", hint, "BAI-V040")
-        hint = did_you_mean(use.name, self._words(use, resource)) or f"add a {use.kind} of this name"
+        hint = did_you_mean(use.name, self._known(use, resource)) or f"add a {use.kind} of this name"
         return Issue(use.at, f"there is no {use.kind} {shown(use.name)}", hint, "BAI-V040")
 
     def _near_session(self, name: str, resource: Resource) -> str:
         full = f"Session/{resource.project}/{name.rpartition('/')[2]}"
         return f"did you mean '{full}'?" if full in self.known else "write Session/<project>/<name>"
+
+    def _known(self, use: Use, resource: Resource) -> set[str]:
+        key = (use.kind, resource.project)
+        if key not in self._words_of:
+            self._words_of[key] = self._words(use, resource)
+        return self._words_of[key]
 
     def _words(self, use: Use, resource: Resource) -> set[str]:
         if use.kind == "Session":

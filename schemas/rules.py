@@ -19,6 +19,9 @@ from schemas.session import Session
 from schemas.storage import StorageHost
 from schemas.text import did_you_mean
 
+_TAKEN = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib"})
+"""Paths that no volume may cover."""
+
 
 def check(resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks, judged alone."""
@@ -216,6 +219,10 @@ def _lists(session: Session) -> Iterator[Issue]:
     yield from twice(
         (("spec", "mounts", i, "path"), mount.path.rstrip("/")) for i, mount in enumerate(spec.mounts)
     )
+    for index, mount in enumerate(spec.mounts):
+        if mount.path.strip("/") in _TAKEN:
+            message = f"'{mount.path}' is the container's own"
+            yield Issue(("spec", "mounts", index, "path"), message, "give another path", "BAI-V050")
     yield from twice((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
     yield from twice((("spec", "ports", i, "port"), port.port) for i, port in enumerate(spec.ports))
     yield from twice((("spec", "secrets", i, "env"), secret.env) for i, secret in enumerate(spec.secrets))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import re
 from collections.abc import Iterable
 
+_MANY = 50
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 
 
@@ -30,11 +32,22 @@ def shown(value: object, width: int = 60) -> str:
     return printable(str(value))[:width]
 
 
+def _likely(word: str, words: list[str]) -> list[str]:
+    """Those worth comparing letter by letter, when there are many: those that share beginning and end."""
+    if len(words) <= _MANY:
+        return words
+    half = len(word) // 2
+    scored = ((other[:3] == word[:3]) + 2 * (other[-half:] == word[-half:]) for other in words)
+    best = heapq.nlargest(_MANY, zip(scored, words, strict=True))
+    return [other for score, other in best if score]
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?`, or the known words when they are few, or nothing."""
     words = sorted(set(known))
     folded = {other.casefold(): other for other in words}
-    near = difflib.get_close_matches(word[:100].casefold(), list(folded), n=1, cutoff=0.6)
+    short = word[:100].casefold()
+    near = difflib.get_close_matches(short, _likely(short, list(folded)), n=1, cutoff=0.6)
     if near:
         return f"did you mean '{printable(folded[near[0]])}'?"
     if 0 < len(words) <= 12:

@@ -8,11 +8,61 @@ from collections.abc import Callable
 
 TOKENS = re.compile(rb"[A-Za-z0-9_.@/-]+|[^A-Za-z0-9_.@/-]")
 WORDS = (
-    b"null", b"yes", b"0755", b"1e999", b".nan", b"-1", b"{}", b"[]", b"[a, [b]]", b"{a: 1}", b"&a x", b"*a", b"<<: *a",
-    b"!!int 5", b"!x y", b"'", b'"', b"|", b">", b"? ", b"- ", b": ", b"#", b"---", b"...", b"%YAML 1.1", b"\t", b"\x00",
-    b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xae", b"\\u0000", b"[" * 100, b"9" * 50, b"a" * 5000, b"16", b"0.5",
-    b"500m", b"64GiB", b"../..", b"Session/a/b", b"true", b"2026-12-01", b"\r", b"\xc2\x85", b"`", b"@", b"",
-)  # fmt: skip
+    *(
+        b"null",
+        b"yes",
+        b"0755",
+        b"1e999",
+        b".nan",
+        b"-1",
+        b"{}",
+        b"[]",
+        b"[a, [b]]",
+        b"{a: 1}",
+        b"&a x",
+        b"*a",
+    ),
+    *(
+        b"<<: *a",
+        b"!!int 5",
+        b"!x y",
+        b"'",
+        b'"',
+        b"|",
+        b">",
+        b"? ",
+        b"- ",
+        b": ",
+        b"#",
+        b"---",
+        b"...",
+        b"\t",
+    ),
+    *(
+        b"%YAML 1.1",
+        b"\x00",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xe2\x80\xae",
+        b"\\u0000",
+        b"\r",
+        b"@",
+    ),
+    *(
+        b"[" * 100,
+        b"9" * 50,
+        b"a" * 5000,
+        b"16",
+        b"0.5",
+        b"500m",
+        b"64GiB",
+        b"../..",
+        b"Session/a/b",
+        b"true",
+    ),
+    *(b"2026-12-01", b"\xc2\x85", b"`", b""),
+)
 
 
 def truncate(rng: random.Random, data: bytes) -> bytes:

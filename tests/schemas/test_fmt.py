@@ -102,6 +102,11 @@ metadata: {name: x}
 """
 
 
+def values(data: bytes) -> list[object]:
+    """What the documents of a text say."""
+    return [raw.value for raw in read(data, "")[0]]
+
+
 def test_the_style() -> None:
     assert format_text(UNTIDY.encode()) == TIDY
 
@@ -115,7 +120,7 @@ def test_formatting_again_changes_nothing() -> None:
 def test_every_field_keeps_its_value(kind: str, flow: bool | None) -> None:
     original = yaml.safe_dump(document(kind), sort_keys=True, indent=4, default_flow_style=flow).encode()
     text = format_text(original)
-    assert [raw.value for raw in read(text.encode(), "")[0]] == [document(kind)]
+    assert values(text.encode()) == [document(kind)]
     assert text.split("\n")[0] == "apiVersion: bai/v1"
     assert text.split("\n")[1] == f"kind: {kind}"
     assert format_text(text.encode()) == text
@@ -157,7 +162,10 @@ def test_line_ends_and_the_byte_order_mark_are_normalised() -> None:
 
 
 def test_the_order_of_free_mappings_is_the_authors() -> None:
-    text = "kind: Session\nspec:\n  env:\n    Z: a\n    A: b\n  cluster:\n    roles:\n      sub: 1\n      main: 1\n"
+    text = (
+        "kind: Session\nspec:\n  env:\n    Z: a\n    A: b\n"
+        "  cluster:\n    roles:\n      sub: 1\n      main: 1\n"
+    )
     made = format_text(text.encode())
     assert made.index("cluster") < made.index("env")
     assert made.index("sub: 1") < made.index("main: 1")
@@ -170,9 +178,10 @@ def test_what_is_not_yaml_is_refused_with_its_place() -> None:
     assert str(caught.value.problems[0].place) == "x.yaml:2:1"
 
 
-@pytest.mark.parametrize(
-    "file", sorted(CASES.glob("*/repository/**/*.yaml")), ids=lambda path: f"{path.parts[-3]}-{path.name}"
-)
+FILES = sorted(CASES.glob("*/repository/**/*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parts[-3]}-{path.name}")
 def test_cases_keep_their_meaning(file: Path) -> None:
     if not file.is_file():
         return
@@ -181,5 +190,5 @@ def test_cases_keep_their_meaning(file: Path) -> None:
         text = format_text(data, file.name)
     except InvalidRepository:
         return
-    assert [raw.value for raw in read(text.encode(), "")[0]] == [raw.value for raw in read(data, "")[0]]
+    assert values(text.encode()) == values(data)
     assert format_text(text.encode()) == text

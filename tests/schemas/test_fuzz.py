@@ -23,6 +23,7 @@ TEXTS = [
     *(path.read_bytes() for path in sorted(EXAMPLES.rglob("*.yaml"))),
 ]
 BATCH = 100
+BREAKS = (b"\n", b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 
 
 class Memory:

@@ -56,14 +56,15 @@ def test_they_accept_every_field(kind: str) -> None:
 
 
 def test_the_union_refuses_what_is_no_document() -> None:
-    for value in (
+    no_documents: tuple[Any, ...] = (
         {},
         [],
         "x",
         {"apiVersion": "bai/v1"},
         {"apiVersion": "bai/v1", "kind": "Sesion"},
         {"kind": "Domain"},
-    ):
+    )
+    for value in no_documents:
         assert not UNION.is_valid(value)
 
 

@@ -109,7 +109,7 @@ def test_a_quota_names_one_subject() -> None:
 def test_models_never_change(kind: str) -> None:
     resource = accepted(document(kind))
     with pytest.raises(ValueError, match="frozen"):
-        resource.metadata.name = "other"
+        resource.metadata.name = "other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

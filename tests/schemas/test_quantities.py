@@ -84,7 +84,7 @@ def test_duration(text: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "30", "1m1h", "h", "-1s", "1.5h", "1h 30m", 30, 1.5, None, True])
 def test_duration_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="duration|unit"):
+    with pytest.raises(ValueError, match=r"duration|unit"):
         q.parse_duration(text)
 
 

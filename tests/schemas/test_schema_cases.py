@@ -1,4 +1,4 @@
-"""Each folder of `tests/cases/schemas/` is a repository and what the loader says; `BAI_RECORD=1` records again."""
+"""Each folder of `tests/cases/schemas/` holds a repository and what is said of it; BAI_RECORD=1 records."""
 
 from __future__ import annotations
 

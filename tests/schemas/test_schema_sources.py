@@ -62,9 +62,8 @@ def write(root: Path, files: dict[str, str]) -> Path:
 def commit(root: Path) -> str:
     repo = Repo.init(root)
     repo.git.add("-A", "-f")
-    repo.git(c=["user.name=a", "user.email=a@example.org", "commit.gpgsign=false"]).commit(
-        "-qm", "x", "--no-verify"
-    )
+    settings = ["user.name=a", "user.email=a@example.org", "commit.gpgsign=false"]
+    repo.git(c=settings).commit("-qm", "x", "--no-verify")
     made = repo.head.commit.hexsha
     repo.close()
     return made
