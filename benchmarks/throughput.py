@@ -108,7 +108,8 @@ def main() -> None:
     result = measure(asked.nodes, asked.sessions, asked.seed, asked.selection, asked.repeat)
     print(
         f"{asked.nodes} nodes, {asked.sessions} sessions ({asked.selection}): "
-        f"{result['decision_ms']:.3f} ms a decision, {result['placed']} placed, {result['waiting']} wait, {result['peak_rss_mib']:.0f} MiB"
+        f"{result['decision_ms']:.3f} ms a decision, "
+        f"{result['placed']} placed, {result['waiting']} wait, {result['peak_rss_mib']:.0f} MiB"
     )
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=2) + "\n")

@@ -30,6 +30,8 @@ class Release(NamedTuple):
 
     by: str
     latest: float | None
+    nodes: tuple[int, ...]
+    """Where it would go then (indices)."""
 
 
 def forecast(
@@ -51,18 +53,20 @@ def forecast(
         for at in occupant.nodes:
             world.change(at, world.state_without(at, gone))
         trials -= len(open_)
-        for shape in [one for one in open_ if _has_room(chooser, one)]:
-            found[shape] = Release(occupant.session, occupant.ends)
-            open_.remove(shape)
+        for shape in tuple(open_):
+            nodes = _room(chooser, shape)
+            if nodes is not None:
+                found[shape] = Release(occupant.session, occupant.ends, nodes)
+                open_.remove(shape)
     world.rollback(mark)
     return found
 
 
-def _has_room(chooser: Chooser, shape: Shape) -> bool:
+def _room(chooser: Chooser, shape: Shape) -> tuple[int, ...] | None:
     mark = chooser.world.checkpoint()
     seated = seat(chooser, shape)
     chooser.world.rollback(mark)
-    return seated is not None
+    return None if seated is None else tuple(one.node for one in seated)
 
 
 def _order(occupant: Occupant) -> tuple[bool, float, str]:

@@ -61,11 +61,13 @@ class Shapes:
         return found
 
 
-def try_place(chooser: Chooser, session: SessionRequest, shape: Shape) -> Placement | None:
-    """Place the session and keep it, or change nothing and say None."""
+def try_place(
+    chooser: Chooser, session: SessionRequest, shape: Shape, excluded: tuple[int, ...] = ()
+) -> Placement | None:
+    """Place the session off the excluded nodes and keep it, or change nothing and say None."""
     world = chooser.world
     mark = world.checkpoint()
-    chosen = seat(chooser, shape)
+    chosen = seat(chooser, shape, excluded)
     if chosen is None:
         world.rollback(mark)
         return None
@@ -83,15 +85,15 @@ def try_place(chooser: Chooser, session: SessionRequest, shape: Shape) -> Placem
     )
 
 
-def seat(chooser: Chooser, shape: Shape) -> list[Chosen] | None:
+def seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> list[Chosen] | None:
     """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
     if len(shape.needs) == 1:
-        one = _take(chooser, shape.needs[0], ())
+        one = _take(chooser, shape.needs[0], excluded)
         return [one] if one else None
     mark = chooser.world.checkpoint()
     taken: list[Chosen] = []
     for need in shape.needs:
-        found = _take(chooser, need, tuple(one.node for one in taken))
+        found = _take(chooser, need, (*excluded, *(one.node for one in taken)))
         if found is None:
             break
         taken.append(found)
@@ -100,7 +102,7 @@ def seat(chooser: Chooser, shape: Shape) -> list[Chosen] | None:
     chooser.world.rollback(mark)
     if len(set(shape.needs)) == 1:
         return None
-    return _matched(chooser, shape)
+    return _matched(chooser, shape, excluded)
 
 
 def _take(chooser: Chooser, need: Need, excluded: tuple[int, ...]) -> Chosen | None:
@@ -110,9 +112,12 @@ def _take(chooser: Chooser, need: Need, excluded: tuple[int, ...]) -> Chosen | N
     return found
 
 
-def _matched(chooser: Chooser, shape: Shape) -> list[Chosen] | None:
+def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
     """Nodes for different needs by augmenting paths: found whenever there are any."""
-    allowed = [[int(at) for at in (chooser.scores(need) != NEVER).nonzero()[0]] for need in shape.needs]
+    allowed = [
+        [at for at in (chooser.scores(need) != NEVER).nonzero()[0].tolist() if at not in excluded]
+        for need in shape.needs
+    ]
     owner: dict[int, int] = {}
 
     def assign(need: int, seen: set[int]) -> bool:

@@ -13,6 +13,7 @@ from planner.gang import Shape, Shapes, try_place
 from planner.queue.base import QueuePolicy, QueueView, bands
 from planner.queue.skips import Skips, limit_of
 from planner.quota import Ledger, demand
+from planner.reservation import Reservation, reserve
 from planner.selection.choose import Chooser
 from planner.snapshot import World
 from planner.types import GroupInfo, GroupUse, Placement, Reason, Running, SessionRequest, Wait
@@ -46,16 +47,20 @@ class GroupRun:
         ledger: Ledger,
         running: Sequence[Running],
         now: float,
+        usage: Mapping[str, float],
     ) -> None:
         self.group, self.chooser, self.policy, self.ledger, self.now = group, chooser, policy, ledger, now
         self.world: World = chooser.world
         self.running = running
         self.skips = Skips(limit_of(group.queue_options))
-        self.view = QueueView(group, now, metrics.slots_of(self.world, self.world.capacity), running)
+        self.view = QueueView(
+            group, now, metrics.slots_of(self.world, self.world.capacity), running, usage=usage
+        )
         for one in running:
             self._hold(one.request)
         self._shapes = Shapes(group)
         self._full: set[Shape] = set()
+        self._reservation: Reservation | None = None
         self._possible: dict[Shape, bool] = {}
         self._kept: list[_Kept] = []
         self._started: dict[str, SessionRequest] = {}
@@ -90,7 +95,7 @@ class GroupRun:
             self._keep(session, [], shape)
             return
         if self.skips.closed_by is not None:
-            self._keep(session, [_behind(self.skips.closed_by, self.skips)])
+            self._backfill(session, shape, self.skips.closed_by)
             return
         placement = None if shape in self._full else try_place(self.chooser, session, shape)
         if placement is None:
@@ -99,6 +104,22 @@ class GroupRun:
             self.skips.wait(session)
             return
         self._place(session, placement)
+
+    def _backfill(self, session: SessionRequest, shape: Shape, head: SessionRequest) -> None:
+        """Place a session behind a closed queue where it cannot delay the head, if the group backfills."""
+        behind = _behind(head, self.skips)
+        if self.group.queue_options.get("backfill") is True:
+            if self._reservation is None:
+                head_shape = self._shapes.of(head)
+                self._reservation = reserve(self.chooser, head, head_shape, self._occupants())
+            if self._reservation is not None:
+                excluded = self._reservation.excluded(session, self.now)
+                placement = try_place(self.chooser, session, shape, excluded)
+                if placement is not None:
+                    self._place(session, placement)
+                    return
+                behind = Reason("reservation", f"{behind.message}; nothing is free that would not delay it")
+        self._keep(session, [behind])
 
     def _place(self, session: SessionRequest, placement: Placement) -> None:
         self._result.placements.append(placement)

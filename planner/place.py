@@ -15,6 +15,7 @@ from planner.fragmentation import typical
 from planner.group import GroupResult, GroupRun
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
+from planner.queue.fair_share import fair_share
 from planner.queue.fifo import fifo
 from planner.queue.lifo import lifo
 from planner.quota import Ledger
@@ -37,7 +38,7 @@ class Policies:
 
 
 BUILT_IN = Policies(
-    queue={"fifo": fifo, "lifo": lifo, "drf": drf},
+    queue={"fifo": fifo, "lifo": lifo, "drf": drf, "fair-share": fair_share},
     selection={
         "concentrated": Concentrated,
         "dispersed": Dispersed,
@@ -110,7 +111,9 @@ def _group(
         kind, name = ("queue", group.queue) if policy is None else ("selection", group.selection)
         names = sorted(policies.queue if policy is None else policies.selection)
         text = f"group {group.name} names the {kind} policy {name}, which is not installed"
-        return GroupResult(waits=_all_wait(pending, Reason("no-policy", f"{text}; known: {', '.join(names)}")))
+        return GroupResult(
+            waits=_all_wait(pending, Reason("no-policy", f"{text}; known: {', '.join(names)}"))
+        )
     running = [one for one in snapshot.running if one.request.group == group.name]
     known = [*pending, *(one.request for one in running)]
     world.requests = lambda: typical(
@@ -119,7 +122,7 @@ def _group(
         for kernel in session.kernels
     )
     chooser = Chooser(world, group.selection, factory(group, world), _turn(world, running))
-    return GroupRun(group, chooser, policy, ledger, running, snapshot.now).run(pending)
+    return GroupRun(group, chooser, policy, ledger, running, snapshot.now, snapshot.usage).run(pending)
 
 
 def _turn(world: World, running: list[Running]) -> int:

@@ -228,6 +228,10 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     pending: tuple[SessionRequest, ...] = ()
     now: float = 0.0
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """User → dominant share × seconds of sessions that ended, decayed to `now`: read by the `fair-share`
+    queue.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class QueueView:
     capacity: Mapping[str, int]
     running: Sequence[Running] = ()
     held: dict[str, dict[str, int]] = field(default_factory=dict)
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """Decayed dominant-share seconds of past sessions, by user."""
 
 
 class QueuePolicy(Protocol):

@@ -18,7 +18,7 @@ from planner.types import SessionRequest
 
 
 def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
-    weights = _weights(view)
+    weights = weights_of(view)
     waiting: dict[str, deque[SessionRequest]] = {}
     for session in sorted(pending, key=arrival):
         waiting.setdefault(session.user, deque()).append(session)
@@ -33,7 +33,11 @@ def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionR
 
 def dominant_share(view: QueueView, user: str) -> Fraction:
     """The largest of the user's shares over all slots that the group has."""
-    held = view.held.get(user, {})
+    return share_of(view, view.held.get(user, {}))
+
+
+def share_of(view: QueueView, held: Mapping[str, int]) -> Fraction:
+    """The dominant share of an amount of slots."""
     shares = [
         Fraction(amount, view.capacity[slot])
         for slot, amount in held.items()
@@ -42,7 +46,8 @@ def dominant_share(view: QueueView, user: str) -> Fraction:
     return max(shares, default=Fraction(0))
 
 
-def _weights(view: QueueView) -> Mapping[str, Fraction]:
+def weights_of(view: QueueView) -> Mapping[str, Fraction]:
+    """`weights` of the group's queue options: user → positive number."""
     given = view.group.queue_options.get("weights")
     if not isinstance(given, Mapping):
         return {}

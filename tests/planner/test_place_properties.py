@@ -70,7 +70,7 @@ def requests(draw: st.DrawFn, prefix: str):
 def snapshots(draw: st.DrawFn):
     group = GroupInfo(
         "main",
-        queue=draw(st.sampled_from(["fifo", "lifo", "drf"])),
+        queue=draw(st.sampled_from(["fifo", "lifo", "drf", "fair-share"])),
         queue_options={
             "maxSkips": draw(st.sampled_from([None, 0, 2])),
             "backfill": draw(st.booleans()),

@@ -1,0 +1,39 @@
+"""A place kept for the head of a queue while others go on (EASY backfill, Lifka 1995).
+
+The reservation says when the head can start at the latest and on which nodes. A later session may start now
+when it is over by then, or
+when it stays off those nodes: either way the head is not delayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planner.forecast import Occupant, forecast
+from planner.gang import Shape
+from planner.selection.choose import Chooser
+from planner.types import SessionRequest
+
+
+class Reservation(NamedTuple):
+    """`nodes`: indices; `start`: the latest time at which they are free, None when a session there has no
+    timeout.
+    """
+
+    session: str
+    nodes: tuple[int, ...]
+    start: float | None
+
+    def excluded(self, session: SessionRequest, now: float) -> tuple[int, ...]:
+        """Nodes that this later session must stay off."""
+        over = session.timeout is not None and self.start is not None and now + session.timeout <= self.start
+        return () if over else self.nodes
+
+
+def reserve(
+    chooser: Chooser, head: SessionRequest, shape: Shape, occupants: Sequence[Occupant]
+) -> Reservation | None:
+    """The earliest place for the head by the timeouts of what runs; None when no release makes room."""
+    found = forecast(chooser, (shape,), occupants).get(shape)
+    return Reservation(head.id, found.nodes, found.latest) if found else None
