@@ -21,6 +21,7 @@ NAMESPACES = ("mnt", "ipc", "uts", "pid")
 NS_GET_USERNS = 0xB701
 """ioctl_ns(2): the user namespace that owns a namespace."""
 PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
 
 
 def become(descriptor: int) -> NoReturn:
@@ -56,6 +57,7 @@ def _enter(order: dict[str, Any]) -> None:
 def _enter_namespaces(pid: int) -> None:
     """Into the sandbox that holds `pid`; processes are only renumbered for children, so one is made."""
     libc = ctypes.CDLL(None, use_errno=True)
+    power = _power_of(pid)
     folder = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     for handle in _handles(pid):
         if libc.setns(handle, 0) != 0:
@@ -65,6 +67,16 @@ def _enter_namespaces(pid: int) -> None:
     if child:
         _mirror(child)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    for capability in range(64):
+        if not power >> capability & 1:
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def _power_of(pid: int) -> int:
+    """The capabilities that a command in the kernel can have; root entering gets no more."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as stream:
+        fields = dict(line.split(":", 1) for line in stream if ":" in line)
+    return int(fields["CapBnd"], 16) & int(fields["CapPrm"], 16)
 
 
 def _handles(pid: int) -> list[int]:

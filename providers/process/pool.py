@@ -7,6 +7,7 @@ again. Cheap imports only.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -66,9 +67,9 @@ def _readable(root: Root, name: str) -> Record | None:
 
 
 def _gently(bind: Callable[[Record], None], record: Record) -> None:
-    """One that ends just now is nobody's trouble."""
+    """One that ends just now, and whose groups go, is nobody's trouble."""
     try:
         bind(record)
-    except OSError:
-        if record.alive:
+    except OSError as error:
+        if record.alive and error.errno not in (errno.ENOENT, errno.ENODEV, errno.ESRCH):
             raise

@@ -315,7 +315,7 @@ class ProcessProvider:
             return
         bases = list(self.machine.groups)
         cgroup.destroy(cgroup.below(bases, cgroup.KEEPERS), seconds=1.0)
-        cgroup.destroy(bases, seconds=0.0)
+        cgroup.destroy(bases, seconds=0.2)
         self.__dict__.pop("machine", None)
 
     # output and entry

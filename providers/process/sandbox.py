@@ -19,6 +19,21 @@ from providers.process.mounts import HOME, inside
 SYSTEM = ("/usr", "/etc", "/opt", "/sys", "/var/lib/ca-certificates")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr on merged systems, folders on others."""
+CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+"""What root keeps inside: what container engines leave it, less the making of device nodes."""
 NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session")
 
 
@@ -30,7 +45,7 @@ def problem() -> str:
         return "bubblewrap (bwrap) is not installed"
     try:
         trial = subprocess.run(
-            [program, *_system(), *NAMESPACES, "--proc", "/proc", "--dev", "/dev", "--", "true"],
+            [program, *_system(), *NAMESPACES, *_power(), "--proc", "/proc", "--dev", "/dev", "--", "true"],
             capture_output=True,
             timeout=30,
             check=False,
@@ -60,7 +75,8 @@ def wrap(spec: KernelSpec, scratch: Path, command: list[str]) -> list[str]:
 
     No shell is involved.
     """
-    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_system(), "--proc", "/proc", "--dev", "/dev"]
+    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_power(), *_system()]
+    words += ["--proc", "/proc", "--dev", "/dev"]
     for device in device_nodes(spec.devices):
         words += ["--dev-bind", device, device]
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
@@ -71,6 +87,16 @@ def wrap(spec: KernelSpec, scratch: Path, command: list[str]) -> list[str]:
         words += [option, mount.source, str(HOME / inside(spec.id, mount.target))]
     words += ["--chdir", str(HOME / spec.workdir)]
     return [*words, "--", *command]
+
+
+def _power() -> list[str]:
+    """Root could undo the sandbox from inside; other users have no power to give up."""
+    if os.geteuid() != 0:
+        return []
+    words = ["--cap-drop", "ALL"]
+    for name in CAPABILITIES:
+        words += ["--cap-add", f"CAP_{name}"]
+    return words
 
 
 def _resolver() -> list[str]:

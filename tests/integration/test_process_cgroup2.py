@@ -11,7 +11,7 @@ from tests.lab.fixtures import Boot, put_repository
 pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.xdist_group("vm")]
 SCENARIO = "tests/providers/process/scenario.py"
 TESTS = [f"tests/providers/process/test_{name}.py" for name in ("limits", "lifecycle", "scope")]
-CHOICE = "read_back or fork_bomb or quota or update_changes or refuses or at_the_same_time or scope"
+CHOICE = "read_back or fork_bomb or quota or update_changes or refuses or scope"
 
 
 def test_the_life_of_kernels_with_every_limit(vm: Boot) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -15,8 +16,9 @@ import pytest
 from providers.process import cgroup
 from providers.process.provider import ProcessProvider
 from schemas.errors import ProviderError
-from tests.providers.process.kernels import ended, said, script, seen, spec
+from tests.providers.process.kernels import ended, output, said, script, seen, spec
 
+SYS_ADMIN = 21
 CALLER = """
 import sys
 from pathlib import Path
@@ -113,6 +115,16 @@ def test_control_c_reaches_the_command_in_a_terminal(kernel: ProcessProvider) ->
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 5
+
+
+def test_entering_a_sandbox_gives_no_more_power_than_it_has(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("sandbox")
+    provider.create(script("grep CapEff /proc/self/status; echo up; sleep 300"))
+    said(provider, spec().id, b"up")
+    inside = output(provider, spec().id).decode().split()[1]
+    done = run(provider, "grep", "CapEff", "/proc/self/status")
+    assert done.stdout.decode().split() == ["CapEff:", inside]
+    assert not int(inside, 16) >> SYS_ADMIN & 1
 
 
 def test_what_has_ended_cannot_be_entered(provider: ProcessProvider) -> None:

@@ -109,6 +109,8 @@ def test_in_a_sandbox_only_its_own_files_are_there(
         "! test -e /dev/sda && ! test -e /dev/vda && ! test -e /dev/nvidia0",
         'test -z "$(ls /root 2>/dev/null)"',
         'test "$HOME" = /home/work',
+        "! mount -t tmpfs none /mnt 2>/dev/null",
+        "! mknod /tmp/disk b 8 0 2>/dev/null",
     ]
     text = "\n".join(f"({check}) || echo failed: {check!r}" for check in checks)
     provider.create(script(text, mounts=mounts))
