@@ -22,8 +22,8 @@ apiVersion: bai/v1
 kind: Node
 metadata: {name: NODE}
 spec:
-  address: localhost
   resourceGroup: default
+  address: localhost
 ---
 apiVersion: bai/v1
 kind: ResourceGroup
@@ -107,7 +107,7 @@ def _refuse_documents(root: Path) -> None:
 
 
 def _files() -> dict[str, str]:
-    from schemas.publish import union_schema
+    from schemas.json_schema import union_schema
 
     documents = {
         "cluster.yaml": CLUSTER.replace("NODE", node_name()),

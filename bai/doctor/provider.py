@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from bai.doctor.check import Finding
 if TYPE_CHECKING:
     from providers.base import KernelSpec, Observed, Provider
 
-SECONDS = 30.0
+SECONDS = 20.0
 
 
 def limits() -> Iterator[Finding]:
@@ -44,7 +43,8 @@ def kernel() -> Iterator[Finding]:
         provider = open_provider("process", {}, state_root=Path(root))
         spec = _spec()
         try:
-            yield _verdict(spec, _run(provider, spec))
+            seen = _run(provider, spec)
+            yield _verdict(spec, seen, _last_words(provider, spec))
         except ProviderError as error:
             yield Finding("a session", "failed", error.message)
         finally:
@@ -56,33 +56,40 @@ def _spec() -> KernelSpec:
 
     name = f"doctor-main1-{os.getpid():08x}-g1"
     labels = Labels("doctor", "doctor", "Session/doctor/doctor", 1, "0", "main1", "localhost")
-    wait = "import time; print('running', flush=True); time.sleep(60)"
     core = min(os.sched_getaffinity(0))
-    command = (sys.executable, "-c", wait)
+    command = ("sh", "-c", "echo running; sleep 60")
     return KernelSpec(
         id=name, labels=labels, command=command, env={}, cpus=(core,), memory=256 << 20, stop_grace=1.0
     )
 
 
 def _run(provider: Provider, spec: KernelSpec) -> Observed | None:
-    """The kernel as observed once it runs (or has ended); None when it was not seen in time."""
+    """The kernel once it has spoken and runs where it should, or has ended; else as last seen."""
     provider.create(spec)
+    last: Observed | None = None
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        for seen in provider.observe().kernels:
-            if seen.id == spec.id and seen.state != "creating":
-                return seen
+        last = next((seen for seen in provider.observe().kernels if seen.id == spec.id), last)
+        if last and last.state not in ("creating", "running"):
+            return last
+        if last and last.cpus == spec.cpus and _last_words(provider, spec):
+            return last
         time.sleep(0.05)
-    return None
+    return last
 
 
-def _verdict(spec: KernelSpec, seen: Observed | None) -> Finding:
+def _last_words(provider: Provider, spec: KernelSpec) -> str:
+    """The end of what the kernel wrote."""
+    text = b"".join(provider.logs(spec.id, tail=1)).decode(errors="replace").strip()
+    return f": {text[:200]}" if text else ""
+
+
+def _verdict(spec: KernelSpec, seen: Observed | None, words: str) -> Finding:
     if seen is None:
         return Finding("a session", "failed", f"a kernel did not run within {SECONDS:.0f} s")
     if seen.state != "running":
-        return Finding(
-            "a session", "failed", f"a kernel ended at once: {seen.reason}, exit code {seen.exit_code}"
-        )
+        ended = f"{seen.reason}, exit code {seen.exit_code}{words}"
+        return Finding("a session", "failed", f"a kernel ended at once: {ended}")
     if seen.cpus != spec.cpus:
         return Finding("a session", "warning", f"a kernel runs, but on cores {seen.cpus}, not {spec.cpus}")
     return Finding("a session", "ok", f"a kernel ran on core {spec.cpus[0]}, as read back, and was removed")

@@ -100,7 +100,7 @@ def _existing(path: Path) -> Path:
 
 
 def schemas() -> Iterator[Finding]:
-    from schemas.publish import stale
+    from schemas.json_schema import stale
 
     old = stale()
     if old:

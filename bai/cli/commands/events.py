@@ -41,7 +41,8 @@ def events(
             _print_all(found, format)
             return
         _print(found, format)
-        _follow(workspace, cluster, identity, max((event.seq for event in found), default=0), format)
+        newest = found or workspace.store.events(cluster, limit=1)
+        _follow(workspace, cluster, identity, max((event.seq for event in newest), default=0), format)
 
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:

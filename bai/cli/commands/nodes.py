@@ -60,6 +60,29 @@ def probe(
     typer.echo(f"Wrote {out}. A node document uses it with `hardwareFrom: {out.name}`.")
 
 
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Captures of machines.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.json for each into DIR.")
+    ] = None,
+) -> None:
+    """Read captured hardware and print it as JSON for `hardwareFrom`; warns of what a capture leaves out."""
+    from bai.cli.files import write_whole
+    from bai.cli.hardware_files import imported
+
+    found = imported(files)
+    for path, hardware in found:
+        text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
+        for what in hardware.unknown:
+            typer.echo(f"warning: {path} does not tell: {what}", err=True)
+        if out is None:
+            sys.stdout.write(text)
+        else:
+            write_whole(out / f"{path.stem}.json", text)
+            typer.echo(f"{out / path.stem}.json")
+
+
 @app.command()
 def show(
     ctx: typer.Context,

@@ -39,11 +39,10 @@ def schema(
 
 
 def _schema(kind: str | None) -> object:
-    from schemas.publish import schema_of, union_schema
-
     from bai.cli.kinds import kind_of
     from bai.cli.names import suggestion
     from schemas.errors import NoSuchResource
+    from schemas.json_schema import schema_of, union_schema
     from schemas.kinds import KINDS
 
     if kind is None:
