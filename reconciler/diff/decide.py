@@ -23,6 +23,11 @@ or less on the same node; `finish`: its main container ended, the others are sto
 and nothing will; `delete`."""
 
 
+_REBOUND = frozenset({"cpus", "memory", "memory_nodes"})
+"""Limits that an update puts right; a provider that can change none of them in place only has its drift
+reported."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One session's need. `placement` is what it holds while others are placed; `changes` are marked with
@@ -193,5 +198,7 @@ def _broken(existing: Existing, capabilities: Capabilities | None) -> str:
         return "the store had no record of it"
     if any(kernel.labels.digest != existing.recorded.digest for kernel in existing.kernels):
         return "its update was not finished"
+    if capabilities is None or not _REBOUND & capabilities.in_place:
+        return ""
     wrong = next(limit_drifts(existing, capabilities), None)
     return f"{wrong.kernel} {wrong.what}" if wrong else ""

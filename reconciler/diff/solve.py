@@ -12,7 +12,10 @@ from reconciler.diff.decide import Decision
 from reconciler.diff.requests import request
 from reconciler.diff.snapshot import make_snapshot
 from reconciler.diff.warn import fraction_refused
+from reconciler.records import HOLDING
 from schemas.resource_group import ResourceGroup
+
+_FREEING = frozenset({"delete", "place", "resize", "finish"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +201,7 @@ def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozense
 
 def _with_before(case: Case, found: Mapping[str, Decision], outcome: Outcome) -> Outcome:
     """What was used before counts what this plan frees, too."""
-    freed = {
-        d.id
-        for d in found.values()
-        if d.need not in ("keep", "repair") and d.existing and d.existing.recorded.placement
-    }
+    freed = any(d.need in _FREEING and d.existing and d.existing.phase in HOLDING for d in found.values())
     if not freed:
         return outcome
     now = case.place(

@@ -421,3 +421,13 @@ def test_secrets_stay_references(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> N
     assert action(plan, "Session/p/a").after.secrets == {"TOKEN": "env:BAI_TEST_TOKEN"}  # type: ignore[union-attr]
     assert not lab.converge().changes
     assert "hush-hush" not in repr(lab.store.recorded("here")) + text(plan) + repr(lab.world.kernels)
+
+
+def test_drift_that_the_provider_cannot_put_right_is_only_reported(lab: Lab) -> None:
+    lab.provider._capabilities = replace(lab.provider.capabilities(), in_place=frozenset({"labels"}))
+    lab.write({"a": session("a", ONE_GPU)})
+    lab.apply()
+    kernel = lab.world.kernels[lab.kernel("a")]
+    kernel.spec = replace(kernel.spec, cpus=(6, 7))
+    plan = lab.plan()
+    assert plan.drifts and not plan.changes

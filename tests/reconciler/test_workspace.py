@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ import pytest
 
 from providers.registry import open_provider
 from reconciler.plan_json import dump, load
-from reconciler.source import open_source
+from reconciler.source import open_source, path_id
 from reconciler.workspace import Workspace
 from schemas.errors import CannotRead, InvalidRepository, PlanError, StalePlan
 
@@ -208,3 +209,29 @@ def test_mistakes_are_told(folder: Path) -> None:
     (folder / "cluster.yaml").write_text(HERE.split("---", maxsplit=1)[1])
     with pytest.raises((PlanError, InvalidRepository)):
         Workspace.open(folder)
+
+
+def test_a_repository_that_somebody_else_owns_is_named_not_guessed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("giving a folder to another user needs root")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    try:
+        with pytest.raises(CannotRead, match="somebody else owns"):
+            open_source(folder)
+    finally:
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, 0, 0, follow_symlinks=False)
+
+
+def test_a_shallow_clone_is_known_by_its_place(folder: Path, tmp_path: Path) -> None:
+    (folder / "more.txt").write_text("x")
+    git(folder, "add", "more.txt")
+    git(folder, "commit", "-q", "-m", "second")
+    git(folder, "clone", "-q", "--depth", "1", f"file://{folder}", str(tmp_path / "shallow"))
+    assert open_source(tmp_path / "shallow").repo == path_id(tmp_path / "shallow")
