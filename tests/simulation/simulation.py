@@ -17,6 +17,7 @@ from reconciler.plan import Plan
 from reconciler.rebuild import rebuilt
 from reconciler.records import Put, Recorded
 from reconciler.refresh import refreshed
+from reconciler.results import ApplyResult
 from reconciler.store.engine import sqlite_engine
 from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, ProviderError, StalePlan
 from tests.simulation.documents import CLUSTER, REPO, Documents
@@ -167,22 +168,60 @@ class Life:
         plan = make_plan(desired, actual, self.world.clock.now())
         self.blind = not plan.complete
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
-        if mortal and self.rng.random() < 0.1:
+        meanwhile = self.rng.random() if mortal else 1.0
+        if meanwhile < 0.1:
             self._accident()
+        elif meanwhile < 0.2:
+            self._somebody_else(store)
         if plan.changes:
-            result = apply(
-                plan,
-                store=store,
-                provider=self.provider,
-                clock=self.world.clock,
-                holder=f"run {len(self.log)}",
-                parallel=self.rng.choice([1, 3, 8]),
-                runner=SeededRunner(self.rng),
-            )
+            begun = self.world.clock.now()
+            result = self._apply(plan, store)
             self._say("applied " + ", ".join(f"{r.action} {r.outcome} {r.error}" for r in result.results))
+            if self.world.clock.now() == begun:
+                self._as_said(plan, result)
         if not mortal or self.rng.random() < 0.5:
             self._refresh(store)
         return plan
+
+    def _apply(self, plan: Plan, store: MortalStore) -> ApplyResult:
+        return apply(
+            plan,
+            store=store,
+            provider=self.provider,
+            clock=self.world.clock,
+            holder=f"run {len(self.log)}",
+            parallel=self.rng.choice([1, 3, 8]),
+            runner=SeededRunner(self.rng),
+        )
+
+    def _somebody_else(self, store: MortalStore) -> None:
+        """Another plan is made and carried out between this plan and its apply."""
+        self._say("somebody else:")
+        self._edit()
+        actual = observe(store, self.provider, CLUSTER, repo=REPO)
+        plan = make_plan(self.documents.desired(), actual, self.world.clock.now())
+        before, self.blind = self.blind, not plan.complete
+        if plan.changes:
+            self._apply(plan, store)
+        self.blind = before
+
+    def _as_said(self, plan: Plan, result: ApplyResult) -> None:
+        """What an apply says is done is so; only asked where no time passed, in which kernels end by themselves."""
+        done = {each.action for each in result.results if each.outcome == "done"}
+        for action in plan.changes:
+            if action.id not in done:
+                continue
+            wanted = set(action.after.kernels) if action.after and action.after.phase == "RUNNING" else set()
+            if wanted - self.world.kernels.keys():
+                raise Violation(
+                    f"{action.id} is said to run, and {wanted - self.world.kernels.keys()} do not"
+                )
+            if (
+                action.after is None
+                and action.before
+                and set(action.before.kernels) & self.world.kernels.keys()
+            ):
+                raise Violation(f"{action.id} is said to be deleted, and is not")
 
     def _refresh(self, store: MortalStore) -> None:
         lease = store.acquire(CLUSTER, "refresh", 60, self.world.clock.now())

@@ -46,9 +46,8 @@ def live(seed: int, directory: Path, template: Path) -> None:
     life = Life(seed, directory, template)
     try:
         life.live()
-    except Exception as error:
-        kind = "violation" if isinstance(error, Violation) else "error"
-        pytest.fail(f"seed {seed}: {kind}: {error}\n" + "\n".join(life.log))
+    except (Exception, Violation) as error:
+        pytest.fail(f"seed {seed}: {type(error).__name__}: {error}\n" + "\n".join(life.log))
     finally:
         for left in directory.glob(f"{seed}.*"):
             left.unlink()
