@@ -19,6 +19,7 @@ from schemas.storage import StorageHost, Volume
 from schemas.tenancy import Project, User
 from schemas.text import did_you_mean, shown
 
+MOST_HINTS = 200
 IDENTITY = re.compile(r"Session/[a-z0-9-]+/[a-z0-9-]+\Z")
 
 
@@ -127,6 +128,7 @@ class Names:
     def __init__(self, repository: Repository, broken: frozenset[str]) -> None:
         self.known = {*repository.resources, *repository.machines, *broken}
         self.known |= {f"User/@{u.spec.email.lower()}" for u in repository.of(User) if u.spec.email}
+        self._hints = 0
         self._words_of: dict[tuple[str, str | None], set[str]] = {}
         self.emails = {u.spec.email for u in repository.of(User) if u.spec.email}
 
@@ -141,12 +143,17 @@ class Names:
         if use.kind == "Session" and not IDENTITY.match(use.name):
             hint = self._near_session(use.name, resource)
             return Issue(use.at, f"{shown(use.name)} is not the identity of a session", hint, "BAI-V040")
-        hint = did_you_mean(use.name, self._known(use, resource)) or f"add a {use.kind} of this name"
+        hint = self._hint(use, resource) or f"add a {use.kind} of this name"
         return Issue(use.at, f"there is no {use.kind} {shown(use.name)}", hint, "BAI-V040")
 
     def _near_session(self, name: str, resource: Resource) -> str:
         full = f"Session/{resource.project}/{name.rpartition('/')[2]}"
         return f"did you mean '{full}'?" if full in self.known else "write Session/<project>/<name>"
+
+    def _hint(self, use: Use, resource: Resource) -> str:
+        """What was probably meant; not worked out any more once so much is wrong that nobody reads it."""
+        self._hints += 1
+        return did_you_mean(use.name, self._known(use, resource)) if self._hints <= MOST_HINTS else ""
 
     def _known(self, use: Use, resource: Resource) -> set[str]:
         key = (use.kind, resource.project)

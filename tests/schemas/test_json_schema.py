@@ -14,10 +14,12 @@ import pytest
 from schemas import json_schema
 from schemas.documents import typed
 from schemas.kinds import KINDS
+from schemas.reading import read
 from tests.schemas.examples import document
 
 VALIDATORS = {name: jsonschema.Draft202012Validator(json.loads(text)) for name, text in json_schema.files()}
 UNION = VALIDATORS["bai.json"]
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
 
 
 def of(kind: str) -> jsonschema.Draft202012Validator:
@@ -53,6 +55,15 @@ def test_they_are_schemas(name: str) -> None:
 def test_they_accept_every_field(kind: str) -> None:
     of(kind).validate(document(kind))
     UNION.validate(document(kind))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda path: "-".join(path.parts[-2:]))
+def test_they_accept_every_example(file: Path) -> None:
+    raws, problems = read(file.read_bytes(), file.name)
+    assert problems == []
+    for raw in raws:
+        if isinstance(raw.value, dict) and "apiVersion" in raw.value:  # captured hardware is no document
+            UNION.validate(raw.value)
 
 
 def test_the_union_refuses_what_is_no_document() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from schemas.canonical import canonical, digest
+from schemas.cluster import Cluster
 from schemas.documents import typed
 from schemas.envelope import Resource
 from schemas.kinds import KINDS
@@ -167,3 +168,14 @@ def test_any_value_anywhere_is_read_or_refused_with_a_place(kind: str, data: st.
     assert (resource is None) == bool(issues)
     if resource is not None:
         assert accepted(canonical(resource)) == resource
+
+
+def test_a_provider_gets_its_own_options() -> None:
+    def options(spec: dict[str, Any]) -> dict[str, Any]:
+        cluster = accepted({**document("Cluster"), "spec": spec})
+        assert isinstance(cluster, Cluster)
+        return dict(cluster.spec.provider_options)
+
+    assert options({"provider": "process", "process": {"root": "/x"}}) == {"root": "/x"}
+    assert options({"provider": "theirs", "options": {"a": 1}}) == {"a": 1}
+    assert options({"provider": "docker"}) == {}

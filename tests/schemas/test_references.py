@@ -59,17 +59,17 @@ def test_a_long_chain_is_no_circle() -> None:
 
 
 def test_a_long_circle_is_found_once() -> None:
-    text = HEAD + "".join(session(n, (n - 1) % 500) for n in range(500))
+    text = HEAD + "".join(session(n, (n - 1) % 500) for n in range(1000))
     with pytest.raises(InvalidRepository) as caught:
         load(Texts(text))
     assert [problem.code for problem in caught.value.problems] == ["BAI-V041"]
 
 
 def test_many_dangling_references_are_all_named() -> None:
-    text = HEAD + "".join(session(n, n + 10_000) for n in range(500))
+    text = HEAD + "".join(session(n, n + 10_000) for n in range(1000))
     with pytest.raises(InvalidRepository) as caught:
         load(Texts(text))
-    assert len(caught.value.problems) == 500
+    assert len(caught.value.problems) == 1000
 
 
 @STEADY
@@ -110,7 +110,7 @@ def test_range_patterns(pattern: str, names: tuple[str, ...]) -> None:
     "pattern", ["[", "]", "[]", "[a]", "[1-]", "[-1]", "[3-1]", "[[1]]", "[1-999999]", "[1234567]"]
 )
 def test_patterns_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="bracket|range|backwards|names"):
+    with pytest.raises(ValueError, match=r"bracket|range|backwards|names"):
         expand(pattern)
 
 
