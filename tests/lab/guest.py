@@ -135,8 +135,8 @@ class Guest:
         return code, output.decode("utf-8", "replace")
 
     def put(self, source: Path, destination: str = "/", *, name: str | None = None) -> str:
-        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders); gives its
-        path there.
+        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders and
+        tests/data); gives its path there.
         """
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -175,4 +175,5 @@ class Guest:
 def _worth_sending(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = entry.name.rpartition("/")[2]
     hidden = name.startswith(".") and entry.isdir() and "/" in entry.name
-    return None if hidden or name == "__pycache__" or name.endswith(".pyc") else entry
+    data = entry.name == "tests/data"
+    return None if hidden or data or name == "__pycache__" or name.endswith(".pyc") else entry

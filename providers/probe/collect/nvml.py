@@ -172,7 +172,7 @@ def _links(gpus: list[Gpu]) -> tuple[list[dict[str, object]], int]:
                 direct[pair] = direct.get(pair, 0) + 1
             elif to_switch:
                 switched[gpu.id] = switched.get(gpu.id, 0) + 1
-                switches.add(address)
+                switches.update([address] if address else [])
     links = []
     for at, a in enumerate(gpus):
         for b in gpus[at + 1 :]:
