@@ -14,7 +14,16 @@ import pytest
 import yaml
 
 from planner.place import place
-from planner.types import Fractional, GroupInfo, NodeInfo, Outcome, QuotaLimit, Running, SessionRequest, Snapshot
+from planner.types import (
+    Fractional,
+    GroupInfo,
+    NodeInfo,
+    Outcome,
+    QuotaLimit,
+    Running,
+    SessionRequest,
+    Snapshot,
+)
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, session
 

@@ -1,0 +1,149 @@
+"""Which devices of a family, how amounts are divided, and what a piece of a device is worth."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner import packing
+from planner.demand import Demand, Share, device_milli
+from planner.devices import amounts
+from planner.devices.family import Family, bits
+from planner.devices.mapping import Mapper
+from planner.state import initial
+from planner.topology import Topology
+from planner.types import Fractional
+from schemas.hardware.model import Gpu, MigDevice, NumaNode
+from tests.planner.support import GIB, machine, node
+
+
+@st.composite
+def families(draw: st.DrawFn) -> Family:
+    count = draw(st.integers(1, 7))
+    domains = tuple(draw(st.integers(-1, 2)) for _ in range(count))
+    cost = [[0] * count for _ in range(count)]
+    for a, b in itertools.combinations(range(count), 2):
+        cost[a][b] = cost[b][a] = draw(st.sampled_from([-(1 << 40), 1, 256, 1 << 32]))
+    groups = [draw(st.integers(0, 2)) for _ in range(count)]
+    nics = [draw(st.integers(0, 2)) for _ in range(count)]
+    return Family("cuda.device", tuple(f"g{at}" for at in range(count)), domains, cost, groups, nics)
+
+
+@given(families(), st.integers(0, 127), st.integers(0, 127), st.integers(1, 4), st.booleans(), st.booleans())
+def test_tables_and_counting_give_the_least_rank(
+    family: Family, allowed: int, free: int, k: int, even: bool, nic: bool
+) -> None:
+    free &= family.all
+    found = family.best(allowed, free, k, even, nic)
+    sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(allowed & free), k)]
+    assert found == min(sets, key=lambda one: family.rank(one, free, even, nic), default=None)
+    if found is not None:
+        assert family._by_counting(allowed & free, free, k, even, nic, 0) == found
+
+
+def test_a_machine_with_more_devices_than_tables_hold() -> None:
+    hardware = machine(numa=4, cores=8, gpus=32)
+    topology = Topology(hardware)
+    mapping = Mapper(topology).map(initial(topology, node("n", hardware)), _gpus(8))
+    assert mapping is not None and mapping.domains == (0,)
+
+
+def _gpus(count: int, **more: object) -> Demand:
+    base = Demand(0, 0, 0, (("cuda.device", count),), (), "prefer-single-node", False)
+    return base._replace(**more)  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 50), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=5))
+def test_proportional_division_is_complete_and_within_room(total: int, parts: list[tuple[int, int]]) -> None:
+    weights, room = [one for one, _ in parts], [one for _, one in parts]
+    total = min(total, sum(room))
+    given_ = amounts.in_proportion(total, weights, room)
+    assert sum(given_) == total and all(0 <= one <= most for one, most in zip(given_, room, strict=True))
+
+
+@given(st.integers(0, 50), st.lists(st.integers(0, 20), min_size=1, max_size=5))
+def test_level_division_differs_by_at_most_one_below_the_limits(total: int, room: list[int]) -> None:
+    total = min(total, sum(room))
+    given_ = amounts.level(total, room)
+    assert sum(given_) == total and all(one <= most for one, most in zip(given_, room, strict=True))
+    below = [one for one, most in zip(given_, room, strict=True) if one < most]
+    assert not below or max(given_) - min(below) <= 1
+
+
+@pytest.mark.parametrize(
+    ("units", "rule", "expected"),
+    [
+        (500, Fractional(), 500),
+        (1750, Fractional(quantum=250), 1750),
+        (1751, Fractional(quantum=250), 2000),
+        (1000, Fractional(shares_per_device=2), 500),
+        (1, Fractional(quantum=100), 100),
+        (333, Fractional(shares_per_device=2, quantum=1), 167),
+    ],
+)
+def test_a_fraction_is_never_less_than_asked(units: int, rule: Fractional, expected: int) -> None:
+    assert device_milli(units, rule) == expected
+
+
+def _share(milli: int, spread: str = "fill", quantum: int = 10) -> Demand:
+    share = Share("cuda.shares", milli, quantum, spread)  # type: ignore[arg-type]
+    return Demand(0, 0, 0, (), (share,), "prefer-single-node", False)
+
+
+def test_even_pieces_differ_by_at_most_one_quantum() -> None:
+    hardware = machine(numa=1, cores=4, gpus=4)
+    topology = Topology(hardware)
+    mapping = Mapper(topology).map(initial(topology, node("n", hardware)), _share(1750, "even", 250))
+    assert mapping is not None and sorted(milli for _, _, milli in mapping.pieces) == [750, 1000]
+
+
+def test_a_part_goes_where_it_leaves_least() -> None:
+    hardware = machine(numa=1, cores=4, gpus=3)
+    topology = Topology(hardware)
+    state = initial(topology, node("n", hardware))
+    state = state._replace(free=(0b001,), part=((0, 1, 600), (0, 2, 400)))
+    mapping = Mapper(topology).map(state, _share(400))
+    assert mapping is not None and mapping.pieces == ((0, 2, 400),)
+    assert mapping.state.part == ((0, 1, 600),)
+
+
+def test_mig_instances_are_devices_of_their_own_profile() -> None:
+    hardware = machine(numa=2, cores=4, gpus=2)
+    instances = tuple(MigDevice(id=f"MIG-{at}", profile="1g.10gb") for at in range(3))
+    mig = hardware.gpus[1].model_copy(update={"mig": "enabled", "mig_devices": instances})
+    topology = Topology(hardware.model_copy(update={"gpus": (hardware.gpus[0], mig)}))
+    state = initial(topology, node("n", topology.hardware))
+    demand = _gpus(0, whole=(("cuda.mig.1g.10gb", 2),))
+    mapping = Mapper(topology).map(state, demand)
+    assert mapping is not None and mapping.domains == (1,)
+    assert Mapper(topology).map(state, _gpus(2)) is None
+    assert Mapper(topology).map(mapping.state, demand) is None
+
+
+def test_memory_only_and_gpu_memory_nodes_carry_no_session() -> None:
+    hardware = machine(numa=1, cores=2, gpus=0).model_copy(
+        update={
+            "numa_nodes": (
+                NumaNode(id=0, cpus=(0, 1), memory=4 * GIB),
+                NumaNode(id=1, memory=96 * GIB, kind="gpu"),
+                NumaNode(id=2, memory=64 * GIB, kind="cxl"),
+            ),
+            "gpus": (Gpu(id="g", index=0, numa_node=1),),
+        }
+    )
+    topology = Topology(hardware)
+    assert topology.domains == (0,) and topology.families[0].domains == (0,)
+    state = initial(topology, node("n", hardware))
+    assert Mapper(topology).map(state, _gpus(1, memory=5 * GIB)) is None
+    assert Mapper(topology).map(state, _gpus(1, memory=4 * GIB)) is not None
+
+
+def test_the_worth_of_a_free_part_follows_from_what_is_asked_for() -> None:
+    worth = packing.worth({810: 100, 1000: 50, 160: 3})
+    assert worth[1000] == 1000 and worth[810] == 1000 and worth[190] == 0
+    halves = packing.worth({500: 10})
+    assert (halves[499], halves[500], halves[999], halves[1000]) == (0, 500, 500, 1000)
+    assert packing.worth({650: 10, 320: 10})[320] + packing.worth({650: 10, 320: 10})[650] == 1000
