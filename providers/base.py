@@ -67,7 +67,10 @@ class Mount:
     target: str
     read_only: bool = False
     root: str = ""
-    """The storage host's root that `source` must lie under; a missing folder below it is made. Empty: only checked for links."""
+    """The storage host's root that `source` must lie under; a missing folder below it is made.
+
+    Empty: `source` must be there, and is only checked for links on the way.
+    """
 
 
 @dataclass(frozen=True, slots=True)

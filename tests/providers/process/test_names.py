@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.process.provider import ProcessProvider
@@ -53,6 +53,7 @@ def test_unsafe_ids_are_refused_by_every_call(make: Callable[..., ProcessProvide
     assert sorted(provider.root.path.parent.rglob("*")) == before
 
 
+@settings(deadline=None)
 @given(st.text(max_size=140))
 def test_a_checked_id_is_one_plain_name(text: str) -> None:
     try:
