@@ -43,8 +43,13 @@ def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, .
 
 
 def _wait(workspace: Workspace, identity: str) -> Wait | None:
-    """Why it waits, as a plan made now says."""
-    return next((wait for wait in workspace.plan().waits if wait.session == identity), None)
+    """Why it waits, as a plan made now says; a plan that is refused is no reason to show nothing."""
+    from schemas.errors import PlanError
+
+    try:
+        return next((wait for wait in workspace.plan().waits if wait.session == identity), None)
+    except PlanError:
+        return None
 
 
 def _node(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:

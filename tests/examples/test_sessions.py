@@ -33,9 +33,15 @@ def until(probe: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def session(user: User, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(user.bai("describe", f"Session/examples/{name}", "--format", "json"))
-    return found
+def sessions(user: User) -> dict[str, dict[str, Any]]:
+    """Session name to what `bai get` says of it."""
+    found = json.loads(user.bai("get", "sessions", "--format", "json"))["items"]
+    return {each["id"].rpartition("/")[2]: each for each in found}
+
+
+def has_ended(user: User, *names: str) -> bool:
+    now = sessions(user)
+    return all(now[name]["phase"] == "TERMINATED" for name in names)
 
 
 @pytest.mark.xdist_group("machine")
@@ -43,32 +49,34 @@ def session(user: User, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("user", ["sessions/here"], indirect=True)
 def test_every_feature(user: User, tmp_path: Path) -> None:
     data = tmp_path / "data"
+    data.mkdir()
     cluster = user.folder / "cluster.yaml"
-    cluster.write_text(cluster.read_text().replace("/var/tmp/bai-examples", str(data)))
+    cluster.write_text(cluster.read_text().replace("root: /var/tmp", f"root: {data}"))
     plan = user.plan()
     waiting = {wait["session"].rsplit("/", 1)[1]: wait["reasons"][0]["code"] for wait in plan["waits"]}
     assert waiting == {"depends-on": "dependency", "starts-at": "starts-at"}
     user.bai("apply", "--yes")
-    for name, code in FINISHED.items():
-        until(lambda name=name: session(user, name)["phase"] == "TERMINATED", f"{name} ends")
-        assert set(session(user, name)["exit_codes"].values()) == {code}, name
-    until(lambda: session(user, "timeout")["phase"] == "TERMINATED", "timeout is stopped")
-    assert {name: session(user, name)["phase"] for name in RUNNING} == dict.fromkeys(RUNNING, "RUNNING")
+    until(lambda: has_ended(user, *FINISHED, "timeout"), "the batch sessions end")
+    now = sessions(user)
+    assert {name: set(now[name]["exitCodes"].values()) for name in FINISHED} == {
+        n: {c} for n, c in FINISHED.items()
+    }
+    assert {name: now[name]["phase"] for name in RUNNING} == dict.fromkeys(RUNNING, "RUNNING")
 
     assert "hello, world: main1 uses 3 threads" in user.bai("logs", "environment")
     assert "the secret has" in user.bai("logs", "secrets")
     assert user.bai("logs", "restart").count("trying") == 3
     assert "worker2 of main1,worker1,worker2" in user.bai("logs", "containers/worker2")
-    assert (data / "results" / "when").read_text()
+    assert (data / "bai-examples" / "results" / "when").read_text()
 
     user.bai("apply", "--yes")
-    until(lambda: session(user, "depends-on")["phase"] == "TERMINATED", "depends-on runs after batch")
+    until(lambda: has_ended(user, "depends-on"), "depends-on runs after batch")
     assert user.plan()["waits"][0]["session"] == "Session/examples/starts-at"
     user.bai("plan", "--detailed-exitcode")
 
     (user.folder / "protected.yaml").unlink()
     assert "BAI-E0502" in user.run("apply", "--yes").stderr
-    assert session(user, "protected")["phase"] == "RUNNING"
+    assert sessions(user)["protected"]["phase"] == "RUNNING"
     (user.folder / "protected.yaml").write_text(
         (Path(__file__).parents[2] / "examples/sessions/here/protected.yaml").read_text()
     )

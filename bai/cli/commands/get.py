@@ -65,10 +65,18 @@ def _only(name: str | None, kind: str, project: str | None, identities: set[str]
 
 
 def _waits(workspace: Workspace, actual: Actual) -> dict[str, Wait]:
-    """Why sessions wait, as a plan made now says; nothing is planned when none waits."""
+    """Why sessions wait, as a plan made now says; nothing is planned when none waits.
+
+    A plan that is refused, for a guard say, is no reason to show nothing.
+    """
+    from schemas.errors import PlanError
+
     if all(item.phase != "PENDING" for item in actual.existing.values()):
         return {}
-    return {wait.session: wait for wait in workspace.plan().waits}
+    try:
+        return {wait.session: wait for wait in workspace.plan().waits}
+    except PlanError:
+        return {}
 
 
 def _sessions(
