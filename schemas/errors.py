@@ -1,8 +1,8 @@
 """Every error of bai, in one place.
 
 An error class's docstring is its message (formatted with the keyword arguments it was raised with); `code` is
-stable and has an entry in the reference documentation; `retryable` says whether the same call may succeed later;
-`hint` says what to do.
+stable and has an entry in the reference documentation; `retryable` says whether the same call may succeed
+later; `hint` says what to do.
 
     BaiError
     ├── InvalidRepository        E0001  the documents have problems (each a `Problem` with its place)
