@@ -37,7 +37,9 @@ docs-serve: setup
 	.venv/bin/mkdocs serve
 
 bench: setup
-	.venv/bin/python -m benchmarks
+	.venv/bin/python -m benchmarks.startup
+	.venv/bin/python -m benchmarks.sessions
+	.venv/bin/python -m benchmarks.throughput
 
 clean:
 	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
