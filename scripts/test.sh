@@ -29,14 +29,14 @@ check() { # name, command...: runs it, shows its output only when it fails
     fi
 }
 
-have() { # program, Debian package, what it is for
+have() { # program, Debian packages, what it is for
     command -v "$1" >/dev/null 2>&1 && return
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && [ "${BAI_TEST_INSTALL:-1}" = 1 ]; then
         DEBIAN_FRONTEND=noninteractive
         export DEBIAN_FRONTEND
         [ -e "$logs/updated" ] || timeout 120 apt-get update -qq </dev/null >/dev/null 2>&1
         : >"$logs/updated"
-        timeout 240 apt-get install -y -qq --no-install-recommends "$2" </dev/null >/dev/null 2>&1
+        timeout 240 apt-get install -y -qq --no-install-recommends $2 </dev/null >/dev/null 2>&1
         command -v "$1" >/dev/null 2>&1 && return
     fi
     absent+=("$1 (Debian package $2): $3 is not tested")
@@ -44,7 +44,12 @@ have() { # program, Debian package, what it is for
 
 scripts/setup.sh dev || exit 1
 bin=.venv/bin
+PATH=$PATH:/usr/sbin:/sbin
 have bwrap bubblewrap "that a session sees only its own files"
+have cc "gcc libc6-dev" "NVML through a stand-in library"
+have qemu-system-x86_64 "qemu-system-x86 ipxe-qemu seabios" "other machines: control groups version 2, many NUMA nodes"
+have busybox busybox-static "other machines (their root file system)"
+have mke2fs e2fsprogs "other machines (their disk)"
 
 check "ruff check" $bin/ruff check .
 check "ruff format" $bin/ruff format --check .
