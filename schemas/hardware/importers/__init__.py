@@ -25,7 +25,7 @@ __all__ = [
     "recognise",
 ]
 
-_PROMPT = re.compile(r"^(?:#\s*)?(?:\$ )?(?:\S+@\S+[:~]\S*\s*[$#]|[$#])\s+(\S.*)$|^\S+@\S+:.*?[$#]\s+(\S.*)$")
+_PROMPT = re.compile(r"(?:# ?)?(?:[$#] )?(?:\(\S+\) )?(?:\[?\w[\w.-]*@[^$#]*?\]?\s*[$#]|[$#])\s+(\S.*)$")
 _COMMAND = re.compile(
     r"(nvidia-smi\s+topo\s+-mp?|nvidia-smi\s+-q\s+-x|numactl\s+(-H|--hardware)|lscpu(\s+-[epJ]\S*)?)\s*$"
 )
@@ -89,7 +89,7 @@ FORMATS: tuple[Importer, ...] = (
 
 def recognise(data: bytes) -> Importer | None:
     """The importer for a capture, by its content alone; None when no format fits."""
-    return _of(data, data.decode("utf-8", "replace"))
+    return _of(data, data.decode("utf-8-sig", "replace"))
 
 
 def _of(data: bytes, text: str) -> Importer | None:
@@ -98,7 +98,7 @@ def _of(data: bytes, text: str) -> Importer | None:
 
 def read_facts(data: bytes) -> list[tuple[int, Facts]]:
     """(rank, facts) of a capture; several when it is a transcript of several commands. Raises NotReadable."""
-    text = "" if snapshot.is_tarball(data) else data.decode("utf-8", "replace")
+    text = "" if snapshot.is_tarball(data) else data.decode("utf-8-sig", "replace")
     parts = _transcript(text)
     if parts:
         return [
@@ -126,7 +126,7 @@ def _transcript(text: str) -> list[str]:
     taking = False
     for line in text.splitlines():
         found = _PROMPT.match(line)
-        command = (found[1] or found[2]) if found else None
+        command = found[1] if found else None
         if command is not None:
             taking = bool(_COMMAND.match(command))
             if taking:

@@ -325,6 +325,41 @@ def test_a_transcript_of_commands_is_read_as_its_captures() -> None:
     assert found.architecture == "x86_64"
 
 
+@pytest.mark.parametrize(
+    "prompt", ["$ ", "# ", "root@gpu-1:~# ", "[me@gpu-1 ~]$ ", "(base) me@gpu-1:/data/x$ ", "$ me@gpu-1:~$ "]
+)
+def test_prompts_of_all_usual_kinds_part_a_transcript(prompt: str) -> None:
+    numactl = (DATA / "numactl/cscs-epyc7742-nps4-8node.txt").read_text()
+    topo = "\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-15,128-143\t0\n"
+    commands = {"nvidia-smi topo -m": topo, "uptime": "up 3 days\n", "numactl -H": numactl}
+    text = "".join(f"{prompt}{command}\n{output}" for command, output in commands.items())
+    found = import_captures([text.encode()])
+    assert len(found.numa_nodes) == 8
+    assert [gpu.numa_node for gpu in found.gpus] == [0]
+
+
+@pytest.mark.parametrize(
+    "name", ["numactl/esc8000a-e12-2node.txt", "lscpu/wrx90.txt", "nvidia-smi-topo/pcie-8gpu-allsys.txt"]
+)
+def test_line_ends_and_byte_order_marks_do_not_matter(name: str) -> None:
+    data = (DATA / name).read_bytes()
+    assert import_captures([b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n")]) == import_captures([data])
+
+
+def test_gpus_unevenly_and_backwards_over_nodes() -> None:
+    near = [3, 3, 3, 1, 2, 2, 0, 0]
+    header = "".join(f"\tGPU{n}" for n in range(8)) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    rows = "".join(
+        f"GPU{n}\t"
+        + "\t".join(" X " if n == m else "NV18" for m in range(8))
+        + f"\t{near[n] * 4}-{near[n] * 4 + 3}\t{near[n]}\t\tN/A\n"
+        for n in range(8)
+    )
+    found = import_captures([(header + rows).encode()])
+    assert [gpu.numa_node for gpu in found.gpus] == near
+    assert [node.cpus for node in found.numa_nodes] == [tuple(range(n * 4, n * 4 + 4)) for n in range(4)]
+
+
 def test_captures_of_one_machine_complete_each_other() -> None:
     topo = (DATA / "nvidia-smi-topo/h100-8gpu-nv18-192t-spaces.txt").read_bytes()
     query = (DATA / "nvidia-smi-qx/qx-h100.xml").read_bytes()
