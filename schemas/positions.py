@@ -12,6 +12,9 @@ from yaml._yaml import CParser
 from schemas.errors import Place
 from schemas.issues import Loc
 
+LONGEST_PATH = 160
+"""Characters of a path in a message; longer ones are cut in the middle."""
+
 
 @dataclass(slots=True)
 class Spot:
@@ -117,4 +120,5 @@ def path_text(loc: Loc) -> str:
             parts.append(f".{step}" if parts else step)
         else:
             parts.append(f'["{step}"]')
-    return "".join(parts)
+    text = "".join(parts)
+    return text if len(text) <= LONGEST_PATH else f"{text[: LONGEST_PATH // 2]}…{text[-20:]}"

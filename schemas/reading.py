@@ -14,6 +14,7 @@ from yaml._yaml import CParser
 from yaml.error import Mark
 
 from schemas.errors import Place, Problem
+from schemas.positions import path_text
 from schemas.scalars import ScalarError, plain
 from schemas.text import printable, shown
 
@@ -177,7 +178,7 @@ class Reader:
 
     def _key(self, frame: _Frame, key: Any, event: Any, is_plain: bool) -> None:
         mark = event.start_mark
-        frame.has_key = True
+        frame.has_key, frame.key = True, key
         if key == "<<" and is_plain:
             self._add("BAI-V011", "merge keys are not supported", mark, "write the merged keys out")
         elif not isinstance(key, str):
@@ -223,9 +224,19 @@ class Reader:
             _syntax_hint(self.data, mark),
         )
 
+    def _path(self) -> str:
+        """The path of what is being read."""
+        steps: list[str | int] = []
+        for frame in self._stack:
+            if isinstance(frame.value, list):
+                steps.append(len(frame.value))
+            elif frame.has_key:
+                steps.append(frame.key if isinstance(frame.key, str) else shown(frame.key))
+        return printable(path_text(tuple(steps)))
+
     def _add(self, code: str, message: str, mark: Mark | None, hint: str = "") -> None:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        self.problems.append(Problem(Place(self.file, line, column), code, "", message, hint))
+        self.problems.append(Problem(Place(self.file, line, column), code, self._path(), message, hint))
 
 
 def _syntax_hint(data: bytes, mark: Mark | None) -> str:
