@@ -231,6 +231,12 @@ def destroy(groups: list[Group], *, seconds: float = 10.0) -> bool:
     return all([_rmdir(group["path"], deadline) for group in groups])
 
 
+def tidy(bases: list[Group], *, seconds: float) -> None:
+    """Remove base groups in which nothing is any more; those that hold kernels or supervisors stay."""
+    if destroy(below(bases, KEEPERS), seconds=seconds):
+        destroy(bases, seconds=seconds / 4)
+
+
 def _rmdir(path: str, deadline: float) -> bool:
     while True:
         try:

@@ -50,7 +50,7 @@ def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -
     groups: list[cgroup.Group] = []
     if want_groups and not scope:
         groups, lacking = hierarchies.prepare(base)
-        cgroup.destroy(groups, seconds=0.0)
+        cgroup.tidy(groups, seconds=0.0)
     else:
         lacking = _lacking(scope, want_groups)
     missing = {

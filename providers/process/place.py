@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from providers.process import cgroup, files, hierarchies, pool
@@ -33,8 +34,14 @@ def leave_session(groups: list[cgroup.Group]) -> None:
     """Into a group of our own, so that no limit or log-out of whoever called bai reaches us."""
     bases: list[cgroup.Group] = [{**group, "path": os.path.dirname(group["path"])} for group in groups]
     keepers = cgroup.below(bases, cgroup.KEEPERS)
-    cgroup.make(keepers)
-    cgroup.join(keepers, os.getpid())
+    for last in (False,) * 20 + (True,):
+        try:
+            cgroup.make(keepers)
+            cgroup.join(keepers, os.getpid())
+            return
+        except OSError as error:
+            if last or error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise
 
 
 def split_scope() -> list[cgroup.Group]:

@@ -313,9 +313,7 @@ class ProcessProvider:
         """With the last kernel our groups go too; while others are being made this simply fails."""
         if self.root.ids():
             return
-        bases = list(self.machine.groups)
-        cgroup.destroy(cgroup.below(bases, cgroup.KEEPERS), seconds=1.0)
-        cgroup.destroy(bases, seconds=0.2)
+        cgroup.tidy(list(self.machine.groups), seconds=1.0)
         self.__dict__.pop("machine", None)
 
     # output and entry

@@ -13,9 +13,19 @@ from functools import partial
 
 import pytest
 
-from providers.process import files, procfs
+from providers.process import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
-from tests.providers.process.kernels import MODES, running_of, said, script, seen, spec, state, wait
+from tests.providers.process.kernels import (
+    MODES,
+    groups_of,
+    running_of,
+    said,
+    script,
+    seen,
+    spec,
+    state,
+    wait,
+)
 
 
 def keeper_of(provider: ProcessProvider, kernel_id: str) -> int:
@@ -176,6 +186,14 @@ def test_after_a_reboot_it_is_lost_and_no_stranger_is_touched(make: Callable[...
     finally:
         os.kill(stranger, signal.SIGKILL)
         os.waitpid(stranger, 0)
+
+
+def test_empty_groups_of_a_killed_remover_go_at_the_next_look(grouped: ProcessProvider) -> None:
+    cgroup.make(cgroup.below(list(grouped.machine.groups), cgroup.KEEPERS))
+    assert groups_of(grouped)
+    again = ProcessProvider(grouped.root.path, sandbox=False)
+    assert again.observe().kernels == ()
+    assert groups_of(again) == []
 
 
 def test_a_reused_pid_is_not_signalled() -> None:
