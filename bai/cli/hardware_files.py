@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,3 +26,13 @@ def imported(files: Iterable[Path]) -> list[tuple[Path, Hardware]]:
     if problems:
         raise InvalidRepository(tuple(problems), where="the captured hardware")
     return found
+
+
+def together(files: Sequence[Path]) -> Hardware:
+    """The one machine that all files are captures of. Raises InvalidRepository, and OSError."""
+    from schemas.hardware.read import HardwareError, read_together
+
+    try:
+        return read_together([(str(path), path.read_bytes()) for path in files])
+    except HardwareError as error:
+        raise InvalidRepository(error.problems, where="the captured hardware") from None

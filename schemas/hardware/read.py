@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -46,6 +46,25 @@ def read_hardware(name: str, data: bytes) -> Hardware:
             ),
         )
     )
+
+
+def read_together(captures: Sequence[tuple[str, bytes]]) -> Hardware:
+    """The one machine that several captures (name, bytes), in any formats, are of. Raises HardwareError."""
+    from schemas.hardware.importers import NotReadable, combine, read_facts
+    from schemas.hardware.importers.facts import of_hardware
+
+    ranked = []
+    for name, data in captures:
+        try:
+            saved = not _is_capture(name, data[:4096])
+            found = [(0, of_hardware(_read_probe(name, data), name))] if saved else read_facts(data)
+        except NotReadable as error:
+            raise HardwareError((Problem(Place(name, error.line), "BAI-V052", "", str(error)),)) from None
+        ranked += found
+    try:
+        return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
+    except NotReadable as error:
+        raise HardwareError((Problem(Place(captures[0][0]), "BAI-V052", "", str(error)),)) from None
 
 
 def _is_probe(name: str, head: bytes) -> bool:

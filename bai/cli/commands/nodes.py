@@ -66,12 +66,15 @@ def import_(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.json for each into DIR.")
     ] = None,
+    one: Annotated[
+        bool, typer.Option("--together", help="All FILEs are of one machine and complete each other.")
+    ] = False,
 ) -> None:
     """Read captured hardware and print it as JSON for `hardwareFrom`; warns of what a capture leaves out."""
     from bai.cli.files import write_whole
-    from bai.cli.hardware_files import imported
+    from bai.cli.hardware_files import imported, together
 
-    found = imported(files)
+    found = [(files[0], together(files))] if one else imported(files)
     for path, hardware in found:
         text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
         for what in hardware.unknown:

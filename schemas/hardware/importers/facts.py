@@ -65,27 +65,51 @@ class Facts:
         return self.nodes.setdefault(number, NodeFacts())
 
 
+_TOLD_AGAIN = (
+    "architecture",
+    "NUMA nodes",
+    "CPUs of NUMA nodes",
+    "memory of NUMA nodes",
+    "NUMA distances",
+    "SMT siblings",
+    "GPUs",
+    "models of GPUs",
+    "memory of GPUs",
+    "PCI addresses of GPUs",
+    "links between",
+    "NICs",
+    "drives",
+)
+"""How what `combine` finds missing begins; it is found again."""
+
+
 def of_hardware(hardware: Hardware, source: str) -> Facts:
-    """A machine that was read completely, as facts to combine with others."""
+    """A machine that was read before, as facts to combine with others."""
     parts: Mapping[str, Any] = hardware.model_dump(mode="python")
+    missing = set(hardware.unknown)
+
+    def known(words: str, value: Any) -> Any:
+        return None if words in missing else value
+
     nodes = {
         node.id: NodeFacts(node.cpus, node.memory or None, node.kind, dict(node.distances))
         for node in hardware.numa_nodes
+        if "NUMA nodes and CPUs" not in missing
     }
     return Facts(
         source=source,
-        architecture=hardware.architecture,
+        architecture=known("architecture", hardware.architecture),
         hostname=hardware.hostname,
         nodes=nodes,
-        all_nodes=True,
-        siblings=hardware.siblings,
+        all_nodes=bool(nodes) and "NUMA nodes that no GPU is near" not in missing,
+        siblings=known("SMT siblings", hardware.siblings),
         offline=hardware.offline_cpus,
         isolated=hardware.isolated_cpus,
-        gpus=list(parts["gpus"]),
-        nics=list(parts["nics"]),
-        disks=list(parts["disks"]),
+        gpus=known("GPUs", list(parts["gpus"])),
+        nics=known("NICs", list(parts["nics"])),
+        disks=known("drives", list(parts["disks"])),
         links=[LinkFacts(link.a, link.b, link.kind, link.count) for link in hardware.links],
-        nv_switches=hardware.nv_switches,
+        nv_switches=known("GPUs", hardware.nv_switches),
         software=dict(parts["software"]),
-        notes=list(hardware.unknown),
+        notes=[words for words in hardware.unknown if not words.startswith(_TOLD_AGAIN)],
     )

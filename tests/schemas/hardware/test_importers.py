@@ -10,7 +10,7 @@ import pytest
 from schemas.hardware.cpulist import parse_cpus
 from schemas.hardware.importers import NotReadable, import_captures, recognise
 from schemas.hardware.model import Hardware
-from schemas.hardware.read import HardwareError, read_hardware
+from schemas.hardware.read import HardwareError, read_hardware, read_together
 
 DATA = Path(__file__).parents[2] / "data/topology"
 NOT_MACHINES = {"facts/issue-topologies.json", "nccl-xml/azure-ncv4-graph.xml"}
@@ -373,6 +373,18 @@ def test_captures_of_one_machine_complete_each_other() -> None:
         assert link(found, found.gpus[0].id, found.gpus[7].id) == ("NV", 18)
         assert found.numa_nodes[1].memory == 1000 << 20
         assert set(found.unknown) == {"architecture", "SMT siblings", "drives"}
+
+
+def test_a_saved_machine_is_completed_by_a_later_capture() -> None:
+    numactl = captured("numactl/esc8000a-e12-2node.txt").model_dump_json(by_alias=True, exclude_defaults=True)
+    topo = (DATA / "nvidia-smi-topo/rtx6000ada-4gpu-4nic-esc8000a.txt").read_bytes()
+    found = read_together([("node.json", numactl.encode()), ("topo.txt", topo)])
+    assert [gpu.numa_node for gpu in found.gpus] == [0, 0, 1, 1]
+    assert found.numa_nodes[0].memory == 193129 << 20
+    assert "GPUs" not in found.unknown
+    assert "drives" in found.unknown
+    with pytest.raises(HardwareError, match="not a known capture"):
+        read_together([("node.json", numactl.encode()), ("x.txt", b"hello")])
 
 
 def test_captures_that_contradict_each_other_say_so() -> None:
