@@ -21,6 +21,8 @@ from schemas.reading import read
 STEP = 2
 _KEPT = "\x00"
 """Stands for a blank line that is part of a value, so that it is not tidied away."""
+OTHER_BREAKS = "\r\x85\u2028\u2029"
+"""What YAML counts as line breaks beside the usual."""
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -67,6 +69,8 @@ class _Formatter:
     """Writes one text again, document by document."""
 
     def __init__(self, text: str) -> None:
+        if any(mark in text for mark in OTHER_BREAKS):
+            raise Unusual
         self.lines = text.split("\n")
         self.parts = parts(text)
 

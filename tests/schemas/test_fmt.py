@@ -144,6 +144,8 @@ def test_every_field_keeps_its_value(kind: str, flow: bool | None) -> None:
         "a: >-\n  x\n\n  y\nb: 'it''s\n\n\n  long'\n",
         "a:\n- - 1\n  - 2\n-\n  b: c\n-\n",
         "#\ta\na: b\n\n\n# c\n",
+        "b: 'x\u2028 y'\na: 'x\x85 y'\n",
+        "b: 1\ra: 2\r",
         "kind: Session\nspec:\n  env: {}\n    # deep\n# shallow\n",
     ],
 )
