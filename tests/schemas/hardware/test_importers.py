@@ -54,11 +54,12 @@ def test_every_capture_is_read_or_refused_with_a_reason(name: str) -> None:
     cpus = [cpu for node in found.numa_nodes for cpu in node.cpus]
     assert len(cpus) == len(set(cpus)), "a CPU is of one node"
     assert {cpu for core in found.siblings for cpu in core} <= set(cpus)
-    ids = [device.id for device in (*found.gpus, *found.nics)]
+    ids = [gpu.id for gpu in found.gpus] + [nic.id for nic in found.nics]
     assert len(ids) == len(set(ids))
     assert {end for each in found.links for end in (each.a, each.b)} <= set(ids)
     nodes = {node.id for node in found.numa_nodes}
-    assert {device.numa_node for device in (*found.gpus, *found.nics)} <= nodes | {None}
+    near = {gpu.numa_node for gpu in found.gpus} | {nic.numa_node for nic in found.nics}
+    assert near <= nodes | {None}
 
 
 def test_dgx2_from_hwloc_3() -> None:
