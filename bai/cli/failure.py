@@ -17,6 +17,7 @@ from pathlib import Path
 
 from typer.exceptions import Abort, TyperException
 
+from bai.cli.lazy import Interrupted
 from schemas.errors import BaiError, InvalidRepository, StalePlan
 
 FAILED = 1
@@ -29,7 +30,7 @@ def report(error: BaseException, *, verbose: bool = False, command: Sequence[str
         return FAILED
     for line in lines_of(error, command=command):
         print(line, file=sys.stderr)
-    if verbose and not isinstance(error, TyperException):
+    if verbose and not isinstance(error, TyperException | Interrupted):
         traceback.print_exception(error)
     return FAILED
 
@@ -44,7 +45,7 @@ def lines_of(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
         return _usage(error)
     if isinstance(error, Abort):
         return ["Nothing was changed."]
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | Interrupted):
         return ["Interrupted."]
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from typer import _click
 
 
+class Interrupted(Exception):
+    """Ctrl-C, where nothing more careful was to be done."""
+
+
 class LazyGroup(TyperGroup):
     """Commands by name; `modules` maps a name to (module with an `app`, one line of help)."""
 
@@ -34,6 +38,13 @@ class LazyGroup(TyperGroup):
         _, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         ctx._protected_args, ctx.args = rest[:1], rest[1:]
         return ctx.args
+
+    def invoke(self, ctx: _click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            # Typer would end with 130, which is left to programs run by `bai exec`.
+            raise Interrupted from error
 
     def resolve_command(
         self, ctx: _click.Context, args: list[str]

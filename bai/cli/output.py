@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bai.render.terminal import Look
 
-PLAIN_WIDTH = 100
+PLAIN_WIDTH = 120
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -54,13 +54,13 @@ def look() -> Look:
     return Look(glyphs=ASCII, bar="=", rest=".")
 
 
-def show(settings: Settings, renderable: RenderableType) -> None:
+def show(settings: Settings, renderable: RenderableType, *, wrap: bool = True) -> None:
     """Print to a terminal as it is, elsewhere as plain lines without trailing blanks."""
     if is_terminal(sys.stdout):
         console(settings).print(renderable)
         return
     text = io.StringIO()
-    console(settings, text).print(renderable, soft_wrap=True)
+    console(settings, text).print(renderable, soft_wrap=not wrap)
     for line in text.getvalue().splitlines():
         emit(line.rstrip())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
     from schemas.errors import BaiError
 
     try:
-        return node_infos(workspace.desired(), workspace.actual(offline=offline))
+        actual = replace(workspace.actual(offline=True), hardware=workspace.hardware(offline=offline))
+        return node_infos(workspace.desired(), actual)
     except BaiError:
         return {}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bai.render.picture import Holding, NodePicture, picture
-from bai.render.words import clean, listed, moment, plural, short, size, thousandths
+from bai.render.words import clean, listed, moment, plural, ranges, short, size, thousandths
 from planner.types import KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.plan import Action, Plan
 from schemas.hardware.cpuset import format_cpus
@@ -174,9 +174,9 @@ def _placement_row(
 
 
 def cores(kernel: KernelPlacement) -> str:
-    """`0-7`, or the shared amount."""
+    """`0-7, 16-23`, or the shared amount."""
     if kernel.cpus:
-        return format_cpus(kernel.cpus)
+        return format_cpus(kernel.cpus).replace(",", ", ")
     return f"{thousandths(kernel.cpu_milli)} shared" if kernel.cpu_milli else "-"
 
 
@@ -196,9 +196,9 @@ def devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
         if grant.milli < 1000
     ]
     if whole:
-        parts.insert(0, f"gpu {clean(listed(whole, 16))}")
+        parts.insert(0, f"gpu {clean(ranges(whole))}")
     if kernel.nics:
-        parts.append(f"nic {clean(listed(kernel.nics, 8))}")
+        parts.append(f"nic {clean(ranges(kernel.nics))}")
     return "; ".join(parts) or "-"
 
 

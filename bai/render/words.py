@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 _BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -88,6 +89,25 @@ def listed(items: Iterable[object], most: int = 6) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def ranges(names: Iterable[object]) -> str:
+    """Names with neighbouring numbers joined: `0-3, 6`, `mlx5_0-3, mlx5_6`; others as they are."""
+    parts: list[tuple[str, int, int]] = []
+    for name in map(str, names):
+        found = _NUMBERED.fullmatch(name)
+        stem, number = (found[1], int(found[2])) if found else (name, -1)
+        if found and parts and parts[-1][0] == stem and parts[-1][2] == number - 1:
+            parts[-1] = (stem, parts[-1][1], number)
+        else:
+            parts.append((stem, number, number))
+    return ", ".join(_range(*part) for part in parts)
+
+
+def _range(stem: str, first: int, last: int) -> str:
+    if first < 0:
+        return stem
+    return f"{stem}{first}-{last}" if last > first else f"{stem}{first}"
 
 
 def short(identity: str) -> str:

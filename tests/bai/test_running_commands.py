@@ -22,6 +22,9 @@ LOUD = ("sh", "-c", "echo one; echo two; echo three; exec sleep 1000")
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf'); time.sleep(1000)"
 
 
+ROOT = Path(__file__).parents[2]
+
+
 def next_line(started: subprocess.Popen[str]) -> str:
     """The next line of its output; fails when none comes within a minute."""
     box: queue.Queue[str] = queue.Queue()
@@ -128,6 +131,13 @@ def test_logs_follow_until_interrupted(world: Repo) -> None:
         assert [next_line(started) for _ in range(3)] == ["one\n", "two\n", "three\n"]
         started.send_signal(signal.SIGINT)
         assert started.wait(timeout=60) == 0
+
+
+def test_an_interrupted_command_exits_with_one() -> None:
+    code = "import typer\ndef cut(*a, **k): raise KeyboardInterrupt\ntyper.echo = cut\n"
+    code += "from bai.cli.main import run\nimport sys\nsys.exit(run(['version']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 1 and done.stderr == "Interrupted.\n"
 
 
 def test_exec_gives_output_input_and_exit_code(world: Repo) -> None:

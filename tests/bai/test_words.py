@@ -13,6 +13,7 @@ from bai.render.words import (
     listed,
     moment,
     plural,
+    ranges,
     short,
     size,
     slots,
@@ -62,6 +63,21 @@ def test_small_words() -> None:
     assert listed(range(8), 6) == "0, 1, 2, 3, 4, 5 and 2 more"
     assert short("Session/vision/llama") == "vision/llama" and short("odd") == "odd"
     assert moment(None) == "" and moment(0) == "1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([0, 1, 2, 5], "0-2, 5"),
+        (["mlx5_0", "mlx5_1", "mlx5_3"], "mlx5_0-1, mlx5_3"),
+        (["GPU-a", "GPU-b"], "GPU-a, GPU-b"),
+        (["x01", "x02"], "x01, x02"),
+        ([3, 1, 2], "3, 1-2"),
+        ([], ""),
+    ],
+)
+def test_ranges(names: list[object], text: str) -> None:
+    assert ranges(names) == text
 
 
 @given(st.text())

@@ -36,4 +36,4 @@ def describe(
     from bai.cli.output import show
     from bai.render.describe import render
 
-    show(settings, render(found))
+    show(settings, render(found), wrap=False)

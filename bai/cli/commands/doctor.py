@@ -72,9 +72,9 @@ def _print(settings: Settings, found: list[Finding]) -> None:
     for finding in found:
         line = Text(f"{finding.status:8} ", STYLES[finding.status]).append(finding.name.ljust(width), "bold")
         line.append(f"  {clean(finding.message)}", "not bold default")
-        show(settings, line)
+        show(settings, line, wrap=False)
         if finding.hint:
-            show(settings, Text(f"{'':8} {'':{width}}  {clean(finding.hint)}", "dim"))
+            show(settings, Text(f"{'':8} {'':{width}}  {clean(finding.hint)}", "dim"), wrap=False)
     counts: Counter[str] = Counter(finding.status for finding in found)
     parts = [f"{counts[status]} {status}" for status in STYLES if counts[status]]
     show(settings, Text(", ".join(parts)))
