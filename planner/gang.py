@@ -14,7 +14,6 @@ from typing import NamedTuple
 from planner.demand import Demand, demand_of, together
 from planner.selection.base import Need, NodeFilter
 from planner.selection.choose import NEVER, Chooser, Chosen
-from planner.snapshot import kernel_placement
 from planner.types import Choice, GroupInfo, KernelPlacement, Placement, SessionRequest
 
 
@@ -150,7 +149,7 @@ def _kernels(chooser: Chooser, session: SessionRequest, chosen: list[Chosen]) ->
     names = iter(kernel.name for kernel in session.kernels)
     return [
         [
-            kernel_placement(next(names), world.nodes[one.node], world.topologies[one.node], mapping, fabric)
+            chooser.words(one.node).placement(next(names), world.nodes[one.node].name, mapping, fabric)
             for mapping in one.mappings
         ]
         for one in chosen
@@ -168,5 +167,5 @@ def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
         score=chooser.describe(first.score),
         runner_up=runner_up,
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
-        detail="",
+        detail=chooser.words(first.node).connection(first.mappings[0]),
     )

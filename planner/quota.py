@@ -123,7 +123,9 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
             asks = f"this session asks for {slots.amount_text(slot, asked)}"
             yield _reason(limit, f"allows {slots.amount_text(slot, single)} per session; {asks}")
     if limit.concurrent is not None and account.sessions >= limit.concurrent:
-        yield _reason(limit, f"allows {slots.plural(limit.concurrent, 'running session')} and {account.sessions} run")
+        yield _reason(
+            limit, f"allows {slots.plural(limit.concurrent, 'running session')} and {account.sessions} run"
+        )
     kernels = len(session.kernels)
     if limit.kernels_per_session is not None and kernels > limit.kernels_per_session:
         yield _reason(

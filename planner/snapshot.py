@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.devices.mapping import Mapper
-from planner.devices.mapping import Mapping as Mapped
 from planner.state import State, hold, initial, room_of
 from planner.topology import Topologies, Topology
-from planner.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
+from planner.types import KernelPlacement, NodeInfo
 
 if TYPE_CHECKING:
     from planner.fragmentation import Typical
@@ -71,9 +70,7 @@ class World:
         self.index = {node.name: at for at, node in enumerate(self.nodes)}
         self.mappers = [machines.mapper(node) for node in self.nodes]
         self.topologies: list[Topology] = [mapper.topology for mapper in self.mappers]
-        self.base = [
-            initial(topology, node) for topology, node in zip(self.topologies, self.nodes, strict=True)
-        ]
+        self.base = _empty(self.topologies, self.nodes)
         self.states = list(self.base)
         self.residents: list[dict[tuple[str, str], KernelPlacement]] = [{} for _ in self.nodes]
         kinds = {id(topology): topology for topology in self.topologies}
@@ -191,58 +188,14 @@ class World:
         return row
 
 
-def kernel_placement(
-    name: str, node: NodeInfo, topology: Topology, mapping: Mapped, fabric: bool
-) -> KernelPlacement:
-    """A mapping in the words of the outside: CPU numbers, NUMA ids, device ids."""
-    families, ids = topology.families, topology.domains
-    grants = [
-        DeviceGrant(families[f].ids[at], families[f].slot) for f, mask in mapping.whole for at in _bits(mask)
-    ]
-    grants += [
-        DeviceGrant(families[f].ids[at], _part_slot(families[f].slot), milli)
-        for f, at, milli in mapping.pieces
-    ]
-    parts = tuple(NumaPart(ids[at], milli, size) for at, milli, size in mapping.parts)
-    with_memory = tuple(part.node for part in parts if part.memory)
-    return KernelPlacement(
-        kernel=name,
-        node=node.name,
-        cpus=topology.cpus(mapping.cores),
-        cpu_milli=sum(part.cpu_milli for part in parts),
-        memory_nodes=with_memory or _memory_near(topology, mapping),
-        memory=sum(part.memory for part in parts),
-        devices=tuple(grants),
-        nics=_nics(topology, mapping) if fabric else (),
-        parts=parts,
-    )
-
-
-def _bits(mask: int) -> list[int]:
-    return [at for at in range(mask.bit_length()) if mask >> at & 1]
-
-
-def _part_slot(slot: str) -> str:
-    return slot.removesuffix(".device") + ".shares"
-
-
-def _memory_near(topology: Topology, mapping: Mapped) -> tuple[int, ...]:
-    """NUMA nodes whose memory a kernel without a memory request may use: its own, or the nearest that have
-    any.
-    """
-    own = [at for at in mapping.domains if topology.memory[at]]
-    if not own:
-        start = mapping.domains[0]
-        having = [at for at, size in enumerate(topology.memory) if size]
-        own = sorted(having, key=lambda at: (topology.distance(start, at), at))[:1] or list(mapping.domains)
-    return tuple(topology.domains[at] for at in own)
-
-
-def _nics(topology: Topology, mapping: Mapped) -> tuple[str, ...]:
-    masks = dict(mapping.whole)
-    for family, device, _ in mapping.pieces:
-        masks[family] = masks.get(family, 0) | 1 << device
-    near = [
-        name for f, mask in masks.items() for name in topology.nearest_nics(topology.families[f].slot, mask)
-    ]
-    return tuple(dict.fromkeys(near)) or topology.local_nics(mapping.domains)
+def _empty(topologies: Sequence[Topology], nodes: Sequence[NodeInfo]) -> list[State]:
+    """The state of every node with nothing on it; nodes with the same hardware and reserves share it."""
+    known: dict[object, State] = {}
+    states = []
+    for topology, node in zip(topologies, nodes, strict=True):
+        key = (id(topology), node.reserved_cpus, node.reserved_memory, node.unhealthy)
+        state = known.get(key)
+        if state is None:
+            state = known[key] = initial(topology, node)
+        states.append(state)
+    return states

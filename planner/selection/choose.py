@@ -18,6 +18,7 @@ from planner.feasible import Index, fits, fits_one_domain
 from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
 from planner.snapshot import Bools, Ints, World
 from planner.state import State
+from planner.words import Words
 
 NEVER = int(np.iinfo(np.int64).max)
 _SPARE_DEVICES = SCORE_LIMIT << 2
@@ -56,6 +57,7 @@ class Chooser:
         self._rotates: bool = getattr(strategy, "rotates", False)
         self._tolerance: int = getattr(strategy, "tolerance", 0)
         self._order: Ints | None = getattr(strategy, "order", None)
+        self._words: dict[int, Words] = {}
         self._scores: dict[Need, _Scores] = {}
         self._filters: dict[NodeFilter, Bools] = {}
         self._every: Index = np.arange(len(world.nodes), dtype=np.intp)
@@ -84,6 +86,14 @@ class Chooser:
                 runner_up = second if second_score != NEVER else -1
                 return Chosen(best, *found, score, runner_up, second_score)
             values[best] = NEVER  # until the node changes
+
+    def words(self, at: int) -> Words:
+        """What turns mappings on this node into placements."""
+        mapper = self.world.mappers[at]
+        found = self._words.get(id(mapper))
+        if found is None:
+            found = self._words[id(mapper)] = Words(mapper)
+        return found
 
     def able(self, need: Need) -> Index:
         """Nodes that could hold the need with nothing else on them."""

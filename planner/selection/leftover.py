@@ -22,9 +22,9 @@ def leftover(world: World, need: Need, nodes: Index) -> Ints:
         devices += have[feature.milli]
     taken = 1000 * sum(count for _, count in demand.whole) + sum(share.milli for share in demand.shares)
     cpu = have[MILLI] if demand.milli else 1000 * have[CORES]
-    left = np.clip((devices - taken) // 125, 0, _DEVICES - 1) * _CORES
-    left = (left + np.clip((cpu - 1000 * demand.cores - demand.milli) // 100, 0, _CORES - 1)) * _MEMORY
-    packed: Ints = left + np.clip((have[MEMORY] - demand.memory) >> 30, 0, _MEMORY - 1)
+    left = _within((devices - taken) // 125, _DEVICES) * _CORES
+    left = (left + _within((cpu - 1000 * demand.cores - demand.milli) // 100, _CORES)) * _MEMORY
+    packed: Ints = left + _within((have[MEMORY] - demand.memory) >> 30, _MEMORY)
     return packed
 
 
@@ -35,3 +35,8 @@ def words(packed: int) -> str:
     devices = packed // (_MEMORY * _CORES)
     gpus = f"{devices / 8:g} devices, " if devices else ""
     return f"leaves {gpus}{cores / 10:g} cores, {memory} GiB"
+
+
+def _within(values: Ints, limit: int) -> Ints:
+    result: Ints = np.minimum(np.maximum(values, 0), limit - 1)
+    return result
