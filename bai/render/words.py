@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 _BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "m"))
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})")
+_NUMBERED = re.compile(r"(|.*\D)(0|[1-9]\d{0,8})")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
