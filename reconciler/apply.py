@@ -26,7 +26,14 @@ from reconciler.records import JournalEntry, JournalState, Recorded
 from reconciler.results import ActionResult, ApplyEvent, ApplyResult
 from reconciler.runner import Runner, ThreadRunner
 from reconciler.store import Store
-from schemas.errors import GuardRefused, IncompleteObservation, LeaseLost, StalePlan, StoreError
+from schemas.errors import (
+    GuardRefused,
+    IncompleteObservation,
+    LeaseLost,
+    ProviderError,
+    StalePlan,
+    StoreError,
+)
 
 __all__ = ["ActionResult", "ApplyEvent", "ApplyResult", "apply"]
 
@@ -104,7 +111,10 @@ def _close_intents(ledger: Ledger, store: Store, provider: Provider) -> None:
     opened = store.open_intents(ledger.lease.cluster)
     if not opened:
         return
-    seen = provider.observe()
+    try:
+        seen = provider.observe()
+    except ProviderError:
+        return
     for entry in opened:
         outcome = _outcome(entry, seen)
         if outcome is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from providers.base import Observed
 from reconciler.actual import Actual, Existing
-from reconciler.derive import ENDED
+from reconciler.derive import ENDED, LIVE
 from reconciler.plan_values import fingerprint
 
 
@@ -39,8 +39,12 @@ def _existing(each: Existing) -> dict[str, object]:
         "protected": each.protected,
         "skips": record.skips,
         "seen": [_kernel(kernel) for kernel in each.kernels + each.strays],
-        "missing": [] if each.phase in ENDED else each.missing,
+        "missing": [] if each.phase in ENDED else sorted(set(each.missing) - _alive(each)),
     }
+
+
+def _alive(each: Existing) -> set[str]:
+    return {kernel.id for kernel in each.kernels if kernel.state in LIVE}
 
 
 def _kernel(kernel: Observed) -> tuple[str, str]:

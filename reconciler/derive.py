@@ -14,6 +14,8 @@ from providers.base import Observed
 from reconciler.records import Phase, Recorded, Result
 
 LIVE = frozenset({"creating", "running", "stopping"})
+UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "CREATING"})
+"""Phases of a record whose creation no apply has seen to its end."""
 ENDED: frozenset[str] = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 
 
@@ -103,10 +105,15 @@ def _alive(
     gone: tuple[str, ...],
     lost: tuple[str, ...],
 ) -> Derived:
-    missing = tuple(kernel for kernel in record.kernels if kernel in gone or kernel in lost)
-    if gone or lost:
-        was = record.phase if record.phase in ("SCHEDULED", "PREPARING", "CREATING") else "RUNNING"
-        reason = "; ".join([f"{_name(record, k)} is gone" for k in gone] + [_how(seen[k]) for k in lost])
+    unfinished = record.phase in UNFINISHED
+    # Whoever was creating it may be dead: creating it again finds it, or starts it.
+    begun = tuple(k for k in record.kernels if unfinished and k in seen and seen[k].state == "creating")
+    missing = tuple(kernel for kernel in record.kernels if kernel in gone + lost + begun)
+    if missing:
+        was = record.phase if unfinished else "RUNNING"
+        reasons = [f"{_name(record, k)} is gone" for k in gone] + [_how(seen[k]) for k in lost]
+        reasons += [f"{_name(record, k)} was not seen to start" for k in begun]
+        reason = "; ".join(reasons)
         return Derived(was, "", codes, reason, missing)
     if any(kernel.state == "creating" for kernel in seen.values()):
         return Derived("CREATING", "", codes)

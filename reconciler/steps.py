@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from planner.types import KernelPlacement, Placement
 from providers.base import KernelSpec
-from reconciler.derive import ENDED
+from reconciler.derive import ENDED, UNFINISHED
 from reconciler.plan import Action, Plan, Side
 from reconciler.plan_values import compact
 from reconciler.records import Phase, Recorded, Result
@@ -86,14 +86,18 @@ def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     if action.verb == "update":
         # A kernel that was lost is still there in part, and creating it would find it.
         yield from (Step("remove", action.id, spec.id) for spec in new)
-    if new:
+    again = bool(action.before and action.before.phase in UNFINISHED)
+    if new or again:
         yield _record(action, plan, after, phase="CREATING")
     labelled = [(spec, _labelled(spec, action, plan, after)) for spec in after.specs]
     yield from (
-        Step("create", action.id, s.id, full, after.secrets) for s, full in labelled if s.id not in before
-    )
-    yield from (
         Step("update", action.id, s.id, full, after.secrets) for s, full in labelled if s.id in before
+    )
+    # Whoever was creating it may have died in the midst of it: created again, it is found or started.
+    yield from (
+        Step("create", action.id, s.id, full, after.secrets)
+        for s, full in labelled
+        if again or s.id not in before
     )
     yield _record(action, plan, after)
 

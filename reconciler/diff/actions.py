@@ -40,7 +40,7 @@ def before_side(existing: Existing, *, remade: bool = False) -> Side:
     `remade` leaves out those that were lost, because they will be made again under the same id.
     """
     record = existing.recorded
-    seen = frozenset() if remade else frozenset(kernel.id for kernel in existing.kernels)
+    seen = {kernel.id for kernel in existing.kernels if not remade or kernel.state == "creating"}
     there = tuple(kernel for kernel in record.kernels if kernel not in existing.missing or kernel in seen)
     return Side(
         generation=record.generation,

@@ -66,10 +66,10 @@ def _write_records(connection: Connection, lease: Lease, records: dict[str, Reco
 def _write_events(connection: Connection, lease: Lease, happened: list[Event]) -> None:
     parameters = [
         {
-            "cluster": lease.cluster, "resource": event.resource, "before": event.before, "after": event.after,
-            "cause": event.cause, "actor": event.actor or lease.holder, "commit": event.commit, "at": event.at,
+            "cluster": lease.cluster, "resource": each.resource, "before": each.before, "after": each.after,
+            "cause": each.cause, "actor": each.actor or lease.holder, "commit": each.commit, "at": each.at,
         }
-        for event in happened
+        for each in happened
     ]  # fmt: skip
     _many(connection, _TELL, parameters)
 

@@ -206,7 +206,7 @@ class Life:
         self.blind = before
 
     def _as_said(self, plan: Plan, result: ApplyResult) -> None:
-        """What an apply says is done is so; only asked where no time passed, in which kernels end by themselves."""
+        """What an apply says is done is so; asked only where no time passed, for kernels end by themselves."""
         done = {each.action for each in result.results if each.outcome == "done"}
         for action in plan.changes:
             if action.id not in done:
