@@ -11,6 +11,8 @@ from planner.types import GroupInfo, Reason, SessionRequest
 def obstacles(session: SessionRequest, group: GroupInfo, ledger: Ledger, now: float) -> list[Reason]:
     """Reasons that hold the session back apart from room on nodes; empty when it is eligible."""
     reasons = []
+    if not session.kernels:
+        reasons.append(Reason("no-containers", "it has no containers"))
     if session.starts_at is not None and session.starts_at > now:
         reasons.append(Reason("starts-at", f"starts in {_seconds(session.starts_at - now)}"))
     reasons.extend(Reason("dependency", f"waits for {name}") for name in session.blocked_by)

@@ -14,6 +14,7 @@ from planner.place import BUILT_IN, place
 from planner.selection.choose import Chooser
 from planner.snapshot import Machines, World
 from planner.types import GroupInfo, KernelRequest, Running, SessionRequest, Snapshot
+from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.planner.support import GIB, machine, node, session
 from tests.planner.test_place_properties import snapshots
 
@@ -119,3 +120,28 @@ def test_several_containers_on_one_node_are_one_transaction() -> None:
     assert {one.node for one in outcome.placements[0].kernels} == {"a"}
     assert [one.session for one in outcome.waits] == ["not"]
     assert outcome.groups[0].after["cpu"] == 4000
+
+
+def test_odd_but_valid_input_is_explained_rather_than_raised() -> None:
+    bare = machine(numa=1, cores=1, gpus=0, memory=0)
+    unknown = Hardware(
+        numa_nodes=(NumaNode(id=0, cpus=(0, 1)), NumaNode(id=3, cpus=(2, 3), memory=GIB)),
+        gpus=(Gpu(id="a", index=0), Gpu(id="b", index=1, numa_node=9)),
+        offline_cpus=(1,),
+        siblings=((0, 1), (2, 3)),
+    )
+    nodes = (node("bare", bare), node("unknown", unknown, reserved_memory=1 << 50))
+    pending = (
+        dataclasses.replace(session("none"), kernels=()),
+        dataclasses.replace(session("gang of none", multi_node=True), kernels=()),
+        session("gpus", cpu=2, memory=0, gpus=2),
+        session("memory"),
+    )
+    outcome = place(Snapshot(nodes, (GroupInfo("main"),), pending=pending))
+    assert [one.session for one in outcome.placements] == ["gpus"]
+    assert outcome.placements[0].kernels[0].cpus == (0, 2, 3)
+    assert [wait.reasons[0].code for wait in outcome.waits] == [
+        "no-containers",
+        "impossible",
+        "no-containers",
+    ]
