@@ -107,6 +107,8 @@ class _Formatter:
                 + self.lines[root.line : root.last + 1]
                 + self._comments(root.last + 1, end, 0)
             )
+        while end > root.last + 1 and not self.lines[end - 1].strip():
+            end -= 1  # blank lines at the end belong to no entry, whichever comes last
         head = self._comments(begin, root.line, 0)
         return _tidy(head + self._mapping(root, root.line, end, 0, Where(_model(root))))
 

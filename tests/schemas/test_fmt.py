@@ -194,3 +194,9 @@ def test_cases_keep_their_meaning(file: Path) -> None:
         return
     assert values(text.encode()) == values(data)
     assert format_text(text.encode()) == text
+
+
+def test_the_last_field_may_move_up_without_leaving_a_gap() -> None:
+    head = b"apiVersion: bai/v1\nkind: Session\nmetadata: {name: a, project: p}\nspec:\n"
+    moved = format_text(head + b"  priority: 1\n  command: [a]\n")
+    assert moved == (head + b"  command: [a]\n  priority: 1\n").decode()
