@@ -46,6 +46,14 @@ def settle(root: Root, bind: Callable[[Record], None]) -> None:
         root.forget_lock(LOCK)
 
 
+def forget(root: Root) -> None:
+    """With the last kernel the file goes too."""
+    with root.locked(LOCK):
+        if not root.ids():
+            (root.path / FILE).unlink(missing_ok=True)
+        root.forget_lock(LOCK)
+
+
 def _left(records: list[Record]) -> list[int]:
     alone = {cpu for record in records if record.alive or not record.begun for cpu in record.spec.cpus}
     return sorted(_usable() - alone)

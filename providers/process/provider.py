@@ -313,6 +313,7 @@ class ProcessProvider:
         """With the last kernel our groups go too; while others are being made this simply fails."""
         if self.root.ids():
             return
+        pool.forget(self.root)
         cgroup.tidy(list(self.machine.groups), seconds=1.0)
         self.__dict__.pop("machine", None)
 

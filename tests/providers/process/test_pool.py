@@ -74,3 +74,12 @@ def test_one_that_ended_by_itself_holds_nothing(provider: ProcessProvider) -> No
     provider.create(spec(name="s-other", cpus=(max(CPUS),)))
     assert ALONE in cpus(provider, "s-shared")
     assert max(CPUS) not in cpus(provider, "s-shared")
+
+
+def test_with_the_last_kernel_the_file_goes(provider: ProcessProvider) -> None:
+    provider.create(spec(name="s-alone", cpus=(ALONE,)))
+    provider.create(sharing("s-shared"))
+    assert (provider.root.path / "shared.json").exists()
+    provider.remove("s-alone")
+    provider.remove("s-shared")
+    assert not (provider.root.path / "shared.json").exists()
