@@ -23,6 +23,7 @@ from schemas.repository import Repository
 if TYPE_CHECKING:
     from providers.base import Provider
     from reconciler.apply import ApplyEvent, ApplyResult
+    from reconciler.diff import Study
     from reconciler.records import Lease
     from reconciler.store import Store
 
@@ -150,6 +151,7 @@ class Workspace:
         offline: bool = False,
         refresh_only: bool = False,
         destroy: bool = False,
+        anew: Sequence[str] = (),
     ) -> Plan:
         """Raises GuardRefused when a protected resource would be deleted, PlanError for an unknown target."""
         from reconciler.diff import make_plan
@@ -163,8 +165,19 @@ class Workspace:
             targets=targets,
             refresh_only=refresh_only,
             destroy=destroy,
+            anew=anew,
             place=placer(desired),
         )
+
+    def study(self, *, offline: bool = False) -> Study:
+        """The plan of everything, with the planner's view of the cluster before and after it. Raises as
+        `plan`."""
+        from reconciler.diff import make_study
+        from reconciler.policies import placer
+
+        desired = self.desired()
+        actual = self.actual(offline=offline)
+        return make_study(desired, actual, self.clock.now(), place=placer(desired))
 
     # Act
 

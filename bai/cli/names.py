@@ -27,6 +27,12 @@ def resolve(name: str, identities: Iterable[str], kind: str = "") -> str:
     raise NoSuchResource(what=kind.lower() or "resource", name=clean(name), hint=suggestion(wanted, known))
 
 
+def sessions_named(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The sessions' identities; a pattern (`Session/vision/*`) stays one. Raises as `resolve`."""
+    known = tuple(known)
+    return tuple(name if "*" in name else resolve(name, known, "Session") for name in names)
+
+
 def _means(wanted: str, identity: str) -> bool:
     parts, words = identity.split("/"), wanted.split("/")
     if len(words) == len(parts):

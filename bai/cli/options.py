@@ -12,6 +12,14 @@ Targets = Annotated[
         "--target", "-t", metavar="RESOURCE", help="Only this resource and what it needs; may be repeated."
     ),
 ]
+Replace = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replace",
+        metavar="RESOURCE",
+        help="Stop this session and start it anew, though nothing changed; may be repeated.",
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]

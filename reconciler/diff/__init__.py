@@ -5,6 +5,7 @@ session needs, `place` is asked for all of them at once, `actions` makes the ans
 orders them.
 """
 
-from reconciler.diff.make import make_plan
+from reconciler.diff.make import make_plan, make_study
+from reconciler.diff.study import Study
 
-__all__ = ["make_plan"]
+__all__ = ["Study", "make_plan", "make_study"]

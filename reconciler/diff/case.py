@@ -16,7 +16,8 @@ Place = Callable[[Snapshot], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`scope`: identities that may change, or None for all; `destroy`: nothing is desired."""
+    """`scope`: identities that may change, or None for all; `destroy`: nothing is desired; `anew`: sessions
+    to be started again though nothing changed."""
 
     desired: Desired
     actual: Actual
@@ -25,6 +26,7 @@ class Case:
     place: Place
     scope: frozenset[str] | None = None
     destroy: bool = False
+    anew: frozenset[str] = frozenset()
 
     def touches(self, identity: str) -> bool:
         """Whether this plan may change a resource; none, where not everything could be seen."""

@@ -89,10 +89,6 @@ def _ended(session: Session, existing: Existing, changes: tuple[Change, ...]) ->
         return Decision(
             session.identity, "place", session, existing, changes, "spec changed", generation=generation + 1
         )
-    main = next((kernel for kernel in existing.kernels if kernel.id in existing.recorded.kernels[:1]), None)
-    if existing.adopted and main is not None and main.reason == "stopped":
-        why = "it was being replaced when the store was lost"
-        return Decision(session.identity, "place", session, existing, changes, why, generation=generation + 1)
     if any(kernel.state in LIVE for kernel in existing.kernels):
         return Decision(
             session.identity, "finish", session, existing, changes, existing.reason, generation=generation

@@ -8,15 +8,17 @@ from dataclasses import replace
 from reconciler.actual import Actual, Desired
 from reconciler.basis import basis
 from reconciler.diff.actions import other_actions, session_action
+from reconciler.diff.anew import asked_for, in_error, with_wishes
 from reconciler.diff.case import Case, Place, decisions
 from reconciler.diff.drift import drifts
 from reconciler.diff.graph import closure, ordered, parse, references
 from reconciler.diff.snapshot import node_infos
 from reconciler.diff.solve import Solution, solve
+from reconciler.diff.study import Study
 from reconciler.diff.warn import everywhere
 from reconciler.plan import Action, Drift, Plan
 from reconciler.plan_json import sealed
-from schemas.errors import GuardRefused
+from schemas.errors import GuardRefused, PlanError
 
 
 def make_plan(
@@ -27,24 +29,66 @@ def make_plan(
     targets: Sequence[str] = (),
     refresh_only: bool = False,
     destroy: bool = False,
+    anew: Sequence[str] = (),
     place: Place | None = None,
 ) -> Plan:
     """What an apply would do, and why the rest is not done.
 
-    `place` is the planner (`planner.place.place` with its built-in policies by default). Raises GuardRefused
-    when a protected resource would be deleted, PlanError for a target that names nothing.
+    `anew`: sessions to stop and start again though nothing changed. `place` is the planner
+    (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
+    resource would be deleted, PlanError for a target that names nothing.
     """
+    if refresh_only and anew:
+        raise PlanError(why="nothing can be started anew where only what runs is looked at")
+    case, unknown = _case(desired, actual, now, targets, anew, place, destroy=destroy)
+    if refresh_only:
+        return sealed(_blank(case, targets))
+    return _studied(case, targets, unknown).plan
+
+
+def make_study(desired: Desired, actual: Actual, now: float, *, place: Place | None = None) -> Study:
+    """The plan of everything, with the planner's view of the cluster before and after it. Raises as
+    `make_plan`."""
+    case, unknown = _case(desired, actual, now, (), (), place, destroy=False)
+    return _studied(case, (), unknown)
+
+
+def _case(
+    desired: Desired,
+    actual: Actual,
+    now: float,
+    targets: Sequence[str],
+    anew: Sequence[str],
+    place: Place | None,
+    *,
+    destroy: bool,
+) -> tuple[Case, tuple[str, ...]]:
+    """The case, and warnings about nodes that cannot be used."""
     nodes, unknown = node_infos(desired, actual)
-    case = Case(
-        desired,
-        actual,
-        now,
-        nodes,
-        place or _planner(),
-        _scope(desired, actual, targets, destroy=destroy),
-        destroy,
+    scope = _scope(desired, actual, targets, destroy=destroy)
+    wanted = asked_for(anew, desired, scope, destroy=destroy)
+    return Case(desired, actual, now, nodes, place or _planner(), scope, destroy, wanted), unknown
+
+
+def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...]) -> Study:
+    found = with_wishes(decisions(case), case.anew if case.actual.complete else ())
+    solution = solve(case, found)
+    sessions = (session_action(case, decision, solution) for decision in found.values())
+    actions = ordered(
+        [*(each for each in sessions if each is not None), *other_actions(case)],
+        case.desired.resources,
+        case.desired.repository,
     )
-    blank = Plan(
+    _guard(actions)
+    blank = _blank(case, targets)
+    plan = sealed(_filled(blank, case, actions, solution, (*unknown, *in_error(found))))
+    return Study(plan, case, solution)
+
+
+def _blank(case: Case, targets: Sequence[str]) -> Plan:
+    """The plan before anything is decided."""
+    desired, actual = case.desired, case.actual
+    return Plan(
         repo=desired.repo,
         cluster=desired.cluster,
         commit=desired.commit,
@@ -55,24 +99,12 @@ def make_plan(
         drifts=_drifts(case),
         warnings=_observation(actual),
         targets=tuple(sorted(targets)),
-        made_at=now,
+        made_at=case.now,
     )
-    if refresh_only:
-        return sealed(blank)
-    found = decisions(case)
-    solution = solve(case, found)
-    sessions = (session_action(case, decision, solution) for decision in found.values())
-    actions = ordered(
-        [*(each for each in sessions if each is not None), *other_actions(case)],
-        desired.resources,
-        desired.repository,
-    )
-    _guard(actions)
-    return sealed(_filled(blank, case, actions, solution, unknown))
 
 
 def _filled(
-    blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, unknown: tuple[str, ...]
+    blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, notes: tuple[str, ...]
 ) -> Plan:
     outcome = solution.outcome
     starts = any(action.after and action.after.specs for action in actions if action.verb != "no-op")
@@ -87,7 +119,7 @@ def _filled(
         warnings=(
             *blank.warnings,
             *(() if case.destroy else map(str, case.desired.repository.warnings)),
-            *(() if case.destroy else unknown),
+            *(() if case.destroy else notes),
             *outcome.warnings,
             *(everywhere(case.actual.capabilities) if starts else ()),
         ),

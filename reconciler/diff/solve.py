@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from planner.types import Outcome, Placement, Reason, SessionRequest, Wait
+from planner.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.derive import ENDED, LIVE
+from reconciler.diff.anew import GENERATION
 from reconciler.diff.case import Case, holding, holding_now
 from reconciler.diff.decide import Decision
 from reconciler.diff.requests import request
@@ -28,6 +29,8 @@ class Solution:
     cancelled: Mapping[str, str]
     kept: frozenset[str] = frozenset()
     """Sessions that run on as they were, because what they are to become fits nowhere yet."""
+    asked: Snapshot | None = None
+    """What the planner was asked in the end; None where there was nothing to ask."""
 
 
 def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
@@ -43,7 +46,8 @@ def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
     kept = {identity: wait for identity, wait in refused.items() if _runs_on(found.get(identity))}
     unmet: frozenset[str] = frozenset()
     while True:
-        outcome = _ask(case, found, [d for d in askers.values() if d.id not in kept], unmet, kept)
+        asked = _asked(case, found, [d for d in askers.values() if d.id not in kept], unmet, kept)
+        outcome = case.place(asked)
         placements = {placement.session: placement for placement in outcome.placements}
         waits = {wait.session: wait for wait in outcome.waits}
         losers = {i: _running_on(wait) for i, wait in waits.items() if i in askers and _runs_on(askers[i])}
@@ -53,19 +57,20 @@ def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
         kept |= losers
         unmet |= more
     waits |= refused | kept
-    return Solution(_with_before(case, found, outcome), placements, waits, cancelled, frozenset(kept))
+    full = _with_before(case, found, outcome)
+    return Solution(full, placements, waits, cancelled, frozenset(kept), asked)
 
 
-def _ask(
+def _asked(
     case: Case,
     found: Mapping[str, Decision],
     askers: list[Decision],
     unmet: frozenset[str],
     kept: Mapping[str, Wait],
-) -> Outcome:
+) -> Snapshot:
     pending = [_request(case, decision, found, unmet) for decision in askers]
     running = holding(case, found, kept)
-    return case.place(make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now))
+    return make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now)
 
 
 def _runs_on(decision: Decision | None) -> bool:
@@ -76,7 +81,8 @@ def _runs_on(decision: Decision | None) -> bool:
     if decision.existing.missing:
         return False  # half a session is of no use, and nothing would make it whole
     must = any(
-        change.forces and not change.path.startswith(("spec", "metadata")) for change in decision.changes
+        change.forces and not change.path.startswith(("spec", "metadata", GENERATION))
+        for change in decision.changes
     )
     existing = decision.existing
     unseen = not existing.kernels and not existing.missing
@@ -193,7 +199,8 @@ def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozense
         return "" if existing.result == "success" else existing.result or existing.phase
     if batch or existing.phase == "PENDING" or decision.need == "delete":
         tentative = not batch and decision.need == "place" and identity not in unmet
-        return "" if tentative else existing.phase
+        again = existing.phase in ENDED and decision.need == "place"
+        return "" if tentative else "starts again" if again else existing.phase
     if decision.need == "place":
         return "" if identity not in unmet else "being replaced"
     return ""

@@ -106,11 +106,21 @@ class Lab:
         return observe(self.store, self.provider, "here", repo=REPO)
 
     def plan(
-        self, *, targets: tuple[str, ...] = (), refresh_only: bool = False, destroy: bool = False
+        self,
+        *,
+        targets: tuple[str, ...] = (),
+        refresh_only: bool = False,
+        destroy: bool = False,
+        anew: tuple[str, ...] = (),
     ) -> Plan:
-        now = self.world.clock.now()
         return make_plan(
-            self.desired(), self.actual(), now, targets=targets, refresh_only=refresh_only, destroy=destroy
+            self.desired(),
+            self.actual(),
+            self.world.clock.now(),
+            targets=targets,
+            refresh_only=refresh_only,
+            destroy=destroy,
+            anew=anew,
         )
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:

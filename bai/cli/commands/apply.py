@@ -9,7 +9,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Parallel, RefreshOnly, Targets, Yes
+from bai.cli.options import Parallel, RefreshOnly, Replace, Targets, Yes
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def apply(
         typer.Argument(metavar="[FILE]", help="A plan saved by `bai plan --out`, carried out exactly."),
     ] = None,
     target: Targets = None,
+    replace: Replace = None,
     refresh_only: RefreshOnly = False,
     yes: Yes = False,
     parallel: Parallel = 8,
@@ -34,20 +35,35 @@ def apply(
     """Make a plan, ask, and carry it out. A saved plan is carried out exactly, or refused when stale."""
     settings = settings_of(ctx)
     if refresh_only:
+        _refuse("refreshing plans nothing", {"--replace": replace})
         _refresh(settings)
     elif plan_file is not None:
-        _apply_saved(settings, plan_file, parallel, has_targets=bool(target))
+        _refuse("a saved plan has its choices already", {"--target": target, "--replace": replace})
+        _apply_saved(settings, plan_file, parallel)
     else:
-        _apply_new(settings, tuple(target or ()), parallel, yes=yes)
+        _apply_new(settings, tuple(target or ()), tuple(replace or ()), parallel, yes=yes)
 
 
-def _apply_new(settings: Settings, targets: tuple[str, ...], parallel: int, *, yes: bool) -> None:
+def _refuse(why: str, choices: dict[str, list[str] | None]) -> None:
+    """Raises CommandError for choices that only a new plan can have."""
+    from schemas.errors import CommandError
+
+    for option, given in choices.items():
+        if given:
+            raise CommandError(why=why, hint=f"leave {option} out")
+
+
+def _apply_new(
+    settings: Settings, targets: tuple[str, ...], replace: tuple[str, ...], parallel: int, *, yes: bool
+) -> None:
     from bai.cli.confirm import confirm
+    from bai.cli.names import sessions_named
     from bai.cli.show_plan import show_plan
     from bai.render.plan_view import summary
 
     with settings.workspace() as workspace:
-        plan = workspace.plan(targets=targets)
+        anew = sessions_named(replace, workspace.desired().sessions())
+        plan = workspace.plan(targets=targets, anew=anew)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         if not plan.changes:
             return
@@ -56,13 +72,10 @@ def _apply_new(settings: Settings, targets: tuple[str, ...], parallel: int, *, y
         _finish(settings, workspace, plan, parallel)
 
 
-def _apply_saved(settings: Settings, path: Path, parallel: int, *, has_targets: bool) -> None:
+def _apply_saved(settings: Settings, path: Path, parallel: int) -> None:
     from bai.cli.show_plan import read_plan
     from bai.render.plan_view import summary
-    from schemas.errors import CommandError
 
-    if has_targets:
-        raise CommandError(why="a saved plan has its targets already", hint="leave --target out")
     plan = read_plan(path)
     with settings.workspace() as workspace:
         typer.echo(summary(plan))

@@ -9,7 +9,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import RefreshOnly, Targets
+from bai.cli.options import RefreshOnly, Replace, Targets
 from bai.cli.settings import settings_of
 
 app = new_app()
@@ -20,6 +20,7 @@ CHANGES = 2
 def plan(
     ctx: typer.Context,
     target: Targets = None,
+    replace: Replace = None,
     refresh_only: RefreshOnly = False,
     destroy: Annotated[bool, typer.Option("--destroy", help="Plan the removal of everything.")] = False,
     offline: Annotated[
@@ -34,12 +35,17 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
+    from bai.cli.names import sessions_named
     from bai.cli.show_plan import save_plan, show_plan
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         made = workspace.plan(
-            targets=tuple(target or ()), offline=offline, refresh_only=refresh_only, destroy=destroy
+            targets=tuple(target or ()),
+            offline=offline,
+            refresh_only=refresh_only,
+            destroy=destroy,
+            anew=sessions_named(replace or (), workspace.desired().sessions()),
         )
         if out is not None:
             save_plan(made, out)
