@@ -44,6 +44,9 @@ def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
     found = derive(record, kernels, complete=True)
     finished = [kernel.finished.timestamp() for kernel in kernels if kernel.finished]
     ended = found.phase in ("TERMINATED", "ERROR")
+    if ended and kernels[0].reason == "stopped":
+        # Only an apply stops what has not ended: it was replacing or deleting it, and died.
+        return dataclasses.replace(record, phase="TERMINATING")
     return dataclasses.replace(
         record,
         phase=found.phase,

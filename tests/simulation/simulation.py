@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import random
 import shutil
 from pathlib import Path
@@ -206,7 +207,7 @@ class Life:
         self.blind = before
 
     def _as_said(self, plan: Plan, result: ApplyResult) -> None:
-        """What an apply says is done is so; asked only where no time passed, for kernels end by themselves."""
+        """What an apply says is done is so; asked where no time passed, for kernels end by themselves."""
         done = {each.action for each in result.results if each.outcome == "done"}
         for action in plan.changes:
             if action.id not in done:
@@ -251,7 +252,19 @@ class Life:
             if operation in ("create", "update") and moment == "after":
                 nothing_given_twice(self.world)
                 nothing_doubled(self.world)
+            self._die_if_due(operation, kernel, moment)
+
+    def _die_if_due(self, operation: Operation, kernel: str, moment: str) -> None:
+        """Who dies while creating may leave a kernel that starts only when it is created again."""
+        made = self.world.kernels.get(kernel)
+        if operation == "create" and moment == "before" and made is not None and made.ready == math.inf:
+            made.ready = self.world.clock.now()
+        try:
             self.fate.boundary()
+        except Killed:
+            if operation == "create" and moment == "after" and made is not None and self.rng.random() < 0.5:
+                made.ready = math.inf
+            raise
 
     def _may_go(self, kernel_id: str) -> None:
         kernel = self.world.kernels.get(kernel_id)
@@ -301,6 +314,8 @@ class Life:
         running: dict[str, set[str]] = {}
         for kernel in live(self.world).values():
             labels = kernel.spec.labels
+            if kernel.ready > self.world.clock.now():
+                raise Violation(f"{kernel.spec.id} was never started")
             running.setdefault(labels.resource, set()).add(labels.kernel)
             if labels.digest != desired.digests.get(labels.resource) and labels.resource not in staying:
                 raise Violation(f"orphan or outdated: {kernel.spec.id}")
