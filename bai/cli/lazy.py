@@ -63,10 +63,10 @@ def load(module: str) -> _click.Command:
 
 def new_app(**options: Any) -> typer.Typer:
     """A Typer app as every command module makes it: plain help, exceptions left to `failure.py`."""
-    return typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        **options,
-    )
+    common: dict[str, Any] = {
+        "add_completion": False,
+        "rich_markup_mode": None,
+        "pretty_exceptions_enable": False,
+        "context_settings": {"help_option_names": ["-h", "--help"]},
+    }
+    return typer.Typer(**{**common, **options})

@@ -39,8 +39,7 @@ class MainGroup(LazyGroup):
     modules = COMMANDS
 
 
-app = new_app(cls=MainGroup, no_args_is_help=True, name="bai")
-app._add_completion = True
+app = new_app(cls=MainGroup, no_args_is_help=True, name="bai", add_completion=True)
 
 
 @app.callback()

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console, RenderableType
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from plans import action, full_plan, machine, placed, plan, side
 
 from bai.render import markdown, svg, terminal
 from bai.render.picture import Holding, picture
@@ -23,6 +18,7 @@ from bai.render.plan_view import summary
 from planner.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
 from reconciler.plan import Plan
 from schemas.hardware.model import Gpu, Hardware, NumaNode
+from tests.bai.plans import action, full_plan, machine, placed, plan, side
 
 CASES = Path(__file__).parent.parent / "cases" / "render"
 NODES = {"gpu-001": machine()}

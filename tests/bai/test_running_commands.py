@@ -19,6 +19,9 @@ import pytest
 from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy, wait_for
 
 LOUD = ("sh", "-c", "echo one; echo two; echo three; exec sleep 1000")
+pytestmark = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="one session takes a core for itself, so two are needed"
+)
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf'); time.sleep(1000)"
 
 
