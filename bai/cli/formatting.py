@@ -76,6 +76,7 @@ def diff_lines(item: Reformatted) -> Iterator[str]:
 
 def format_stdin() -> None:
     """Standard input to standard output."""
+    from bai.cli.output import write_document
     from schemas.fmt import format_text
 
-    sys.stdout.write(format_text(sys.stdin.buffer.read(), "-"))
+    write_document(format_text(sys.stdin.buffer.read(), "-"))

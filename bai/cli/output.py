@@ -65,6 +65,13 @@ def show(settings: Settings, renderable: RenderableType, *, wrap: bool = True) -
         emit(line.rstrip())
 
 
+def write_document(text: str) -> None:
+    """JSON or Markdown for a program: UTF-8, whatever the locale says."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+
+
 def emit(line: str) -> None:
     """One line on stdout, in ASCII where the encoding cannot show it."""
     try:

@@ -20,21 +20,19 @@ def show_plan(
 ) -> None:
     """Print `plan`; text and Markdown draw the nodes whose hardware is known."""
     if format is PlanFormat.json:
-        import sys
-
+        from bai.cli.output import write_document
         from reconciler.plan_json import dump
 
-        sys.stdout.write(dump(plan))
+        write_document(dump(plan))
         return
     nodes = (
         known_nodes(workspace, offline) if any(a.after and a.after.placement for a in plan.changes) else {}
     )
     if format is PlanFormat.markdown:
-        import sys
-
+        from bai.cli.output import write_document
         from bai.render.markdown import render as markdown
 
-        sys.stdout.write(markdown(plan, nodes))
+        write_document(markdown(plan, nodes))
         return
     from bai.cli.output import look, show
     from bai.render.terminal import render

@@ -198,6 +198,15 @@ def test_plan_formats(repo: Repo, tmp_path: Path) -> None:
     assert json.loads(saved.read_text())["version"] == "bai.plan/v1" and saved.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("format", ["text", "json", "markdown"])
+def test_a_locale_without_letters_is_no_reason_to_fail(repo: Repo, format: str) -> None:
+    repo.write("a.yaml", SESSION.replace('A: "1"', 'A: "h\u00e9llo"'))
+    repo.env |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    said = repo.process("plan", "--format", format, encoding="utf-8")
+    assert said.code == 0, said.err
+    assert repo.process("describe", "web").code == 0
+
+
 def test_detailed_exitcode(repo: Repo) -> None:
     assert repo("plan", "--detailed-exitcode").code == 2
     assert repo("plan").code == 0
