@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,12 +42,12 @@ def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
     if len(able) < count:
         if count > 1 and len(able):
             why = f"group {group} has {len(able)} of that size"
-            return Reason("impossible", f"needs {count} nodes with {_words(need.sum)} each; {why}")
+            return Reason("impossible", f"needs {count} nodes with {demand_words(need.sum)} each; {why}")
         why = _shortest(world, need.sum, admitted, world.capacity, "has")
-        return Reason("impossible", f"needs {_words(need.sum)} on {nodes}; {why}")
+        return Reason("impossible", f"needs {demand_words(need.sum)} on {nodes}; {why}")
     fitting = admitted[fits(world, need.sum, admitted)]
     if len(fitting) and count > 1:
-        each = f"needs {count} nodes with {_words(need.sum)} each"
+        each = f"needs {count} nodes with {demand_words(need.sum)} each"
         return Reason(
             "no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now"
         )
@@ -56,15 +57,17 @@ def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
 def _shortage(world: World, need: Need, able: Index, nodes: str, fitting: int) -> str:
     if fitting:
         pieces = f"the free parts of devices on {slots.plural(fitting, 'node')} cannot be combined for it"
-        return f"needs {_words(need.sum)} on {nodes}; {pieces}"
-    return f"needs {_words(need.sum)} on {nodes}; {_shortest(world, need.sum, able, world.totals, 'is')}"
+        return f"needs {demand_words(need.sum)} on {nodes}; {pieces}"
+    return (
+        f"needs {demand_words(need.sum)} on {nodes}; {_shortest(world, need.sum, able, world.totals, 'is')}"
+    )
 
 
 def _shortest(world: World, demand: Demand, nodes: Index, have: Ints, verb: str) -> str:
     """The first resource that no node offers, among the nodes that offer those before it."""
     left = nodes
     met = ""
-    for kind, needed, values, unit in _resources(world, demand, have):
+    for kind, needed, values, unit in resources(world, demand, have):
         enough = values[left] >= needed
         if not enough.any():
             return _block(world, left, values, unit, met, kind, verb)
@@ -88,28 +91,40 @@ def _block(
     return f"the largest free block is {most} on {name}; {total} {verb} free in fragments"
 
 
-def _resources(world: World, demand: Demand, have: Ints) -> list[tuple[str, int, Ints, Callable[[int], str]]]:
-    """(what, amount needed, amount per node, how to say an amount), devices first."""
-    found: list[tuple[str, int, Ints, Callable[[int], str]]] = []
+class Wanted(NamedTuple):
+    """One resource of a demand: what it is called, how much is needed, how much each node has, how to say an
+    amount."""
+
+    kind: str
+    needed: int
+    values: Ints
+    unit: Callable[[int], str]
+
+
+def resources(world: World, demand: Demand, have: Ints) -> list[Wanted]:
+    """What a demand asks for, devices first; `have` are the world's totals or capacities."""
+    found: list[Wanted] = []
     absent: Ints = np.zeros(len(world.nodes), dtype=np.int64)
     for slot, count in demand.whole:
         feature = world.features.get(slot)
         values = have[feature.whole] if feature else absent
-        found.append((slots.device_word(slot) + "s", count, values, partial(slots.amount_text, slot)))
+        found.append(Wanted(slots.device_word(slot) + "s", count, values, partial(slots.amount_text, slot)))
     for share in demand.shares:
         found.append(_share(world, share, have, absent))
     if demand.milli:
-        found.append(("cores", demand.milli, have[MILLI], lambda n: slots.amount_text(slots.CPU, n)))
+        found.append(Wanted("cores", demand.milli, have[MILLI], partial(slots.amount_text, slots.CPU)))
     if demand.cores:
-        found.append(("cores", demand.cores, have[CORES], lambda n: slots.amount_text(slots.CPU, 1000 * n)))
+        found.append(Wanted("cores", demand.cores, have[CORES], _cores))
     if demand.memory:
-        found.append(("memory", demand.memory, have[MEMORY], slots.bytes_text))
+        found.append(Wanted("memory", demand.memory, have[MEMORY], slots.bytes_text))
     return found
 
 
-def _share(
-    world: World, share: Share, have: Ints, absent: Ints
-) -> tuple[str, int, Ints, Callable[[int], str]]:
+def _cores(count: int) -> str:
+    return slots.amount_text(slots.CPU, 1000 * count)
+
+
+def _share(world: World, share: Share, have: Ints, absent: Ints) -> Wanted:
     feature = world.features.get(slots.whole_slot(share.slot))
     if feature is None:
         values = absent
@@ -117,10 +132,10 @@ def _share(
         values = np.maximum(have[feature.part], np.minimum(1000 * have[feature.whole], 1000))
     else:
         values = 1000 * have[feature.whole] + have[feature.part]
-    return ("GPU shares", share.milli, values, lambda n: f"{slots.decimal(n)} GPU")
+    return Wanted("GPU shares", share.milli, values, lambda n: f"{slots.decimal(n)} GPU")
 
 
-def _words(demand: Demand) -> str:
+def demand_words(demand: Demand) -> str:
     """A demand for a person: `4 GPUs, 32 cores, 256 GiB`."""
     parts = [slots.amount_text(slot, count) for slot, count in demand.whole]
     parts += [f"{slots.decimal(share.milli)} of a GPU" for share in demand.shares]

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.demand import demand_of
-from planner.fragmentation import typical
 from planner.group import GroupResult, GroupRun
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
@@ -20,13 +18,13 @@ from planner.queue.fifo import fifo
 from planner.queue.lifo import lifo
 from planner.quota import Ledger
 from planner.selection.base import SelectionFactory
-from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
 from planner.selection.dispersed import Dispersed
 from planner.selection.least_fragmentation import LeastFragmentation
 from planner.selection.roundrobin import RoundRobin
-from planner.snapshot import Machines, World
-from planner.types import GroupInfo, NodeInfo, Outcome, Reason, Running, SessionRequest, Snapshot, Wait
+from planner.snapshot import World
+from planner.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
+from planner.worlds import make_chooser, make_worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
 
     Groups are planned in the snapshot's order; quotas span them all.
     """
-    worlds, warnings = _worlds(snapshot)
+    worlds, warnings = make_worlds(snapshot)
     ledger = Ledger(snapshot.quotas)
     for one in snapshot.running:
         ledger.take(one.request)
@@ -75,28 +73,6 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
     )
 
 
-def _worlds(snapshot: Snapshot) -> tuple[dict[str, World], list[str]]:
-    """One world per group with the running sessions on it, and what of their records cannot be true."""
-    machines = Machines()
-    members: dict[str, list[NodeInfo]] = {group.name: [] for group in snapshot.groups}
-    for node in snapshot.nodes:
-        members.setdefault(node.group, []).append(node)
-    worlds = {name: World(nodes, machines) for name, nodes in members.items()}
-    world_of = {node.name: worlds[node.group] for node in snapshot.nodes}
-    warnings = []
-    for one in snapshot.running:
-        for kernel in one.placement.kernels:
-            world = world_of.get(kernel.node)
-            if world is None:
-                warnings.append(
-                    f"{one.request.id} is recorded on node {kernel.node}, which is not in the snapshot"
-                )
-                continue
-            wrong = world.restore(world.index[kernel.node], one.request.id, kernel)
-            warnings += [f"{one.request.id} is recorded on {kernel.node} with {what}" for what in wrong]
-    return worlds, warnings
-
-
 def _group(
     snapshot: Snapshot,
     group: GroupInfo,
@@ -115,23 +91,8 @@ def _group(
             waits=_all_wait(pending, Reason("no-policy", f"{text}; known: {', '.join(names)}"))
         )
     running = [one for one in snapshot.running if one.request.group == group.name]
-    known = [*pending, *(one.request for one in running)]
-    world.requests = lambda: typical(
-        (demand_of(kernel, session, group), session.gpu_models)
-        for session in known
-        for kernel in session.kernels
-    )
-    chooser = Chooser(world, group.selection, factory(group, world), _turn(world, running))
+    chooser = make_chooser(snapshot, group, world, factory)
     return GroupRun(group, chooser, policy, ledger, running, snapshot.now, snapshot.usage).run(pending)
-
-
-def _turn(world: World, running: list[Running]) -> int:
-    """Where round robin goes on: after the node of the session that started last."""
-    started = [(one.started or 0.0, one.request.id, one.placement) for one in running]
-    for _, _, placement in sorted(started, key=lambda one: one[:2], reverse=True):
-        if placement.kernels and placement.kernels[-1].node in world.index:
-            return (world.index[placement.kernels[-1].node] + 1) % len(world.nodes)
-    return 0
 
 
 def _lost(sessions: list[SessionRequest]) -> list[Wait]:

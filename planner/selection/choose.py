@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.admission import refusals
 from planner.devices.mapping import Mapping
 from planner.feasible import Index, fits, fits_one_domain
 from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
@@ -132,12 +133,7 @@ class Chooser:
         return f"{text}; over several NUMA nodes" if score & _SEVERAL_DOMAINS else text
 
     def _admits(self, at: int, wanted: NodeFilter) -> bool:
-        node = self.world.nodes[at]
-        if node.state != "active" or (wanted.designated and node.name not in wanted.designated):
-            return False
-        if wanted.gpu_models and wanted.gpu_models.isdisjoint(gpu.model for gpu in node.hardware.gpus):
-            return False
-        return all(node.labels.get(key) == value for key, value in wanted.selector)
+        return next(refusals(self.world.nodes[at], wanted), None) is None
 
     def _score(self, need: Need, values: Ints, nodes: Index) -> None:
         values[nodes] = NEVER

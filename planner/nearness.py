@@ -1,0 +1,126 @@
+"""How close each node of a group comes to a session that waits: what each lacks, the nearest first.
+
+The same filters and amounts that decide where sessions go decide here, on the world as the plan leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.admission import refusals
+from planner.explain import Wanted, demand_words, resources
+from planner.gang import Shapes
+from planner.selection.base import Need, SelectionFactory
+from planner.selection.choose import Chooser
+from planner.types import GroupInfo, SessionRequest, Snapshot
+from planner.worlds import group_world, make_chooser
+
+Verdict = Literal["room", "short", "closed", "too-small", "unfit"]
+"""`room`: it could take the session now; `short`: not while others are there; `closed`: cordoned or drained;
+`too-small`: not even empty; `unfit`: other name, model or labels than asked."""
+_ORDER: dict[Verdict, int] = {"room": 0, "short": 1, "closed": 1, "too-small": 2, "unfit": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """One thing that a node lacks. `needed` and `has` in the slot's smallest unit (cores where they are
+    exclusive); both 0 where no amount is meant."""
+
+    code: str
+    message: str
+    needed: int = 0
+    has: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node, seen by a session that waits."""
+
+    node: str
+    verdict: Verdict
+    lacks: tuple[Lack, ...] = ()
+    note: str = ""
+    """For a node with room: over how many NUMA nodes it would go, when over several."""
+    holders: tuple[str, ...] = ()
+    """Sessions on the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedView:
+    """One node's worth of a session: what it is in words, on how many nodes it is needed, and all nodes of
+    the group, the nearest first."""
+
+    words: str
+    count: int
+    nodes: tuple[NodeView, ...]
+
+
+def near_nodes(
+    snapshot: Snapshot, group: GroupInfo, session: SessionRequest, selection: SelectionFactory
+) -> tuple[NeedView, ...]:
+    """How close the group's nodes come, once for each distinct need of the session."""
+    world = group_world(snapshot, group)
+    chooser = make_chooser(snapshot, group, world, selection)
+    needs = Shapes(group).of(session).needs
+    return tuple(
+        NeedView(demand_words(need.sum), needs.count(need), _views(chooser, need))
+        for need in dict.fromkeys(needs)
+    )
+
+
+def _views(chooser: Chooser, need: Need) -> tuple[NodeView, ...]:
+    world = chooser.world
+    free = resources(world, need.sum, world.totals)
+    most = resources(world, need.sum, world.capacity)
+    views = [_view(chooser, need, at, free, most) for at in range(len(world.nodes))]
+    return tuple(sorted(views, key=_distance))
+
+
+def _view(chooser: Chooser, need: Need, at: int, free: list[Wanted], most: list[Wanted]) -> NodeView:
+    world = chooser.world
+    node = world.nodes[at]
+    closed = [Lack(one.code, one.message) for one in refusals(node, need.filter)]
+    short = list(_short(at, free, most))
+    mapped = None if short else chooser.map(at, need, world.states[at])
+    if not short and mapped is None:
+        short = [Lack("devices", "the free parts of its devices cannot be combined")]
+    domains = max(len(mapping.domains) for mapping in mapped[0]) if mapped else 1
+    apart = need.sum.numa == "prefer-single-node" and domains > 1
+    return NodeView(
+        node=node.name,
+        verdict=_verdict(at, closed, short, most),
+        lacks=(*closed, *short),
+        note=f"free only over {domains} NUMA nodes" if apart else "",
+        holders=tuple(dict.fromkeys(session for session, _ in world.residents[at])),
+    )
+
+
+def _short(at: int, free: list[Wanted], most: list[Wanted]) -> Iterator[Lack]:
+    for now, empty in zip(free, most, strict=True):
+        has, whole = int(now.values[at]), int(empty.values[at])
+        if has >= now.needed:
+            continue
+        if whole < now.needed:
+            message = f"has {empty.unit(whole)}, needs {now.unit(now.needed)}"
+            yield Lack(now.kind, message, now.needed, whole)
+            continue
+        message = f"{now.unit(now.needed - has)} short: {now.unit(has)} free of {empty.unit(whole)}"
+        yield Lack(now.kind, message, now.needed, has)
+
+
+def _verdict(at: int, closed: list[Lack], short: list[Lack], most: list[Wanted]) -> Verdict:
+    if any(lack.code != "state" for lack in closed):
+        return "unfit"
+    if any(int(one.values[at]) < one.needed for one in most):
+        return "too-small"
+    if closed:
+        return "closed"
+    return "short" if short else "room"
+
+
+def _distance(view: NodeView) -> tuple[int, int, int, str]:
+    """Fewest things missing first, then the least part of them."""
+    missing = sum(1000 * (one.needed - one.has) // one.needed if one.needed else 500 for one in view.lacks)
+    return _ORDER[view.verdict], len(view.lacks), missing, view.node
