@@ -148,7 +148,8 @@ class Life:
     # One run of the tool
 
     def _run(self, *, mortal: bool = True) -> Plan | None:
-        self.fate.left = self.rng.randint(1, 30) if mortal and self.rng.random() < 0.6 else None
+        doomed = mortal and self.rng.random() < 0.7
+        self.fate.left = self.rng.randint(1, self.rng.choice([4, 10, 30])) if doomed else None
         self.fate.intents.clear()
         store = MortalStore.reopen(self.path, self.engine, self.fate)
         try:
