@@ -4,100 +4,32 @@ another and never leave.
     python -m benchmarks.openb --nodes NODES.csv --pods PODS.csv --arrivals ORDER.npy --mode online \\
         --policy least-fragmentation --json result.json
 
-Arrivals are row numbers of the pod list sorted by name. A pod that fits nowhere is skipped; its demand still
-counts as arrived. Load is arrived GPU milli over the cluster's; the result is allocated GPU milli over the
-cluster's, in percent, at each load.
+Arrivals are row numbers of the pod list sorted by name. A pod that fits nowhere is skipped; its demand
+still counts as arrived. With `--mode batch` the arrivals of each load are known at once and packed in
+one plan: `allocated` is then what fits when requests may be refused, `allocated_in_order` when
+everything that the online policy took stays. Load is arrived GPU milli over the cluster's; the result is
+allocated GPU milli over the cluster's, in percent, at each load.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.openb_batch import prefixes, replay_batch
+from benchmarks.openb_trace import LOADS, Pod, read_nodes, read_pods, request
 from planner.demand import demand_of
 from planner.fragmentation import typical
 from planner.gang import Shapes, try_place
 from planner.place import BUILT_IN
 from planner.selection.choose import Chooser
 from planner.snapshot import Machines, World
-from planner.types import GroupInfo, KernelRequest, NodeInfo, SessionRequest
-from schemas.hardware.model import Gpu, Hardware, NumaNode
-
-LOADS = (95, 100, 110, 120, 130)
-MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Pod:
-    """One row of the pod list. `gpu_milli` below 1000 asks for part of one GPU, else for `gpus` whole
-    ones."""
-
-    name: str
-    cpu: int
-    memory: int
-    gpus: int
-    gpu_milli: int
-    models: frozenset[str]
-
-    @property
-    def demand(self) -> int:
-        return self.gpus * self.gpu_milli
-
-
-def read_nodes(path: Path) -> tuple[NodeInfo, ...]:
-    """Nodes of one size and model share one hardware."""
-    kinds: dict[tuple[str, ...], Hardware] = {}
-    nodes = []
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            key = (row["cpu_milli"], row["memory_mib"], row["gpu"], row["model"])
-            if key not in kinds:
-                kinds[key] = _hardware(int(key[0]) // 1000, int(key[1]) * MIB, int(key[2]), key[3])
-            nodes.append(NodeInfo(row["sn"], kinds[key], "openb"))
-    return tuple(nodes)
-
-
-def _hardware(cores: int, memory: int, gpus: int, model: str) -> Hardware:
-    numa = (NumaNode(id=0, cpus=tuple(range(cores)), memory=memory),)
-    devices = tuple(Gpu(id=f"GPU-{at}", index=at, model=model, numa_node=0) for at in range(gpus))
-    return Hardware(numa_nodes=numa, gpus=devices)
-
-
-def read_pods(path: Path) -> tuple[Pod, ...]:
-    """Pods in the order of their names."""
-    with path.open(newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: row["name"])
-    return tuple(
-        Pod(
-            row["name"],
-            int(row["cpu_milli"]),
-            int(row["memory_mib"]) * MIB,
-            int(row["num_gpu"]),
-            int(row["gpu_milli"]),
-            frozenset(filter(None, (row.get("gpu_spec") or "").split("|"))),
-        )
-        for row in rows
-    )
-
-
-def request(pod: Pod, number: int) -> SessionRequest:
-    slots = {"cpu": pod.cpu, "mem": pod.memory}
-    if pod.gpus:
-        slots |= {"cuda.device": pod.gpus} if pod.gpu_milli >= 1000 else {"cuda.shares": pod.gpu_milli}
-    return SessionRequest(
-        id=f"{pod.name}/{number}",
-        group="openb",
-        kernels=(KernelRequest("main1", "main", 1, slots),),
-        exclusive_cpus=False,
-        gpu_models=pod.models,
-    )
+from planner.types import GroupInfo, NodeInfo
 
 
 class Online:
@@ -159,6 +91,28 @@ def _by_load(
         yield load, 100 * allocated / capacity
 
 
+def replay_at_once(
+    nodes: Sequence[NodeInfo], pods: Sequence[Pod], order: Sequence[int], policy: str, loads: Sequence[int]
+) -> dict[str, object]:
+    """As `replay`, with the whole queue in one plan at each load."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    capacity = 1000 * sum(len(node.hardware.gpus) for node in nodes)
+    online = Online(nodes, pods, policy)
+    chosen = [one for one in prefixes(pods, order, capacity, online.place) if one.load in loads]
+    plans = {str(one.load): replay_batch(nodes, capacity, one) for one in chosen}
+    free = 100 - plans[max(plans, key=int)]["free"]["allocated"]
+    return {
+        "policy": policy,
+        "arrivals": len(order),
+        "allocated": {load: plan["free"]["allocated"] for load, plan in plans.items()},
+        "allocated_in_order": {load: plan["in_order"]["allocated"] for load, plan in plans.items()},
+        "fragmentation": {"free_percent": free},
+        "plans": plans,
+        "wall_s": time.perf_counter() - wall,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -166,15 +120,21 @@ def main() -> None:
     parser.add_argument("--nodes", type=Path, required=True)
     parser.add_argument("--pods", type=Path, required=True)
     parser.add_argument("--arrivals", type=Path, required=True)
-    parser.add_argument("--mode", choices=("online",), default="online")
+    parser.add_argument("--mode", choices=("online", "batch"), default="online")
     parser.add_argument("--policy", choices=sorted(BUILT_IN.selection), default="least-fragmentation")
+    parser.add_argument(
+        "--loads", type=int, nargs="+", choices=LOADS, default=LOADS, help="with --mode batch"
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     order = [int(row) for row in np.load(asked.arrivals)]
-    result = replay(read_nodes(asked.nodes), read_pods(asked.pods), order, asked.policy)
-    shown = ", ".join(f"{load} %: {percent:.2f}" for load, percent in result["allocated"].items())  # type: ignore[attr-defined]
-    named = f"{asked.pods.stem}, {asked.arrivals.stem}, {asked.policy}"
-    print(f"{named}: allocated at load {shown} ({result['cpu_s']:.1f} s CPU)")
+    trace = read_nodes(asked.nodes), read_pods(asked.pods), order, asked.policy
+    result = replay(*trace) if asked.mode == "online" else replay_at_once(*trace, asked.loads)
+    named = f"{asked.pods.stem}, {asked.arrivals.stem}, {asked.mode}, {asked.policy}"
+    print(f"{named}: {result['cpu_s']:.1f} s CPU, {result['wall_s']:.1f} s")
+    for key in ("allocated", "allocated_in_order"):
+        if shown := result.get(key):
+            print(f"  {key:20}", *(f"{load}: {percent:.2f}" for load, percent in shown.items()))  # type: ignore[attr-defined]
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=2) + "\n")
 

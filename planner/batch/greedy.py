@@ -18,6 +18,7 @@ class Bins:
 
     def __init__(self, nodes: Sequence[NodeClass], cpu_per_gpu: float, memory_per_gpu: float) -> None:
         kinds = [kind for kind, node in enumerate(nodes) for _ in range(node.count)]
+        self._nodes = nodes
         self.kind = np.array(kinds, np.int64)
         self.cpu: Floats = np.array([nodes[kind].cpu for kind in kinds], np.float64)
         self.memory: Floats = np.array([nodes[kind].memory for kind in kinds], np.float64)
@@ -38,6 +39,8 @@ class Bins:
         if not len(self.kind):
             return False
         fits = (self.cpu >= request.cpu) & (self.memory >= request.memory)
+        if request.models:
+            fits &= np.array([request.allowed_on(node) for node in self._nodes])[self.kind]
         idle = self.free.sum(axis=1)
         score = self._stranded(idle - request.gpu_milli, self.cpu - request.cpu, self.memory - request.memory)
         score -= self._stranded(idle, self.cpu, self.memory)

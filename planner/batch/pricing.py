@@ -35,7 +35,7 @@ def best_fill(
 
 def most(node: NodeClass, request: RequestClass) -> int:
     """How many of one request class an empty node can take at most."""
-    bounds = [request.count]
+    bounds = [request.count if request.allowed_on(node) else 0]
     if request.cpu:
         bounds.append(node.cpu // request.cpu)
     if request.memory:

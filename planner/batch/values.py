@@ -14,6 +14,8 @@ class NodeClass:
     cpu: int
     memory: int
     count: int
+    model: str = ""
+    """Of its GPUs; requests may be particular about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class RequestClass:
     milli: int
     count: int
     value: int
+    models: frozenset[str] = frozenset()
+    """GPU models that will do; empty: any."""
+
+    def allowed_on(self, node: NodeClass) -> bool:
+        return not self.models or node.model in self.models
 
     @property
     def gpu_milli(self) -> int:
