@@ -30,12 +30,17 @@ def used(world: World) -> dict[str, int]:
     return {slot: capacity[slot] - free[slot] for slot in capacity}
 
 
+def device_slot(world: World) -> str | None:
+    """The slot whose devices the sizes of a group count; None for a group without devices."""
+    return next((slot for slot in world.features if slot.endswith(slots.DEVICE)), None)
+
+
 def fits_more(world: World) -> dict[str, int]:
     """How many sessions of each size fit beside each other, counted on one resource: `1 GPU`, ... or cores
     without GPUs.
     """
     active = [at for at, node in enumerate(world.nodes) if node.state == "active"]
-    slot = next((slot for slot in world.features if slot.endswith(slots.DEVICE)), None)
+    slot = device_slot(world)
     feature = world.features[slot].whole if slot else CORES
     word = slots.device_word(slot) if slot else "core"
     free, most = world.totals[feature, active], int(world.capacity[feature, active].max(initial=0))
