@@ -16,6 +16,8 @@ from reconciler.records import Phase, Recorded, Result
 LIVE = frozenset({"creating", "running", "stopping"})
 UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "CREATING"})
 """Phases of a record whose creation no apply has seen to its end."""
+_FROM_OUTSIDE = frozenset({"signal 9", "signal 15"})
+"""How a provider names ends that no program brings about by itself."""
 ENDED: frozenset[str] = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 
 
@@ -43,12 +45,13 @@ def derive(record: Recorded, kernels: Sequence[Observed], *, complete: bool) -> 
         return kept
     codes = {k.labels.kernel: k.exit_code for k in kernels if k.state == "exited" and k.exit_code is not None}
     policy = _restart_policy(record)
-    if main is not None and main.state not in LIVE and not _revives(main, policy):
+    batch = is_batch(record)
+    if main is not None and main.state not in LIVE and not _revives(main, policy, batch):
         return _ended(record, main, codes)
     gone = tuple(kernel for kernel in record.kernels if kernel not in seen)
     if gone and not complete:
         return kept
-    lost = tuple(k for k in record.kernels if k in seen and _revives(seen[k], policy))
+    lost = tuple(k for k in record.kernels if k in seen and _revives(seen[k], policy, batch))
     return _alive(record, seen, codes, gone, lost)
 
 
@@ -70,12 +73,20 @@ def is_batch(record: Recorded) -> bool:
     return isinstance(spec, Mapping) and spec.get("type") == "batch"
 
 
-def _revives(kernel: Observed, policy: str) -> bool:
-    """A supervisor restarts what it watches; what it lost, and what somebody stopped under `always`, is made
-    again."""
+def _revives(kernel: Observed, policy: str, batch: bool) -> bool:
+    """Whether an end was nobody's decision, so that the kernel is made again.
+
+    A supervisor restarts what it watches by the session's policy; this is for what it could not: a reboot
+    or a killed supervisor, a kill from outside, and what somebody stopped under `always`. A batch session is
+    run again only where its policy says so, because half of its work may be done.
+    """
     if kernel.state == "lost":
-        return policy != "never"
-    return kernel.state == "exited" and kernel.reason == "stopped" and policy == "always"
+        return not batch or policy != "never"
+    if kernel.state != "exited":
+        return False
+    if kernel.reason in _FROM_OUTSIDE:
+        return not batch
+    return kernel.reason == "stopped" and policy == "always"
 
 
 def _ended(record: Recorded, main: Observed, codes: Mapping[str, int]) -> Derived:

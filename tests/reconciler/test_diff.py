@@ -154,19 +154,39 @@ def test_a_kernel_that_is_gone_is_made_again(lab: Lab) -> None:
     assert len(lab.world.kernels) == 3
 
 
-@pytest.mark.parametrize(("policy", "verbs"), [("never", {}), ("always", {"Session/p/a": "update"})])
-def test_a_lost_kernel_follows_the_restart_policy(lab: Lab, policy: str, verbs: dict[str, str]) -> None:
-    lab.write({"a": session("a", f"restart: {{policy: {policy}}}")})
+@pytest.mark.parametrize(
+    ("spec", "phase"),
+    [
+        ("type: batch", "TERMINATED"),
+        ("type: batch, restart: {policy: on-failure}", "RUNNING"),
+        ("type: interactive", "RUNNING"),
+    ],
+)
+def test_a_lost_kernel_is_made_again_unless_it_did_work_that_is_half_done(
+    lab: Lab, spec: str, phase: str
+) -> None:
+    lab.write({"a": session("a", spec)})
     lab.apply()
     lab.world.lose(lab.kernel("a"))
     plan = lab.plan()
-    assert summary(plan) == verbs
+    assert summary(plan) == ({} if phase == "TERMINATED" else {"Session/p/a": "update"})
     before = action(plan, "Session/p/a").before
-    assert before and before.phase == ("ERROR" if policy == "never" else "RUNNING")
+    assert before and before.phase == phase
     assert not lab.converge().changes
     lab.drop("a")
     assert not lab.converge().changes
     assert not lab.world.kernels
+
+
+def test_what_was_killed_from_outside_is_drift_and_repaired(lab: Lab) -> None:
+    lab.write({"a": session("a")})
+    lab.apply()
+    lab.world.die(lab.kernel("a"), exit_code=137, reason="signal 9")
+    plan = lab.plan()
+    assert summary(plan) == {"Session/p/a": "update"}
+    assert [drift.what for drift in plan.drifts] == ["main1 exited with 137 (signal 9)"]
+    assert not lab.converge().changes
+    assert lab.world.kernels[lab.kernel("a")].ended is None
 
 
 def test_when_the_main_container_ends_the_others_are_stopped(lab: Lab) -> None:
