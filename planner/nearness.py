@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.admission import refusals
+from planner.devices.mapping import Mapping
 from planner.explain import Wanted, demand_words, resources
 from planner.gang import Shapes
-from planner.selection.base import Need, SelectionFactory
+from planner.selection.base import Need
 from planner.selection.choose import Chooser
+from planner.selection.concentrated import Concentrated
 from planner.types import GroupInfo, SessionRequest, Snapshot
-from planner.worlds import group_world, make_chooser
+from planner.worlds import group_world
 
 Verdict = Literal["room", "short", "closed", "too-small", "unfit"]
 """`room`: it could take the session now; `short`: not while others are there; `closed`: cordoned or drained;
@@ -42,7 +44,8 @@ class NodeView:
     verdict: Verdict
     lacks: tuple[Lack, ...] = ()
     note: str = ""
-    """For a node with room: over how many NUMA nodes it would go, when over several."""
+    """For a node with room: over how many NUMA nodes it would go, when that is more than on the empty
+    node."""
     holders: tuple[str, ...] = ()
     """Sessions on the node."""
 
@@ -57,12 +60,10 @@ class NeedView:
     nodes: tuple[NodeView, ...]
 
 
-def near_nodes(
-    snapshot: Snapshot, group: GroupInfo, session: SessionRequest, selection: SelectionFactory
-) -> tuple[NeedView, ...]:
+def near_nodes(snapshot: Snapshot, group: GroupInfo, session: SessionRequest) -> tuple[NeedView, ...]:
     """How close the group's nodes come, once for each distinct need of the session."""
     world = group_world(snapshot, group)
-    chooser = make_chooser(snapshot, group, world, selection)
+    chooser = Chooser(world, group.selection, Concentrated(group, world))
     needs = Shapes(group).of(session).needs
     return tuple(
         NeedView(demand_words(need.sum), needs.count(need), _views(chooser, need))
@@ -86,15 +87,23 @@ def _view(chooser: Chooser, need: Need, at: int, free: list[Wanted], most: list[
     mapped = None if short else chooser.map(at, need, world.states[at])
     if not short and mapped is None:
         short = [Lack("devices", "the free parts of its devices cannot be combined")]
-    domains = max(len(mapping.domains) for mapping in mapped[0]) if mapped else 1
-    apart = need.sum.numa == "prefer-single-node" and domains > 1
+    note = _apart(chooser, need, at, mapped[0]) if mapped else ""
     return NodeView(
         node=node.name,
         verdict=_verdict(at, closed, short, most),
         lacks=(*closed, *short),
-        note=f"free only over {domains} NUMA nodes" if apart else "",
+        note=note,
         holders=tuple(dict.fromkeys(session for session, _ in world.residents[at])),
     )
+
+
+def _apart(chooser: Chooser, need: Need, at: int, mappings: tuple[Mapping, ...]) -> str:
+    if need.sum.numa != "prefer-single-node":
+        return ""
+    domains = max(len(mapping.domains) for mapping in mappings)
+    empty = chooser.map(at, need, chooser.world.base[at])
+    fewest = max(len(mapping.domains) for mapping in empty[0]) if empty else domains
+    return f"free only over {domains} NUMA nodes" if domains > fewest else ""
 
 
 def _short(at: int, free: list[Wanted], most: list[Wanted]) -> Iterator[Lack]:
@@ -122,5 +131,5 @@ def _verdict(at: int, closed: list[Lack], short: list[Lack], most: list[Wanted])
 
 def _distance(view: NodeView) -> tuple[int, int, int, str]:
     """Fewest things missing first, then the least part of them."""
-    missing = sum(1000 * (one.needed - one.has) // one.needed if one.needed else 500 for one in view.lacks)
+    missing = sum(1000 * (one.needed - one.has) // one.needed if one.needed else 100 for one in view.lacks)
     return _ORDER[view.verdict], len(view.lacks), missing, view.node

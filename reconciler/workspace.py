@@ -170,8 +170,7 @@ class Workspace:
         )
 
     def study(self, *, offline: bool = False) -> Study:
-        """The plan of everything, with the planner's view of the cluster before and after it. Raises as
-        `plan`."""
+        """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
         from reconciler.diff import make_study
         from reconciler.policies import placer
 

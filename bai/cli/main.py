@@ -23,6 +23,8 @@ COMMANDS = {
     "destroy": ("bai.cli.commands.destroy", "Remove everything that this repository runs."),
     "get": ("bai.cli.commands.get", "List sessions, nodes and other resources."),
     "describe": ("bai.cli.commands.describe", "Show everything about one resource."),
+    "explain": ("bai.cli.commands.explain", "Say why a session is where it is, or why it waits."),
+    "capacity": ("bai.cli.commands.capacity", "Show what is free, what still fits, and how it is scattered."),
     "logs": ("bai.cli.commands.logs", "Print a session's output."),
     "exec": ("bai.cli.commands.execute", "Run a command inside a session."),
     "events": ("bai.cli.commands.events", "Show what happened, when and why."),

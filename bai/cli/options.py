@@ -24,6 +24,9 @@ Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Most actions at a time.")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Ask no provider: go by declared and recorded nodes.")
+]
 RefreshOnly = Annotated[
     bool, typer.Option("--refresh-only", help="Only compare what runs with what is recorded; plan no change.")
 ]

@@ -15,6 +15,8 @@ from bai.render.words import ascii_only, clean
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from bai.cli.formats import PlanFormat
+    from bai.render.report import Section
     from bai.render.terminal import Look
 
 PLAIN_WIDTH = 120
@@ -70,6 +72,17 @@ def write_document(text: str) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
+
+
+def show_report(settings: Settings, sections: Sequence[Section], format: PlanFormat) -> None:
+    """Print a report as text or as Markdown."""
+    from bai.cli.formats import PlanFormat
+    from bai.render.report import markdown, terminal
+
+    if format is PlanFormat.markdown:
+        sys.stdout.write(markdown(sections))
+        return
+    show(settings, terminal(sections))
 
 
 def emit(line: str) -> None:

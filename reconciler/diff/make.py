@@ -43,12 +43,14 @@ def make_plan(
     case, unknown = _case(desired, actual, now, targets, anew, place, destroy=destroy)
     if refresh_only:
         return sealed(_blank(case, targets))
-    return _studied(case, targets, unknown).plan
+    plan = _studied(case, targets, unknown).plan
+    _guard(plan.actions)
+    return plan
 
 
 def make_study(desired: Desired, actual: Actual, now: float, *, place: Place | None = None) -> Study:
-    """The plan of everything, with the planner's view of the cluster before and after it. Raises as
-    `make_plan`."""
+    """The plan of everything, with the planner's view of the cluster before and after it; to be read only, so
+    that no guard refuses it."""
     case, unknown = _case(desired, actual, now, (), (), place, destroy=False)
     return _studied(case, (), unknown)
 
@@ -79,7 +81,6 @@ def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...]) -> St
         case.desired.resources,
         case.desired.repository,
     )
-    _guard(actions)
     blank = _blank(case, targets)
     plan = sealed(_filled(blank, case, actions, solution, (*unknown, *in_error(found))))
     return Study(plan, case, solution)

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.nearness import NodeView, near_nodes
-from planner.place import BUILT_IN, place
+from planner.place import place
 from planner.types import Fractional, GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 GROUP = GroupInfo("main")
-SELECTION = BUILT_IN.selection["concentrated"]
 H100 = machine()
 SMALL = machine(numa=1, cores=4, gpus=2, memory=64 * GIB)
 
@@ -26,7 +25,7 @@ def settled(nodes: tuple[NodeInfo, ...], *running: SessionRequest, group: GroupI
 
 
 def views(snapshot: Snapshot, wanted: SessionRequest, group: GroupInfo = GROUP) -> dict[str, NodeView]:
-    (need,) = near_nodes(snapshot, group, wanted, SELECTION)
+    (need,) = near_nodes(snapshot, group, wanted)
     return {view.node: view for view in need.nodes}
 
 
@@ -103,9 +102,7 @@ def test_parts_that_cannot_be_combined() -> None:
 
 
 def test_a_gang_has_one_table_for_each_kind_of_container() -> None:
-    equal = near_nodes(
-        settled((node("a", H100),)), GROUP, session("g", kernels=3, multi_node=True), SELECTION
-    )
+    equal = near_nodes(settled((node("a", H100),)), GROUP, session("g", kernels=3, multi_node=True))
     assert [(need.count, need.words) for need in equal] == [(3, "1 core, 1 GiB")]
 
 
