@@ -12,10 +12,14 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from planner.links import nic_costs
 from planner.types import DeviceGrant, Fractional, KernelPlacement, Placement
 from schemas.hardware.model import Gpu, Hardware
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
+_GDR = 1
+"""Farthest PCI distance (PXB, see `links.nic_costs`) at which every GPU must have one of the assigned NICs
+before NCCL is told that GPUDirect RDMA is worth while; farther ones would go through the host bridge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +220,8 @@ def _fabric(place: KernelPlacement, placement: Placement, hardware: Hardware) ->
     interfaces = sorted({nic.interface for nic in nics if nic.interface})
     if interfaces:
         values["NCCL_SOCKET_IFNAME"] = "=" + ",".join(interfaces)
+    held = {grant.id for grant in place.devices}
+    gpus = [gpu for gpu in hardware.gpus if gpu.id in held or held & {one.id for one in gpu.mig_devices}]
+    if gpus and all(distance <= _GDR for distance in nic_costs(hardware, gpus, frozenset(place.nics))):
+        values["NCCL_NET_GDR_LEVEL"] = "PXB"
     return values

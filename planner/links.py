@@ -8,7 +8,7 @@ pairs that cross sockets (SYS) wins over one with fewer pairs that cross host br
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from schemas.hardware.model import Gpu, Hardware, Nic
 
@@ -25,12 +25,11 @@ def pair_costs(hardware: Hardware, gpus: Sequence[Gpu]) -> list[list[int]]:
     return [[0 if a.id == b.id else _gpu_cost(declared, a, b) for b in gpus] for a in gpus]
 
 
-def nic_costs(hardware: Hardware, gpus: Sequence[Gpu]) -> list[int]:
-    """For each GPU the PCI distance to its nearest RDMA NIC, 0 (same switch) to 4 (other socket); 5 without
-    one.
-    """
+def nic_costs(hardware: Hardware, gpus: Sequence[Gpu], among: Collection[str] | None = None) -> list[int]:
+    """For each GPU the PCI distance to its nearest RDMA NIC (`among` these ids, if given), 0 (same switch) to
+    4 (other socket); 5 without one."""
     declared = _declared(hardware)
-    rdma = [nic for nic in hardware.nics if nic.rdma]
+    rdma = [nic for nic in hardware.nics if nic.rdma and (among is None or nic.id in among)]
     return [min((_NEAREST[_nic_class(declared, gpu, nic)] for nic in rdma), default=5) for gpu in gpus]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from planner.environment import KernelFacts, SessionFacts, kernel_environment, session_id
 from planner.types import DeviceGrant, Fractional, KernelPlacement, Placement
-from schemas.hardware.model import Gpu, Hardware, Nic, NumaNode
+from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 
 HARDWARE = Hardware(
     numa_nodes=(NumaNode(id=0, cpus=tuple(range(8)), memory=1 << 36),),
@@ -110,6 +110,41 @@ def test_nccl_is_told_about_nics_only_across_nodes() -> None:
     assert (apart["NCCL_IB_HCA"], apart["NCCL_SOCKET_IFNAME"]) == ("=mlx5_0", "=eth2")
     together = kernel_environment(facts(TRIO[:2]), TRIO[0], placement("n1", "n1", **part), HARDWARE)
     assert not any(name.startswith("NCCL") for name in together)
+
+
+NEAR = Hardware(
+    numa_nodes=HARDWARE.numa_nodes,
+    gpus=tuple(Gpu(id=f"GPU-{at}", index=at, numa_node=0) for at in range(2)),
+    nics=tuple(Nic(id=f"mlx5_{at}", numa_node=0) for at in range(2)),
+    links=(
+        Link(a="GPU-0", b="mlx5_0", kind="PIX"),
+        Link(a="GPU-1", b="mlx5_0", kind="NODE"),
+        Link(a="GPU-1", b="mlx5_1", kind="PXB"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nics", "level"),
+    [
+        ((0,), (0,), "PXB"),
+        ((0, 1), (0, 1), "PXB"),
+        ((0, 1), (0,), None),
+        ((1,), (0,), None),
+        ((0,), (), None),
+    ],
+)
+def test_gpudirect_rdma_only_where_every_gpu_has_a_nic_below_its_switch(
+    gpus: tuple[int, ...], nics: tuple[int, ...], level: str | None
+) -> None:
+    part = {
+        "devices": tuple(DeviceGrant(f"GPU-{at}", "cuda.device") for at in gpus),
+        "nics": tuple(f"mlx5_{at}" for at in nics),
+    }
+    apart = kernel_environment(facts(TRIO[:2]), TRIO[0], placement("n1", "n2", **part), NEAR)
+    assert apart.get("NCCL_NET_GDR_LEVEL") == level
+    together = kernel_environment(facts(TRIO[:2]), TRIO[0], placement("n1", "n1", **part), NEAR)
+    assert "NCCL_NET_GDR_LEVEL" not in together
 
 
 def test_a_users_own_value_wins() -> None:
