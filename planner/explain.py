@@ -18,21 +18,28 @@ from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
 from planner.types import Reason
 
 
-def lack_of_room(chooser: Chooser, shape: Shape, group: str) -> tuple[Reason, ...]:
-    """Reasons why the shape has no room now; code `no-node`, `impossible` or `no-capacity`."""
+def lack_of_room(
+    chooser: Chooser, shape: Shape, group: str, excluded: tuple[int, ...] = ()
+) -> tuple[Reason, ...]:
+    """Reasons why the shape has no room now off the excluded nodes; code `no-node`, `impossible` or
+    `no-capacity`.
+    """
     reasons: dict[Reason, None] = {}
     for need in dict.fromkeys(shape.needs):
         count = shape.needs.count(need)
-        reasons[_one(chooser, need, count, group)] = None
+        reasons[_one(chooser, need, count, group, excluded)] = None
     return tuple(reasons)
 
 
-def possible(chooser: Chooser, shape: Shape) -> bool:
-    """Whether the empty group could hold the shape."""
-    return all(len(chooser.able(need)) >= shape.needs.count(need) for need in dict.fromkeys(shape.needs))
+def possible(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> bool:
+    """Whether the empty group could hold the shape off the excluded nodes."""
+    return all(
+        len(np.setdiff1d(chooser.able(need), excluded)) >= shape.needs.count(need)
+        for need in dict.fromkeys(shape.needs)
+    )
 
 
-def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
+def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[int, ...]) -> Reason:
     world = chooser.world
     admitted = _admitted(chooser, need.filter)
     if not len(admitted):
@@ -45,6 +52,7 @@ def _one(chooser: Chooser, need: Need, count: int, group: str) -> Reason:
             return Reason("impossible", f"needs {count} nodes with {demand_words(need.sum)} each; {why}")
         why = _shortest(world, need.sum, admitted, world.capacity, "has")
         return Reason("impossible", f"needs {demand_words(need.sum)} on {nodes}; {why}")
+    admitted, able = np.setdiff1d(admitted, excluded), np.setdiff1d(able, excluded)
     fitting = admitted[fits(world, need.sum, admitted)]
     if len(fitting) and count > 1:
         each = f"needs {count} nodes with {demand_words(need.sum)} each"

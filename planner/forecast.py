@@ -35,10 +35,13 @@ class Release(NamedTuple):
 
 
 def forecast(
-    chooser: Chooser, shapes: Sequence[Shape], occupants: Sequence[Occupant]
+    chooser: Chooser,
+    shapes: Sequence[Shape],
+    occupants: Sequence[Occupant],
+    excluded: tuple[int, ...] = (),
 ) -> Mapping[Shape, Release]:
-    """For each shape that has no room now, the first release after which it has. Shapes not found are
-    missing.
+    """For each shape that has no room now off the excluded nodes, the first release after which it has.
+    Shapes not found are missing.
     """
     world = chooser.world
     found: dict[Shape, Release] = {}
@@ -54,7 +57,7 @@ def forecast(
             world.change(at, world.state_without(at, gone))
         trials -= len(open_)
         for shape in tuple(open_):
-            nodes = _room(chooser, shape)
+            nodes = _room(chooser, shape, excluded)
             if nodes is not None:
                 found[shape] = Release(occupant.session, occupant.ends, nodes)
                 open_.remove(shape)
@@ -62,9 +65,10 @@ def forecast(
     return found
 
 
-def _room(chooser: Chooser, shape: Shape) -> tuple[int, ...] | None:
+def _room(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+    """Where the shape would go now off the excluded nodes; nothing is changed."""
     mark = chooser.world.checkpoint()
-    seated = seat(chooser, shape)
+    seated = seat(chooser, shape, excluded)
     chooser.world.rollback(mark)
     return None if seated is None else tuple(one.node for one in seated)
 

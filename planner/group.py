@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planner import explain, metrics, slots
 from planner.demand import roundings
 from planner.eligibility import obstacles
 from planner.forecast import Occupant, Release, forecast
 from planner.gang import Shape, Shapes, try_place
+from planner.preemption import Preemptor, Victims
 from planner.queue.base import QueuePolicy, QueueView, bands
 from planner.queue.skips import Skips, limit_of
-from planner.quota import Ledger, demand
+from planner.quota import Ledger
 from planner.reservation import Reservation, reserve
+from planner.reserved import Reserved
 from planner.selection.choose import Chooser
 from planner.snapshot import World
-from planner.types import GroupInfo, GroupUse, Placement, Reason, Running, SessionRequest, Wait
+from planner.types import (
+    Eviction,
+    GroupInfo,
+    GroupUse,
+    Placement,
+    Reason,
+    Running,
+    SessionRequest,
+    Wait,
+)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A session that was not placed: its reasons, and the shape that had no room."""
+    """A session that was not placed: its reasons, the shape that had no room, and the nodes kept for
+    others."""
 
     session: SessionRequest
     reasons: list[Reason]
     shape: Shape | None = None
+    away: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -33,6 +46,7 @@ class GroupResult:
     placements: list[Placement] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
     use: GroupUse | None = None
 
 
@@ -59,7 +73,10 @@ class GroupRun:
         for one in running:
             self._hold(one.request)
         self._shapes = Shapes(group)
-        self._full: set[Shape] = set()
+        self._reserved = Reserved(group, self.world, now)
+        rule = group.preemption
+        self._preemptor = Preemptor(chooser, ledger, rule, now) if rule else None
+        self._full: set[tuple[Shape, tuple[int, ...]]] = set()
         self._reservation: Reservation | None = None
         self._possible: dict[Shape, bool] = {}
         self._kept: list[_Kept] = []
@@ -86,34 +103,79 @@ class GroupRun:
             yield from self.policy(band, self.view)
 
     def _step(self, session: SessionRequest) -> None:
-        reasons = self.ledger.over_pending(session) + obstacles(session, self.group, self.ledger, self.now)
-        if reasons:
-            self._keep(session, reasons)
+        blocked = self.ledger.over_pending(session) + obstacles(session, self.group, self.now)
+        quota = self.ledger.refusals(session)
+        if blocked or (quota and self._preemptor is None):
+            self._keep(session, blocked + quota)
             return
         shape = self._shapes.of(session)
         if not self._is_possible(shape):
-            self._keep(session, [], shape)
-            return
-        if self.skips.closed_by is not None:
-            self._backfill(session, shape, self.skips.closed_by)
-            return
-        placement = None if shape in self._full else try_place(self.chooser, session, shape)
-        if placement is None:
-            self._full.add(shape)  # room only shrinks within one plan
-            self._keep(session, [], shape)
-            self.skips.wait(session)
-            return
-        self._place(session, placement)
+            self._keep(session, quota, shape)
+        elif self.skips.closed_by is not None:
+            self._backfill(session, shape, self.skips.closed_by, quota)
+        else:
+            self._seat(session, shape, quota)
 
-    def _backfill(self, session: SessionRequest, shape: Shape, head: SessionRequest) -> None:
+    def _seat(self, session: SessionRequest, shape: Shape, quota: list[Reason]) -> None:
+        """Place a session whose turn it is, with others pushed out for it where the group allows that."""
+        away = self._reserved.away(session)
+        placement = None
+        if not quota and (shape, away) not in self._full:
+            placement = try_place(self.chooser, session, shape, away)
+        placement = placement or self._preempt(session, shape, away)
+        if placement is not None:
+            self._place(session, placement)
+            return
+        why_not = [self._preemptor.why_not(session, self.running)] if self._preemptor else []
+        if quota:
+            self._keep(session, quota + why_not)
+            return
+        self._full.add((shape, away))  # room only shrinks within one plan, but for evictions
+        if away and not explain.possible(self.chooser, shape, away):
+            self._keep(session, list(self._reserved.reasons(session)))
+            return  # it waits for a time rather than for room, and holds nobody up
+        self._keep(session, why_not, shape, away)
+        self.skips.wait(session)
+
+    def _preempt(self, session: SessionRequest, shape: Shape, away: tuple[int, ...]) -> Placement | None:
+        if self._preemptor is None:
+            return None
+        victims = self._preemptor.victims(session, shape, self.running, away)
+        if not victims:
+            return None
+        self._evict(session, victims)
+        return try_place(self.chooser, session, shape, away)
+
+    def _evict(self, session: SessionRequest, victims: Victims) -> None:
+        gone = {one.id for one in victims}
+        self.world.release(gone)
+        self.running = [one for one in self.running if one.request.id not in gone]
+        self.view.running = self.running
+        for one in victims:
+            self.ledger.give_back(one.request)
+            self._hold(one.request, -1)
+            why = f"priority {one.request.priority} makes room for {session.id} with priority"
+            eviction = Eviction(one.id, self.group.name, session.id, f"{why} {session.priority}")
+            self._result.evictions.append(eviction)
+        self._full.clear()
+        self._reservation = None
+
+    def _backfill(
+        self, session: SessionRequest, shape: Shape, head: SessionRequest, quota: list[Reason]
+    ) -> None:
         """Place a session behind a closed queue where it cannot delay the head, if the group backfills."""
         behind = _behind(head, self.skips)
+        if quota:
+            self._keep(session, quota)
+            return
         if self.group.queue_options.get("backfill") is True:
             if self._reservation is None:
                 head_shape = self._shapes.of(head)
-                self._reservation = reserve(self.chooser, head, head_shape, self._occupants())
+                kept = self._reserved.ever(head)
+                self._reservation = reserve(self.chooser, head, head_shape, self._occupants(), kept)
             if self._reservation is not None:
-                excluded = self._reservation.excluded(session, self.now)
+                excluded = (*self._reservation.excluded(session, self.now), *self._reserved.away(session))
+                excluded = tuple(sorted(set(excluded)))
                 placement = try_place(self.chooser, session, shape, excluded)
                 if placement is not None:
                     self._place(session, placement)
@@ -122,9 +184,8 @@ class GroupRun:
         self._keep(session, [behind])
 
     def _place(self, session: SessionRequest, placement: Placement) -> None:
-        self._result.placements.append(placement)
+        self._result.placements.append(self._with_loan(session, placement))
         self._started[session.id] = session
-        self.ledger.take(session)
         self._hold(session)
         self.skips.placed()
         for kernel in session.kernels:
@@ -132,8 +193,14 @@ class GroupRun:
                 text = f"{session.id}: {kernel.name} asks for {rounded.asked} and is given {rounded.given}"
                 self._result.warnings.append(f"{text}: {rounded.why}")
 
-    def _keep(self, session: SessionRequest, reasons: list[Reason], shape: Shape | None = None) -> None:
-        self._kept.append(_Kept(session, reasons, shape))
+    def _keep(
+        self,
+        session: SessionRequest,
+        reasons: list[Reason],
+        shape: Shape | None = None,
+        away: tuple[int, ...] = (),
+    ) -> None:
+        self._kept.append(_Kept(session, reasons, shape, away))
         self.ledger.wait(session)
 
     def _is_possible(self, shape: Shape) -> bool:
@@ -141,16 +208,18 @@ class GroupRun:
             self._possible[shape] = explain.possible(self.chooser, shape)
         return self._possible[shape]
 
-    def _hold(self, session: SessionRequest) -> None:
-        held = self.view.held.setdefault(session.user, {})
-        for slot, amount in demand(session).items():
-            held[slot] = held.get(slot, 0) + amount
+    def _hold(self, session: SessionRequest, sign: int = 1) -> None:
+        self.view.hold(session, sign)
 
     def _explain(self) -> None:
         shapes = list(dict.fromkeys(one.shape for one in self._kept if one.shape is not None))
-        lack = {shape: explain.lack_of_room(self.chooser, shape, self.group.name) for shape in shapes}
+        lack = {
+            (shape, away): explain.lack_of_room(self.chooser, shape, self.group.name, away)
+            for shape, away in dict.fromkeys((one.shape, one.away) for one in self._kept)
+            if shape is not None
+        }
         waiting = [shape for shape in shapes if self._is_possible(shape)]
-        releases = forecast(self.chooser, waiting, self._occupants()) if waiting else {}
+        releases = self._releases({one.away for one in self._kept if one.shape is not None}, waiting)
         for position, kept in enumerate(self._kept, start=1):
             self._result.waits.append(self._wait(position, kept, lack, releases))
 
@@ -158,12 +227,13 @@ class GroupRun:
         self,
         position: int,
         kept: _Kept,
-        lack: dict[Shape, tuple[Reason, ...]],
-        releases: Mapping[Shape, Release],
+        lack: Mapping[tuple[Shape, tuple[int, ...]], tuple[Reason, ...]],
+        releases: Mapping[tuple[int, ...], Mapping[Shape, Release]],
     ) -> Wait:
         session = kept.session
-        reasons = [*kept.reasons, *(lack[kept.shape] if kept.shape is not None else ())]
-        release = releases.get(kept.shape) if kept.shape is not None else None
+        reasons = [*(lack[kept.shape, kept.away] if kept.shape is not None else ()), *kept.reasons]
+        reasons += self._reserved.reasons(session) if kept.away else ()
+        release = releases[kept.away].get(kept.shape) if kept.shape is not None else None
         skips = self.skips.count(session)
         return Wait(
             session=session.id,
@@ -175,6 +245,24 @@ class GroupRun:
             passed_over=skips > session.skips,
             skips=skips,
         )
+
+    def _releases(
+        self, away: set[tuple[int, ...]], waiting: list[Shape]
+    ) -> dict[tuple[int, ...], Mapping[Shape, Release]]:
+        """What would make room first, by the nodes that a session must stay off."""
+        if not waiting:
+            return {each: {} for each in away}
+        occupants = self._occupants()
+        return {each: forecast(self.chooser, waiting, occupants, each) for each in sorted(away)}
+
+    def _with_loan(self, session: SessionRequest, placement: Placement) -> Placement:
+        """The placement, with what the session borrows said in its explanation."""
+        self.ledger.take(session)
+        borrowed, choice = self.ledger.borrowed(session), placement.choice
+        if not borrowed or choice is None:
+            return placement
+        detail = f"{choice.detail}; {borrowed}" if choice.detail else borrowed
+        return replace(placement, choice=replace(choice, detail=detail))
 
     def _occupants(self) -> list[Occupant]:
         """Every session on this group's nodes, with the latest time it ends."""

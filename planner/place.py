@@ -70,6 +70,7 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
         quotas=ledger.uses(),
         groups=tuple(result.use for result in results if result.use is not None),
         warnings=tuple(warnings) + tuple(text for result in results for text in result.warnings),
+        evictions=tuple(one for result in results for one in result.evictions),
     )
 
 

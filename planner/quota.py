@@ -1,7 +1,8 @@
 """Quotas: what a domain, project or user may hold, and every reason why a session would pass one.
 
 A slot that a quota does not name is unlimited, or zero where the quota says `unspecified: zero`. Several
-quotas on one subject all hold.
+quotas on one subject all hold. What a quota names and its subject does not use, others of its cohort may
+borrow; together they never hold more than their quotas' sum.
 """
 
 from __future__ import annotations
@@ -21,6 +22,19 @@ class _Account:
         self.sessions = 0
         self.waiting = 0
         self.before: dict[str, int] = {}
+        self.cohort: list[_Account] = []
+        """All quotas that lend to each other, this one among them; empty without a cohort."""
+
+    def over(self, slot: str, more: int = 0) -> int:
+        """How much of a slot is held beyond the quota itself, `more` included."""
+        return self.used.get(slot, 0) + more - self.limit.slots.get(slot, 0)
+
+    def shared(self, slot: str) -> tuple[int, int]:
+        """What the cohort holds of a slot, and what its quotas are in all; those that do not name it take no
+        part."""
+        members = [one for one in self.cohort if slot in one.limit.slots]
+        held = sum(one.used.get(slot, 0) for one in members)
+        return held, sum(one.limit.slots[slot] for one in members)
 
 
 class Ledger:
@@ -32,6 +46,12 @@ class Ledger:
         for account in self._accounts:
             key = (account.limit.subject_kind, account.limit.subject)
             self._by_subject.setdefault(key, []).append(account)
+        cohorts: dict[tuple[str, str, str | None], list[_Account]] = {}
+        for account in self._accounts:
+            if account.limit.cohort is not None:
+                where = (account.limit.cohort, account.limit.subject_kind, account.limit.group)
+                account.cohort = cohorts.setdefault(where, [])
+                account.cohort.append(account)
 
     def take(self, session: SessionRequest) -> None:
         """Count a session that runs or was just placed."""
@@ -63,6 +83,35 @@ class Ledger:
                 request = demand(session)
             reasons.extend(_refusals(account, session, request))
         return reasons
+
+    def may_reclaim(self, session: SessionRequest, victim: SessionRequest) -> bool:
+        """Whether the session's quotas justify pushing this one out: both count against one of them, or the
+        victim's borrows from the session's, which itself stays within what it owns.
+        """
+        request, own = demand(session), list(self._of(session))
+        theirs = list(self._of(victim))
+        if any(one in own for one in theirs):
+            return True
+        return any(
+            one is not mine and mine.over(slot, asked) <= 0 < one.over(slot)
+            for mine in own
+            for one in theirs
+            if mine.cohort and one.cohort is mine.cohort
+            for slot, asked in request.items()
+            if asked > 0 and slot in mine.limit.slots and slot in one.limit.slots
+        )
+
+    def borrowed(self, session: SessionRequest) -> str:
+        """What the session holds beyond quotas of its own, in words; empty when nothing."""
+        request = demand(session)
+        found = [
+            f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
+            for account in self._of(session)
+            if account.cohort
+            for slot, asked in sorted(request.items())
+            if asked > 0 and slot in account.limit.slots and account.over(slot) > 0
+        ]
+        return f"borrows {' and '.join(found)}" if found else ""
 
     def over_pending(self, session: SessionRequest) -> list[Reason]:
         """Reasons from limits on how many sessions may wait, counting those passed to `wait` before."""
@@ -115,7 +164,9 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
     for slot in sorted(request):
         asked, used = request[slot], account.used.get(slot, 0)
         allowed = _allowed(limit, limit.slots, slot)
-        if asked > 0 and allowed is not None and used + asked > allowed:
+        if asked > 0 and allowed is not None and account.cohort and slot in limit.slots:
+            yield from _lent(account, slot, asked)
+        elif asked > 0 and allowed is not None and used + asked > allowed:
             numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
             yield _reason(limit, f"{numbers}; this session asks for {slots.amount_text(slot, asked)} more")
         single = limit.per_session.get(slot)
@@ -138,6 +189,33 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
     if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
         asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
+
+
+def _lent(account: _Account, slot: str, asked: int) -> Iterator[Reason]:
+    """Why a slot may not be taken from a quota that lends and borrows."""
+    limit = account.limit
+    used, own = account.used.get(slot, 0), limit.slots[slot]
+    most = None if limit.borrowing is None else limit.borrowing.get(slot, 0)
+    over = account.over(slot, asked)
+    asks = f"this session asks for {slots.amount_text(slot, asked)} more"
+    uses = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, own)}"
+    if most is not None and over > most:
+        may = f"may borrow {slots.amount_text(slot, most)} from cohort {limit.cohort}"
+        yield _reason(limit, f"{uses} and {may}; {asks}")
+        return
+    held, total = account.shared(slot)
+    if held + asked <= total:
+        return
+    of = f"cohort {limit.cohort} uses {slots.amount_text(slot, held)} of {slots.amount_text(slot, total)}"
+    if over > 0:
+        yield _reason(limit, f"{uses}, and {of}, so that too little is left to borrow; {asks}")
+        return
+    lent = [
+        f"{one.limit.name} holds {slots.amount_text(slot, one.over(slot))} of it"
+        for one in account.cohort
+        if one is not account and slot in one.limit.slots and one.over(slot) > 0
+    ]
+    yield _reason(limit, f"{uses}, but what is left is lent: {', '.join(lent) or of}; {asks}")
 
 
 def _allowed(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | None:

@@ -32,8 +32,14 @@ class Reservation(NamedTuple):
 
 
 def reserve(
-    chooser: Chooser, head: SessionRequest, shape: Shape, occupants: Sequence[Occupant]
+    chooser: Chooser,
+    head: SessionRequest,
+    shape: Shape,
+    occupants: Sequence[Occupant],
+    excluded: tuple[int, ...] = (),
 ) -> Reservation | None:
-    """The earliest place for the head by the timeouts of what runs; None when no release makes room."""
-    found = forecast(chooser, (shape,), occupants).get(shape)
+    """The earliest place for the head off the excluded nodes, by the timeouts of what runs; None when no
+    release makes room.
+    """
+    found = forecast(chooser, (shape,), occupants, excluded).get(shape)
     return Reservation(head.id, found.nodes, found.latest) if found else None

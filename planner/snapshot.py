@@ -133,6 +133,14 @@ class World:
         self._put(at, state)
         return wrong
 
+    def release(self, gone: Collection[str]) -> None:
+        """Take these sessions off their nodes for good; no checkpoint may be open."""
+        for at, residents in enumerate(self.residents):
+            if any(session in gone for session, _ in residents):
+                state = self.state_without(at, gone)
+                self.residents[at] = {key: kernel for key, kernel in residents.items() if key[0] not in gone}
+                self._put(at, state)
+
     def state_without(self, at: int, gone: Collection[str]) -> State:
         """The node's state as it would be without these sessions."""
         state = self.base[at]

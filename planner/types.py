@@ -52,6 +52,25 @@ class Fractional:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionRule:
+    """That a group lets sessions push out preemptible ones of strictly lower priority."""
+
+    minimum_run: float = 0.0
+    """Seconds that a session runs before it may be pushed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReservation:
+    """Nodes kept for some projects from `starts` until before `ends` (seconds since the epoch)."""
+
+    name: str
+    nodes: frozenset[str]
+    projects: frozenset[str]
+    starts: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
 class GroupInfo:
     """One resource group's rules, as the planner needs them."""
 
@@ -63,8 +82,13 @@ class GroupInfo:
     selection: str = "concentrated"
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
+    gpudirect_storage: bool = False
+    """Every NUMA node that holds an assigned device is activated: at least one core, and its memory."""
     allowed_types: frozenset[str] | None = None
     allowed_projects: frozenset[str] | None = None
+    preemption: PreemptionRule | None = None
+    """None: nobody is pushed out."""
+    reservations: tuple[NodeReservation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,13 @@ class SessionRequest:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     blocked_by: tuple[str, ...] = ()
     """Dependencies that have not succeeded, each with its state, e.g. `Session/vision/prep (RUNNING)`."""
+    depends_on: frozenset[str] = frozenset()
+    """Sessions that this one needs beside it or before it; never pushed out for it."""
     preemptible: bool = False
+    require_nvlink: bool = False
+    """Devices of one container are joined by direct links, from each to each other over links of its own."""
+    same_leaf: bool = False
+    """All its nodes carry the same `bai/leaf` label."""
     skips: int = 0
     """How often later sessions were placed before this one in earlier runs."""
 
@@ -190,6 +220,16 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """A running session that has to make room for another, and why it may be pushed out."""
+
+    session: str
+    group: str
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaLimit:
     """One quota applied to one subject. A slot that is missing is unlimited, or zero when `unspecified` is
     `zero`."""
@@ -207,6 +247,9 @@ class QuotaLimit:
     max_priority: int | None = None
     max_lifetime: float | None = None
     cohort: str | None = None
+    """Quotas of one cohort, kind of subject and group lend each other what they do not use."""
+    borrowing: SlotMap | None = None
+    """Most that may be borrowed, a slot that is missing not at all; None: whatever is unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +310,5 @@ class Outcome:
     quotas: tuple[QuotaUse, ...] = ()
     groups: tuple[GroupUse, ...] = ()
     warnings: tuple[str, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    """Running sessions that the placements count on being gone."""

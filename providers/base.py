@@ -182,9 +182,9 @@ class Provider(Protocol):
         """Bring an existing kernel's in-place fields and labels to `spec`."""
         ...
 
-    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+    def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         """Stop gracefully, then kill the whole tree; the record, exit code and logs stay. Stopping an exited
-        one is a no-op."""
+        one is a no-op. `signal` (a name) is sent in place of the kernel's own stop signal."""
         ...
 
     def remove(self, kernel_id: str) -> None:

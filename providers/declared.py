@@ -30,7 +30,7 @@ class DeclaredProvider:
     def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
         raise KernelNotFound(provider="declared", kernel=kernel_id)
 
-    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+    def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         raise KernelNotFound(provider="declared", kernel=kernel_id)
 
     def remove(self, kernel_id: str) -> None:

@@ -86,6 +86,8 @@ class Kernel:
     ready: float
     gone: float | None = None
     """When a requested stop will be complete."""
+    told: str = ""
+    """The signal that it was asked to stop with, where it was not its own."""
     ended: tuple[KernelState, float, int | None, str] | None = None
     log: list[bytes] = field(default_factory=list)
     executed: list[tuple[str, ...]] = field(default_factory=list)
@@ -225,7 +227,7 @@ class FakeProvider:
             world.boundary("update", kernel_id, "after")
             return _observed(world, kernel_id)
 
-    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+    def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         world = self.world
         with world.lock:
             world.calls.append(("stop", kernel_id))
@@ -233,6 +235,7 @@ class FakeProvider:
             kernel = world.settle(kernel_id)
             if kernel.ended is None and kernel.gone is None:
                 kernel.gone = world.clock.now() + min(world.slow_stop, grace)
+                kernel.told = signal
             world.boundary("stop", kernel_id, "after")
             return _observed(world, kernel_id)
 

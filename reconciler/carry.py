@@ -54,7 +54,7 @@ def _create(spec: KernelSpec, provider: Provider) -> None:
 
 def _stop(step: Step, provider: Provider) -> None:
     try:
-        provider.stop(step.kernel_id, grace=step.grace)
+        provider.stop(step.kernel_id, grace=step.grace, signal=step.signal)
     except KernelNotFound:
         return
 

@@ -60,6 +60,15 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """How a session that is pushed out is told: `signal` in place of its own stop signal (empty: its own),
+    and `grace` seconds to save its work before it is killed."""
+
+    signal: str
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """One resource's step. `id` equals the resource's identity (`Session/vision/llama-sft`), or `Kernel/<id>`
     for a kernel nobody owns."""
@@ -76,6 +85,8 @@ class Action:
     protected: bool = False
     warnings: tuple[str, ...] = ()
     """E.g. limits that this provider does not enforce."""
+    notice: Notice | None = None
+    """For a session that makes room for another; left out of the JSON otherwise."""
 
     @property
     def verb(self) -> Verb:

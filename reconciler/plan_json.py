@@ -26,6 +26,8 @@ def _plain(plan: Plan) -> dict[str, Any]:
     value: dict[str, Any] = _adapter().dump_python(plan, mode="json")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):
         dumped["verb"] = action.verb
+        if action.notice is None:
+            del dumped["notice"]
         for side in ("before", "after"):
             for spec in (dumped[side] or {}).get("specs", ()):
                 del spec["secret_env"]

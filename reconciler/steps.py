@@ -28,7 +28,8 @@ class Step:
     - `create`, `update`: `spec` to the provider, after the references in `secrets` (variable → reference)
       have been resolved into
       `spec.secret_env`.
-    - `stop` (gracefully, `grace` seconds), `remove`: by `kernel_id`.
+    - `stop` (gracefully, `grace` seconds, with `signal` in place of the kernel's own), `remove`: by
+      `kernel_id`.
     - `forget`: remove the resource's record.
     """
 
@@ -38,6 +39,7 @@ class Step:
     spec: KernelSpec | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     grace: float = DEFAULT_GRACE
+    signal: str = ""
     record: Recorded | None = None
 
     @property
@@ -115,12 +117,15 @@ def _rest(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
 
 
 def _drop(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
-    yield from (Step("stop", action.id, kernel, grace=_grace(action)) for kernel in kernels)
+    grace, signal = _grace(action), action.notice.signal if action.notice else ""
+    yield from (Step("stop", action.id, kernel, grace=grace, signal=signal) for kernel in kernels)
     yield from (Step("remove", action.id, kernel) for kernel in kernels)
 
 
 def _grace(action: Action) -> float:
-    """Seconds that the document which the kernels were made from gives them."""
+    """Seconds that the plan gives them, else the document which the kernels were made from."""
+    if action.notice is not None:
+        return action.notice.grace
     from schemas.quantities import parse_duration
 
     side = action.before or action.after

@@ -57,9 +57,10 @@ class QuotaSpec(Model):
     """After this long without use a session is stopped."""
     max_priority: Annotated[Integer, Field(ge=0, le=1000)] | None = None
     cohort: Name | None = None
-    """Quotas of one cohort lend each other what they do not use."""
+    """Quotas of one cohort, kind of subject and resource group lend each other what they do not use."""
     borrowing: Slots | None = None
-    """Most that may be borrowed from the cohort."""
+    """Most that may be borrowed from the cohort, a slot that is not named not at all; whatever is unused when
+    left out."""
 
 
 class Quota(Resource):

@@ -45,11 +45,15 @@ class Preemption(Model):
     """Who may push out whom."""
 
     mode: Literal["none", "priority"] = "none"
+    """`priority`: a session without room pushes out preemptible ones of strictly lower priority."""
     grace: Duration = 120
+    """How long a session that names no `checkpoint` has to end by itself."""
+    minimum_run_time: Duration = 0
+    """Nobody is pushed out before it has run for so long."""
 
 
 class Reservation(Model):
-    """Nodes kept for projects during a time."""
+    """Nodes kept for projects during a time; what runs there when it begins is left alone."""
 
     name: Name
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]

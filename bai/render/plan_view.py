@@ -118,9 +118,12 @@ def _details(action: Action) -> Iterator[str]:
         after = "(none)" if change.after is None else clean(change.after, 200)
         forces = "  # forces replacement" if change.forces else ""
         yield f"{clean(change.path)}: {before} -> {after}{forces}"
-    if effect(action) == "delete" and action.before and action.before.kernels:
+    if effect(action) in ("delete", "queue") and action.before and action.before.kernels:
         kernels = action.before.kernels
         yield f"stops {plural(len(kernels), 'kernel')}: {listed(map(clean, kernels))}"
+    if action.notice:
+        with_signal = f"{clean(action.notice.signal)} first, then " if action.notice.signal else ""
+        yield f"{with_signal}{action.notice.grace:g} s to save its work"
     if action.protected:
         yield "protected against deletion"
 

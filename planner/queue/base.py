@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from planner.slots import total
 from planner.types import GroupInfo, Running, SessionRequest
 
 
@@ -29,6 +30,17 @@ class QueueView:
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
     """Decayed dominant-share seconds of past sessions, by user."""
+    tree: dict[tuple[str, ...], dict[str, int]] = field(default_factory=dict)
+    """What is held below each point of the hierarchy: (domain,), (domain, project), (domain, project,
+    user)."""
+
+    def hold(self, session: SessionRequest, sign: int = 1) -> None:
+        """Count what a session holds, or with `sign` -1 what it gives back."""
+        points = [self.held.setdefault(session.user, {})]
+        points += [self.tree.setdefault(point, {}) for point in path(session)]
+        for slot, amount in total(kernel.slots for kernel in session.kernels).items():
+            for point in points:
+                point[slot] = point.get(slot, 0) + sign * amount
 
 
 class QueuePolicy(Protocol):
@@ -37,6 +49,12 @@ class QueuePolicy(Protocol):
     def __call__(self, pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
         """Yield every session of `pending` exactly once, first to be tried first."""
         ...
+
+
+def path(session: SessionRequest) -> tuple[tuple[str, ...], ...]:
+    """Where a session stands in the hierarchy of its domain, project and user, from the top."""
+    names = (session.domain, session.project, session.user)
+    return names[:1], names[:2], names
 
 
 def arrival(session: SessionRequest) -> tuple[float, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 from typing import IO, ParamSpec, TypeVar
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
@@ -218,11 +218,11 @@ class ProcessProvider:
     # ending
 
     @_speaking
-    def stop(self, kernel_id: str, *, grace: float) -> Observed:
+    def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         with self.root.locked(kernel_id):
             record = self._record(kernel_id)
             if record.alive:
-                self._ask(record, grace)
+                self._ask(record, grace, launch.stop_signal(signal) if signal else None)
         if not self._wait(record, grace + STUBBORN):
             with self.root.locked(kernel_id):
                 self._strike(self._record(kernel_id))
@@ -231,9 +231,10 @@ class ProcessProvider:
             self._share_out()
         return seen or watch.observed(record)
 
-    def _ask(self, record: Record, grace: float) -> None:
-        files.write_atomically(str(record.folder / "stop.json"), json.dumps({"grace": max(0.0, grace)}))
-        self._signal(record, signal.SIGTERM)
+    def _ask(self, record: Record, grace: float, number: int | None = None) -> None:
+        request = {"grace": max(0.0, grace), "signal": number}
+        files.write_atomically(str(record.folder / "stop.json"), json.dumps(request))
+        self._signal(record, SIGTERM)
 
     def _signal(self, record: Record, number: int) -> None:
         """To the supervisor, which may be too young to have said who it is."""
@@ -257,7 +258,7 @@ class ProcessProvider:
 
     def _strike(self, record: Record) -> None:
         """End a supervisor that does not listen."""
-        self._signal(record, signal.SIGKILL)
+        self._signal(record, SIGKILL)
         if not self._wait(record, STUBBORN):
             raise _unavailable(f"the supervisor of {record.id} cannot be killed")
 

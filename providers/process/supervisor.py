@@ -198,9 +198,11 @@ class Supervisor:
         except (OSError, ValueError):
             request = {}
         grace = request.get("grace", self.order["grace"])
-        self._end("stopped", float(grace) if isinstance(grace, int | float) else 0.0)
+        number = request.get("signal")
+        grace = float(grace) if isinstance(grace, int | float) else 0.0
+        self._end("stopped", grace, number if isinstance(number, int) else None)
 
-    def _end(self, why: str, grace: float) -> None:
+    def _end(self, why: str, grace: float, number: int | None = None) -> None:
         self.ending = self.ending or why
         deadline = time.monotonic() + max(0.0, grace)
         first_time = self.kill_at is None
@@ -209,7 +211,7 @@ class Supervisor:
             self.restart_at = None
             self._finish()
         elif first_time and grace > 0:
-            self._signal_group(self.order["signal"])
+            self._signal_group(self.order["signal"] if number is None else number)
 
     def _signal_group(self, number: int) -> None:
         """Ask the main process's own group; inside a sandbox that is the group of what it started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.types import Placement
+from planner.types import Eviction, Placement
 from providers.base import KernelSpec
 from reconciler.actual import Existing
 from reconciler.derive import ENDED
@@ -15,7 +15,8 @@ from reconciler.diff.decide import Decision
 from reconciler.diff.solve import Solution, entered
 from reconciler.diff.specs import kernel_specs, secret_references
 from reconciler.diff.warn import not_enforced
-from reconciler.plan import Action, Side
+from reconciler.plan import Action, Notice, Side
+from schemas.session import Session
 
 
 def session_action(case: Case, decision: Decision, solution: Solution) -> Action | None:
@@ -26,6 +27,8 @@ def session_action(case: Case, decision: Decision, solution: Solution) -> Action
     if decision.need == "finish" and existing is not None:
         return _finish(case, decision, existing)
     if decision.need in ("keep", "repair") and decision.placement is not None:
+        if decision.id in solution.evictions:
+            return _preempted(case, decision, solution.evictions[decision.id])
         if decision.need == "keep":
             return _nothing(case, decision)
         return _run(case, decision, decision.placement)
@@ -198,6 +201,33 @@ def _wait(case: Case, decision: Decision, solution: Solution) -> Action:
         protected=existing.protected if existing else False,
         warnings=warnings,
     )
+
+
+def _preempted(case: Case, decision: Decision, eviction: Eviction) -> Action:
+    """A session that makes room is told to save its work, stopped, and queued again under its old turn."""
+    assert decision.existing is not None and decision.session is not None
+    after = replace(
+        _desired_side(case, decision),
+        generation=decision.existing.recorded.generation + 1,
+        phase="PENDING",
+        reason=f"pushed out by {eviction.by}",
+    )
+    return Action(
+        decision.id,
+        case.actual.cluster,
+        before_side(decision.existing),
+        after,
+        why=f"pushed out: {eviction.why}",
+        notice=_notice(case, decision.session),
+    )
+
+
+def _notice(case: Case, session: Session) -> Notice:
+    checkpoint = session.spec.checkpoint
+    if checkpoint is not None:
+        return Notice(checkpoint.signal, float(checkpoint.grace))
+    group = case.desired.groups[session.spec.resource_group or ""]
+    return Notice("", float(group.spec.preemption.grace))
 
 
 def _cancel(case: Case, decision: Decision, why: str) -> Action:

@@ -179,7 +179,16 @@ def _same_place(session: Session, existing: Existing, desired: Desired, changes:
 
 def _needs(wanted: SessionRequest) -> SessionRequest:
     """Without what has nothing to do with where it sits."""
-    return replace(wanted, priority=0, timeout=None, starts_at=None, preemptible=False, user="", type="")
+    return replace(
+        wanted,
+        priority=0,
+        timeout=None,
+        starts_at=None,
+        preemptible=False,
+        depends_on=frozenset(),
+        user="",
+        type="",
+    )
 
 
 def _broken(existing: Existing, capabilities: Capabilities | None) -> str:

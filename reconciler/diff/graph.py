@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import ValidationError
 
+from planner.types import Eviction
 from reconciler.plan import Action
 from reconciler.plan_values import compact
 from schemas.envelope import Resource
@@ -90,6 +91,23 @@ def ordered(
                 if ref in changing and by_id[ref].after is None:
                     before[ref].add(identity)
     return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
+
+
+def making_room(actions: Iterable[Action], evictions: Iterable[Eviction]) -> tuple[Action, ...]:
+    """The actions, where whoever pushes others out also waits for them to be gone, and they never for it."""
+    victims: dict[str, set[str]] = {}
+    for one in evictions:
+        victims.setdefault(one.by, set()).add(one.session)
+    pushers = {one.session: one.by for one in evictions}
+    return tuple(
+        replace(
+            action,
+            depends_on=tuple(
+                sorted({*action.depends_on, *victims.get(action.id, ())} - {pushers.get(action.id, "")})
+            ),
+        )
+        for action in actions
+    )
 
 
 def closure(

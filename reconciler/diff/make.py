@@ -11,7 +11,7 @@ from reconciler.diff.actions import other_actions, session_action
 from reconciler.diff.anew import asked_for, in_error, with_wishes
 from reconciler.diff.case import Case, Place, decisions
 from reconciler.diff.drift import drifts
-from reconciler.diff.graph import closure, ordered, parse, references
+from reconciler.diff.graph import closure, making_room, ordered, parse, references
 from reconciler.diff.snapshot import node_infos
 from reconciler.diff.solve import Solution, solve
 from reconciler.diff.study import Study
@@ -81,6 +81,7 @@ def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...]) -> St
         case.desired.resources,
         case.desired.repository,
     )
+    actions = making_room(actions, solution.outcome.evictions)
     blank = _blank(case, targets)
     plan = sealed(_filled(blank, case, actions, solution, (*unknown, *in_error(found))))
     return Study(plan, case, solution)

@@ -12,7 +12,9 @@ from planner.types import (
     GroupInfo,
     KernelRequest,
     NodeInfo,
+    NodeReservation,
     Placement,
+    PreemptionRule,
     QuotaLimit,
     SessionRequest,
     SlotMap,
@@ -58,7 +60,23 @@ def group_info(group: ResourceGroup) -> GroupInfo:
         fractional=fractional(group),
         allowed_types=None if spec.allowed_types is None else frozenset(spec.allowed_types),
         allowed_projects=None if spec.allowed_projects is None else frozenset(spec.allowed_projects),
+        preemption=_preemption(group),
+        reservations=tuple(
+            NodeReservation(
+                kept.name,
+                frozenset(kept.nodes),
+                frozenset(kept.projects),
+                kept.starts_at.timestamp(),
+                kept.ends_at.timestamp(),
+            )
+            for kept in spec.reservations
+        ),
     )
+
+
+def _preemption(group: ResourceGroup) -> PreemptionRule | None:
+    rule = group.spec.preemption
+    return PreemptionRule(float(rule.minimum_run_time)) if rule.mode == "priority" else None
 
 
 def fractional(group: ResourceGroup) -> Fractional:
@@ -83,6 +101,7 @@ def quota_limit(quota: Quota) -> QuotaLimit:
         max_priority=spec.max_priority,
         max_lifetime=spec.max_lifetime,
         cohort=spec.cohort,
+        borrowing=None if spec.borrowing is None else spec.borrowing.slots,
     )
 
 
@@ -117,6 +136,7 @@ def request(
         gpu_models=frozenset(spec.placement.gpu_model),
         node_selector=dict(spec.placement.node_selector),
         blocked_by=blocked_by,
+        depends_on=frozenset(spec.depends_on),
         preemptible=spec.preemptible,
         skips=skips,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from planner.types import KernelPlacement, NodeInfo, Placement, QuotaLimit, Running, SessionRequest, Snapshot
@@ -60,9 +60,12 @@ def make_snapshot(
     running: Iterable[tuple[Existing, Placement]],
     pending: Iterable[SessionRequest],
     now: float,
+    movable: Collection[str] = (),
 ) -> Snapshot:
-    """The planner's input: what runs keeps its placement, what others hold counts as taken."""
+    """The planner's input: what runs keeps its placement, what others hold counts as taken. Only `movable`
+    sessions may be pushed out, if they are preemptible."""
     held = [_running(existing, placement, desired) for existing, placement in running]
+    held = [one if one.request.id in movable else _fixed(one) for one in held]
     held += foreign(desired, actual.holds, nodes)
     known = set(nodes)
     return Snapshot(
@@ -91,6 +94,10 @@ def _running(existing: Existing, placement: Placement, desired: Desired) -> Runn
         wanted = request(session, desired.repository, enqueued=record.enqueued_at or 0.0)
     wanted = replace(wanted, group=placement.group or wanted.group)
     return Running(wanted, replace(placement, group=wanted.group), record.started_at)
+
+
+def _fixed(one: Running) -> Running:
+    return replace(one, request=replace(one.request, preemptible=False))
 
 
 def foreign(desired: Desired, holds: Iterable[Hold], nodes: Mapping[str, NodeInfo]) -> list[Running]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from planner.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
+from planner.types import Eviction, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.derive import ENDED, LIVE
 from reconciler.diff.anew import GENERATION
 from reconciler.diff.case import Case, holding, holding_now
@@ -19,7 +20,7 @@ from schemas.resource_group import ResourceGroup
 _FREEING = frozenset({"delete", "place", "resize", "finish"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Solution:
     """Who sits where, who waits and why, who waited too long (`cancelled`: identity → why)."""
 
@@ -31,6 +32,11 @@ class Solution:
     """Sessions that run on as they were, because what they are to become fits nowhere yet."""
     asked: Snapshot | None = None
     """What the planner was asked in the end; None where there was nothing to ask."""
+
+    @cached_property
+    def evictions(self) -> Mapping[str, Eviction]:
+        """Running sessions that make room for others, by identity."""
+        return {one.session: one for one in self.outcome.evictions}
 
 
 def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
@@ -56,7 +62,7 @@ def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
             break
         kept |= losers
         unmet |= more
-    waits |= refused | kept
+    waits |= refused | kept | _evicted(outcome)
     full = _with_before(case, found, outcome)
     return Solution(full, placements, waits, cancelled, frozenset(kept), asked)
 
@@ -70,7 +76,35 @@ def _asked(
 ) -> Snapshot:
     pending = [_request(case, decision, found, unmet) for decision in askers]
     running = holding(case, found, kept)
-    return make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now)
+    movable = frozenset() if case.destroy else frozenset(_movable(case, found))
+    return make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now, movable)
+
+
+def _movable(case: Case, found: Mapping[str, Decision]) -> Iterator[str]:
+    """Sessions that this plan may stop for others: within its scope, as their documents say, unprotected."""
+    for identity, decision in found.items():
+        session, existing = decision.session, decision.existing
+        if session is None or existing is None or not case.touches(identity):
+            continue
+        # One whose stop was begun, for the same reason perhaps, would only be started again to be stopped.
+        begun = decision.need == "repair" and {change.path for change in decision.changes} == {"phase"}
+        if decision.need != "keep" and not begun:
+            continue
+        if not existing.protected and not session.protected:
+            yield identity
+
+
+def _evicted(outcome: Outcome) -> dict[str, Wait]:
+    """Those who are pushed out wait again, behind everybody who waits already."""
+    last: dict[str, int] = {}
+    for wait in outcome.waits:
+        last[wait.group] = max(last.get(wait.group, 0), wait.position)
+    found = {}
+    for one in outcome.evictions:
+        last[one.group] = last.get(one.group, 0) + 1
+        reason = Reason("preempted", f"pushed out: {one.why}")
+        found[one.session] = Wait(one.session, one.group, last[one.group], (reason,))
+    return found
 
 
 def _runs_on(decision: Decision | None) -> bool:

@@ -40,8 +40,11 @@ class Study:
             if one.session in requests
         ]
         started = {one.placement.session for one in placed}
+        gone = self.solution.evictions
+        stay = tuple(one for one in asked.running if one.request.id not in gone)
         waiting = tuple(one for one in asked.pending if one.id not in started)
-        return replace(asked, running=(*asked.running, *placed), pending=waiting)
+        waiting += tuple(one.request for one in asked.running if one.request.id in gone)
+        return replace(asked, running=(*stay, *placed), pending=waiting)
 
     def request(self, identity: str) -> SessionRequest | None:
         """A session as the planner was asked for it, wherever it is now."""

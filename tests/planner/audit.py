@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from planner.types import KernelPlacement, NodeInfo, Outcome, SessionRequest, Snapshot
+from planner.types import KernelPlacement, NodeInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
 
 
 def audit(snapshot: Snapshot, outcome: Outcome) -> None:
@@ -18,8 +18,9 @@ def audit(snapshot: Snapshot, outcome: Outcome) -> None:
     assert all(wait.reasons and all(reason.message for reason in wait.reasons) for wait in outcome.waits)
     nodes = {one.name: one for one in snapshot.nodes}
     by_node: dict[str, list[KernelPlacement]] = defaultdict(list)
+    gone = _evictions(snapshot, outcome, placed.keys())
     for running in snapshot.running:
-        for kernel in running.placement.kernels:
+        for kernel in running.placement.kernels if running.request.id not in gone else ():
             by_node[kernel.node].append(kernel)
     for name, placement in placed.items():
         request = requests[name]
@@ -33,7 +34,34 @@ def audit(snapshot: Snapshot, outcome: Outcome) -> None:
             by_node[kernel.node].append(kernel)
     for name, kernels in by_node.items():
         _node(nodes[name], kernels)
-    _quotas(snapshot, placed.keys())
+    _quotas(snapshot, placed.keys(), gone)
+    _reservations(snapshot, outcome)
+
+
+def _evictions(snapshot: Snapshot, outcome: Outcome, placed: object) -> set[str]:
+    """Only preemptible sessions of strictly lower priority that ran long enough go, for a placed one."""
+    running = {one.request.id: one for one in snapshot.running}
+    requests = {one.id: one for one in snapshot.pending}
+    groups = {one.name: one for one in snapshot.groups}
+    assert len({one.session for one in outcome.evictions}) == len(outcome.evictions)
+    for one in outcome.evictions:
+        victim, by, rule = running[one.session], requests[one.by], groups[one.group].preemption
+        assert rule is not None and one.by in placed and one.why  # type: ignore[operator]
+        assert victim.request.preemptible and victim.request.priority < by.priority
+        assert victim.request.group == by.group == one.group and one.session not in by.depends_on
+        assert victim.started is None or snapshot.now - victim.started >= rule.minimum_run
+    return {one.session for one in outcome.evictions}
+
+
+def _reservations(snapshot: Snapshot, outcome: Outcome) -> None:
+    """Nobody starts on a node kept for others unless over before."""
+    requests = {one.id: one for one in snapshot.pending}
+    for placement in outcome.placements:
+        request = requests[placement.session]
+        ends = float("inf") if request.timeout is None else snapshot.now + request.timeout
+        for kept in next(one for one in snapshot.groups if one.name == request.group).reservations:
+            if request.project not in kept.projects and snapshot.now < kept.ends and ends > kept.starts:
+                assert not {kernel.node for kernel in placement.kernels} & kept.nodes
 
 
 def _gives(
@@ -88,8 +116,8 @@ def _node(node: NodeInfo, kernels: list[KernelPlacement]) -> None:
     )
 
 
-def _quotas(snapshot: Snapshot, placed: set[str] | object) -> None:
-    holding = [one.request for one in snapshot.running]
+def _quotas(snapshot: Snapshot, placed: set[str] | object, gone: set[str]) -> None:
+    holding = [one.request for one in snapshot.running if one.request.id not in gone]
     before = len(holding)
     holding += [one for one in snapshot.pending if one.id in placed]  # type: ignore[operator]
     for quota in snapshot.quotas:
@@ -104,5 +132,26 @@ def _quotas(snapshot: Snapshot, placed: set[str] | object) -> None:
         if quota.concurrent is not None:
             assert len(of) <= quota.concurrent
         for slot, limit in quota.slots.items():
-            used = sum(kernel.slots.get(slot, 0) for one in of for kernel in one.kernels)
-            assert used <= limit or not any(kernel.slots.get(slot) for one in new for kernel in one.kernels)
+            if not any(kernel.slots.get(slot) for one in new for kernel in one.kernels):
+                continue
+            used = _used(of, slot)
+            if quota.cohort is None:
+                assert used <= limit
+                continue
+            if quota.borrowing is not None:
+                assert used <= limit + quota.borrowing.get(slot, 0)
+            cohort = [one for one in snapshot.quotas if _lends(one, quota) and slot in one.slots]
+            held = sum(_used([x for x in holding if _counts(one, x)], slot) for one in cohort)
+            assert held <= sum(one.slots[slot] for one in cohort)
+
+
+def _used(sessions: list[SessionRequest], slot: str) -> int:
+    return sum(kernel.slots.get(slot, 0) for one in sessions for kernel in one.kernels)
+
+
+def _counts(quota: QuotaLimit, session: SessionRequest) -> bool:
+    return getattr(session, quota.subject_kind) == quota.subject and quota.group in (None, session.group)
+
+
+def _lends(one: QuotaLimit, other: QuotaLimit) -> bool:
+    return (one.cohort, one.subject_kind, one.group) == (other.cohort, other.subject_kind, other.group)

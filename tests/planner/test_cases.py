@@ -18,7 +18,9 @@ from planner.types import (
     Fractional,
     GroupInfo,
     NodeInfo,
+    NodeReservation,
     Outcome,
+    PreemptionRule,
     QuotaLimit,
     Running,
     SessionRequest,
@@ -71,7 +73,14 @@ def _node(one: dict[str, Any]) -> dict[str, Any]:
 
 def _group(one: dict[str, Any]) -> GroupInfo:
     sets = {key: frozenset(one[key]) for key in ("allowed_types", "allowed_projects") if key in one}
-    return GroupInfo(**(one | sets | {"fractional": Fractional(**one.get("fractional", {}))}))
+    rules = {"fractional": Fractional(**one.get("fractional", {}))} | sets
+    if "preemption" in one:
+        rules["preemption"] = PreemptionRule(**one["preemption"])
+    rules["reservations"] = tuple(
+        NodeReservation(**(kept | {key: frozenset(kept[key]) for key in ("nodes", "projects")}))
+        for kept in one.get("reservations", ())
+    )
+    return GroupInfo(**(one | rules))
 
 
 def _sessions(given: list[dict[str, Any]]) -> list[SessionRequest]:

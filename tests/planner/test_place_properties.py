@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.place import place
-from planner.types import Fractional, GroupInfo, QuotaLimit, Running, Snapshot
+from planner.types import (
+    Fractional,
+    GroupInfo,
+    NodeReservation,
+    PreemptionRule,
+    QuotaLimit,
+    Running,
+    Snapshot,
+)
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, node, session
 
@@ -19,6 +27,12 @@ MACHINES = (
     machine(numa=4, cores=3, gpus=4, isolated_cpus=(1,), offline_cpus=(2,)),
     machine(numa=8, cores=2, gpus=8, nvlink=False),
     machine(numa=2, cores=8, gpus=0),
+)
+
+
+RESERVED = (
+    NodeReservation("now", frozenset({"n0"}), frozenset("p"), 0.0, 500.0),
+    NodeReservation("soon", frozenset({"n1", "n9"}), frozenset("q"), 400.0, 900.0),
 )
 
 
@@ -57,7 +71,8 @@ def requests(draw: st.DrawFn, prefix: str):
                 exclusive_cpus=draw(st.booleans()),
                 user=draw(st.sampled_from("ab")),
                 project=draw(st.sampled_from("pq")),
-                priority=draw(st.sampled_from([0, 10, 10])),
+                priority=draw(st.sampled_from([0, 10, 10, 20])),
+                preemptible=draw(st.booleans()),
                 enqueued=float(draw(st.integers(0, 5))),
                 timeout=draw(st.sampled_from([None, 60.0, 600.0])),
                 numa=draw(st.sampled_from([None, "interleaving"])),
@@ -81,6 +96,8 @@ def snapshots(draw: st.DrawFn):
             quantum=draw(st.sampled_from([1, 10, 250])),
             spread=draw(st.sampled_from(["fill", "even"])),
         ),
+        preemption=draw(st.sampled_from([None, PreemptionRule(), PreemptionRule(98.0)])),
+        reservations=draw(st.sampled_from([(), (), RESERVED])),
     )
     quotas = (
         QuotaLimit(
@@ -88,7 +105,18 @@ def snapshots(draw: st.DrawFn):
         ),
         QuotaLimit("p", "project", "p", slots={"cuda.device": draw(st.integers(0, 12))}),
     )
-    chosen = draw(st.sampled_from([(), quotas]))
+    lent = tuple(
+        QuotaLimit(
+            name,
+            "project",
+            name,
+            slots={"cuda.device": draw(st.integers(0, 8)), "cpu": draw(st.integers(0, 20_000))},
+            cohort="all",
+            borrowing=draw(st.sampled_from([None, {}, {"cuda.device": 3}])),
+        )
+        for name in "pq"
+    )
+    chosen = draw(st.sampled_from([(), quotas, lent, lent]))
     first = Snapshot(draw(nodes()), (group,), pending=draw(requests("run")), now=100.0)
     outcome = place(first)
     by_id = {one.id: one for one in first.pending}
@@ -121,7 +149,8 @@ def test_the_same_snapshot_gives_the_same_outcome_in_any_order_of_the_queue(
 @given(snapshots())
 def test_finite_work_all_runs(snapshot: Snapshot) -> None:
     """Whatever waits for room is placed once everything else has ended, in finitely many plans."""
-    waiting = dataclasses.replace(snapshot, quotas=(), running=())
+    groups = tuple(dataclasses.replace(one, reservations=()) for one in snapshot.groups)
+    waiting = dataclasses.replace(snapshot, groups=groups, quotas=(), running=())
     outcome = place(waiting)
     while outcome.placements:
         left = {one.session for one in outcome.waits}
@@ -129,4 +158,4 @@ def test_finite_work_all_runs(snapshot: Snapshot) -> None:
         waiting = dataclasses.replace(waiting, pending=pending)
         outcome = place(waiting)
     codes = {reason.code for wait in outcome.waits for reason in wait.reasons}
-    assert codes <= {"impossible", "no-node"}
+    assert codes <= {"impossible", "no-node", "preemption"}

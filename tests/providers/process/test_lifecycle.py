@@ -117,6 +117,14 @@ def test_the_stop_signal_is_the_specs(provider: ProcessProvider) -> None:
     assert provider.stop(one.id, grace=60).exit_code == 9
 
 
+def test_a_signal_may_come_in_place_of_its_own(provider: ProcessProvider) -> None:
+    provider.create(script("trap 'echo saved; exit 7' USR1; echo up; while :; do sleep 0.05; done"))
+    said(provider, spec().id, b"up")
+    end = provider.stop(spec().id, grace=60, signal="SIGUSR1")
+    assert (end.exit_code, end.reason) == (7, "stopped")
+    assert b"saved" in output(provider, spec().id)
+
+
 def test_who_does_not_listen_is_killed_with_the_whole_tree(provider: ProcessProvider) -> None:
     deaf = "setsid sh -c 'trap \"\" TERM; sleep 300'"
     text = f"trap '' TERM; (trap '' TERM; {deaf} &) ; echo up; sleep 300; sleep 300"

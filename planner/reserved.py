@@ -1,0 +1,54 @@
+"""Nodes that a group keeps for some projects during a time.
+
+A session of another project may use such a node only if it is over before the time begins. What runs there
+when it begins is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.eligibility import seconds_text
+from planner.snapshot import World
+from planner.types import GroupInfo, NodeReservation, Reason, SessionRequest
+
+
+class Reserved:
+    """The reservations of one group that are not over yet."""
+
+    def __init__(self, group: GroupInfo, world: World, now: float) -> None:
+        self._now, self._index = now, world.index
+        self._coming = tuple(one for one in group.reservations if now < one.ends)
+
+    def away(self, session: SessionRequest) -> tuple[int, ...]:
+        """Nodes (indices, ascending) that the session must stay off if it starts now."""
+        return self._nodes(self._in_the_way(session))
+
+    def ever(self, session: SessionRequest) -> tuple[int, ...]:
+        """Nodes that are or will be kept for others: where a session that starts later must not count on."""
+        return self._nodes(one for one in self._coming if session.project not in one.projects)
+
+    def reasons(self, session: SessionRequest) -> tuple[Reason, ...]:
+        """Whom the nodes are kept for, and until when."""
+        return tuple(Reason("reservation", self._words(one, session)) for one in self._in_the_way(session))
+
+    def _in_the_way(self, session: SessionRequest) -> Iterator[NodeReservation]:
+        for one in self._coming:
+            over = session.timeout is not None and self._now + session.timeout <= one.starts
+            if session.project not in one.projects and not over:
+                yield one
+
+    def _nodes(self, found: Iterator[NodeReservation]) -> tuple[int, ...]:
+        names = {name for one in found for name in one.nodes}
+        return tuple(sorted(self._index[name] for name in names if name in self._index))
+
+    def _words(self, one: NodeReservation, session: SessionRequest) -> str:
+        nodes = sorted(one.nodes)
+        more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        which = f"nodes {', '.join(nodes[:3])}{more} are" if len(nodes) > 1 else f"node {nodes[0]} is"
+        text = f"{which} kept for project {' and '.join(sorted(one.projects))}"
+        if one.starts <= self._now:
+            return f"{text} for another {seconds_text(one.ends - self._now)} (reservation {one.name})"
+        may = "has no timeout" if session.timeout is None else f"may run {seconds_text(session.timeout)}"
+        starts = seconds_text(one.starts - self._now)
+        return f"{text} from in {starts} on (reservation {one.name}), and this session {may}"
