@@ -33,6 +33,8 @@ class Demand(NamedTuple):
     numa: NumaPolicy
     fabric: bool
     """The kernel talks to kernels on other nodes: NICs near its devices matter."""
+    storage: bool = False
+    """GPUDirect Storage: cores and memory of every NUMA domain that holds one of its devices are needed."""
 
     @property
     def wants_devices(self) -> bool:
@@ -78,6 +80,7 @@ def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
         shares=tuple(shares),
         numa=session.numa or group.numa,
         fabric=session.multi_node and len(session.kernels) > 1,
+        storage=group.gpudirect_storage and bool(whole or shares),
     )
 
 
@@ -115,4 +118,5 @@ def together(demands: tuple[Demand, ...]) -> Demand:
         shares=tuple(sorted(pieces)),
         numa=first.numa,
         fabric=first.fabric,
+        storage=any(demand.storage for demand in demands),
     )

@@ -64,11 +64,18 @@ def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[i
 
 def _shortage(world: World, need: Need, able: Index, nodes: str, fitting: int) -> str:
     if fitting:
-        pieces = f"the free parts of devices on {slots.plural(fitting, 'node')} cannot be combined for it"
-        return f"needs {demand_words(need.sum)} on {nodes}; {pieces}"
+        where = slots.plural(fitting, "node")
+        return f"needs {demand_words(need.sum)} on {nodes}; {where} would have it, but {unmappable(need.sum)}"
     return (
         f"needs {demand_words(need.sum)} on {nodes}; {_shortest(world, need.sum, able, world.totals, 'is')}"
     )
+
+
+def unmappable(demand: Demand) -> str:
+    """Why a node that has all amounts cannot hold the demand."""
+    if demand.storage:
+        return "not with a core and memory on every NUMA node of its GPUs (GPUDirect Storage)"
+    return "the free parts of its devices cannot be combined"
 
 
 def _shortest(world: World, demand: Demand, nodes: Index, have: Ints, verb: str) -> str:

@@ -5,23 +5,26 @@ The same filters and amounts that decide where sessions go decide here, on the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from planner.admission import refusals
-from planner.devices.mapping import Mapping
-from planner.explain import Wanted, demand_words, resources
+from planner.devices.mapping import Mapping as Mapped
+from planner.explain import Wanted, demand_words, resources, unmappable
 from planner.gang import Shapes
+from planner.reserved import Reserved
 from planner.selection.base import Need
 from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
-from planner.types import GroupInfo, SessionRequest, Snapshot
+from planner.types import GroupInfo, Reason, SessionRequest, Snapshot
 from planner.worlds import group_world
 
 Verdict = Literal["room", "short", "closed", "too-small", "unfit"]
-"""`room`: it could take the session now; `short`: not while others are there; `closed`: cordoned or drained;
-`too-small`: not even empty; `unfit`: other name, model or labels than asked."""
+"""`room`: it could take the session now; `short`: not while others are there; `closed`: cordoned, drained or
+kept for others; `too-small`: not even empty; `unfit`: other name, model or labels than asked."""
+_OPENS = frozenset({"state", "reservation"})
+"""Codes of what closes a node for a time only."""
 _ORDER: dict[Verdict, int] = {"room": 0, "short": 1, "closed": 1, "too-small": 2, "unfit": 3}
 
 
@@ -64,29 +67,38 @@ def near_nodes(snapshot: Snapshot, group: GroupInfo, session: SessionRequest) ->
     """How close the group's nodes come, once for each distinct need of the session."""
     world = group_world(snapshot, group)
     chooser = Chooser(world, group.selection, Concentrated(group, world))
+    reserved = Reserved(group, world, snapshot.now)
+    closed = {node.name: reserved.closed(session, node.name) for node in world.nodes}
     needs = Shapes(group).of(session).needs
     return tuple(
-        NeedView(demand_words(need.sum), needs.count(need), _views(chooser, need))
+        NeedView(demand_words(need.sum), needs.count(need), _views(chooser, need, closed))
         for need in dict.fromkeys(needs)
     )
 
 
-def _views(chooser: Chooser, need: Need) -> tuple[NodeView, ...]:
+def _views(chooser: Chooser, need: Need, kept: Mapping[str, tuple[Reason, ...]]) -> tuple[NodeView, ...]:
     world = chooser.world
     free = resources(world, need.sum, world.totals)
     most = resources(world, need.sum, world.capacity)
-    views = [_view(chooser, need, at, free, most) for at in range(len(world.nodes))]
+    views = [_view(chooser, need, at, kept, free, most) for at in range(len(world.nodes))]
     return tuple(sorted(views, key=_distance))
 
 
-def _view(chooser: Chooser, need: Need, at: int, free: list[Wanted], most: list[Wanted]) -> NodeView:
+def _view(
+    chooser: Chooser,
+    need: Need,
+    at: int,
+    kept: Mapping[str, tuple[Reason, ...]],
+    free: list[Wanted],
+    most: list[Wanted],
+) -> NodeView:
     world = chooser.world
     node = world.nodes[at]
-    closed = [Lack(one.code, one.message) for one in refusals(node, need.filter)]
+    closed = [Lack(one.code, one.message) for one in (*refusals(node, need.filter), *kept[node.name])]
     short = list(_short(at, free, most))
     mapped = None if short else chooser.map(at, need, world.states[at])
     if not short and mapped is None:
-        short = [Lack("devices", "the free parts of its devices cannot be combined")]
+        short = [Lack("devices", unmappable(need.sum))]
     note = _apart(chooser, need, at, mapped[0]) if mapped else ""
     return NodeView(
         node=node.name,
@@ -97,7 +109,7 @@ def _view(chooser: Chooser, need: Need, at: int, free: list[Wanted], most: list[
     )
 
 
-def _apart(chooser: Chooser, need: Need, at: int, mappings: tuple[Mapping, ...]) -> str:
+def _apart(chooser: Chooser, need: Need, at: int, mappings: tuple[Mapped, ...]) -> str:
     if need.sum.numa != "prefer-single-node":
         return ""
     domains = max(len(mapping.domains) for mapping in mappings)
@@ -120,7 +132,7 @@ def _short(at: int, free: list[Wanted], most: list[Wanted]) -> Iterator[Lack]:
 
 
 def _verdict(at: int, closed: list[Lack], short: list[Lack], most: list[Wanted]) -> Verdict:
-    if any(lack.code != "state" for lack in closed):
+    if any(lack.code not in _OPENS for lack in closed):
         return "unfit"
     if any(int(one.values[at]) < one.needed for one in most):
         return "too-small"

@@ -32,6 +32,11 @@ class Reserved:
         """Whom the nodes are kept for, and until when."""
         return tuple(Reason("reservation", self._words(one, session)) for one in self._in_the_way(session))
 
+    def closed(self, session: SessionRequest, node: str) -> tuple[Reason, ...]:
+        """The same for one node."""
+        found = (one for one in self._in_the_way(session) if node in one.nodes)
+        return tuple(Reason("reservation", f"is {self._kept(one, session)}") for one in found)
+
     def _in_the_way(self, session: SessionRequest) -> Iterator[NodeReservation]:
         for one in self._coming:
             over = session.timeout is not None and self._now + session.timeout <= one.starts
@@ -46,7 +51,10 @@ class Reserved:
         nodes = sorted(one.nodes)
         more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
         which = f"nodes {', '.join(nodes[:3])}{more} are" if len(nodes) > 1 else f"node {nodes[0]} is"
-        text = f"{which} kept for project {' and '.join(sorted(one.projects))}"
+        return f"{which} {self._kept(one, session)}"
+
+    def _kept(self, one: NodeReservation, session: SessionRequest) -> str:
+        text = f"kept for project {' and '.join(sorted(one.projects))}"
         if one.starts <= self._now:
             return f"{text} for another {seconds_text(one.ends - self._now)} (reservation {one.name})"
         may = "has no timeout" if session.timeout is None else f"may run {seconds_text(session.timeout)}"

@@ -78,6 +78,9 @@ class ResourceGroupSpec(Model):
     """`concentrated`, `dispersed`, `roundrobin`, `least-fragmentation`, or a plugin's name: which node."""
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
+    gpu_direct_storage: Flag = False
+    """Every NUMA node that holds an assigned GPU is activated, with at least one core and its memory, as
+    storage that reads into GPUs wants it (Weka)."""
     allowed_types: Annotated[tuple[SessionType, ...], Field(min_length=1)] | None = None
     """Session types that may run here; all when left out."""
     allowed_projects: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None

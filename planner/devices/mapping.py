@@ -67,7 +67,7 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
     if not _carries(topology, state, room, every, demand):
         return None
     if demand.numa == "interleaving":
-        devices = _devices(topology, state, every, demand)
+        devices = _spread(topology, state, room, demand)
         return _finish(topology, state, room, every, demand, devices) if devices else None
     for size in range(1, len(every) + 1):
         best: tuple[tuple[int, ...], tuple[int, ...], _Devices] | None = None
@@ -77,8 +77,8 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
                 break
             if not _carries(topology, state, room, domains, demand):
                 continue
-            devices = _devices(topology, state, domains, demand)
-            if devices is None:
+            devices = _devices(topology, state, _active(topology, room, domains, demand), demand)
+            if devices is None or not _activates(topology, demand, devices):
                 continue
             nearest = distance
             key = _rank(state, room, topology, domains, devices)
@@ -86,6 +86,21 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
                 best = (key, domains, devices)
         if best is not None:
             return _finish(topology, state, room, best[1], demand, best[2])
+    return None
+
+
+def _spread(topology: Topology, state: State, room: Room, demand: Demand) -> _Devices | None:
+    """Devices over as many domains as may be: with GPUDirect Storage, as many as there are cores for."""
+    active = _active(topology, room, tuple(range(len(topology.domains))), demand)
+    devices = _devices(topology, state, active, demand)
+    if devices is None or _activates(topology, demand, devices):
+        return devices
+    for size in range(min(demand.cores, len(active)), 0, -1):
+        subsets = [domains for _, domains in topology.subsets(size) if set(domains) <= set(active)]
+        found = [_devices(topology, state, domains, demand) for domains in subsets]
+        ranked = [(one.rank, at, one) for at, one in enumerate(found) if one is not None]
+        if ranked:
+            return min(ranked)[2]
     return None
 
 
@@ -102,6 +117,30 @@ def _carries(topology: Topology, state: State, room: Room, domains: tuple[int, .
         if at is None or (state.free[at] & topology.families[at].within(domains)).bit_count() < count:
             return False
     return True
+
+
+def _active(topology: Topology, room: Room, domains: tuple[int, ...], demand: Demand) -> tuple[int, ...]:
+    """The domains whose devices may be chosen: with GPUDirect Storage, not those whose cores or memory are
+    all taken."""
+    if not demand.storage:
+        return domains
+    cpu = room.milli if demand.milli else room.cores
+    wanted = demand.cores or demand.milli
+    return tuple(
+        at
+        for at in domains
+        if not (wanted and topology.core_masks[at] and not cpu[at])
+        and not (demand.memory and topology.memory[at] and not room.memory[at])
+    )
+
+
+def _activates(topology: Topology, demand: Demand, devices: _Devices) -> bool:
+    """Whether the demand's cores suffice for one on every domain of its devices, where that is needed."""
+    if not (demand.storage and demand.cores):
+        return True
+    every = tuple(range(len(topology.domains)))
+    weights = _weights(topology, every, devices)
+    return demand.cores >= sum(1 for at in every if weights[at] and topology.core_masks[at])
 
 
 def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand: Demand) -> _Devices | None:
@@ -184,8 +223,19 @@ def _finish(
 
 
 def _divide(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
+    """The total over the domains, near the devices' weights or evenly; with GPUDirect Storage every domain
+    that has a device gets some first."""
     if len(room) == 1:
         return [total]
+    first = [int(demand.storage and weight > 0 < free) for weight, free in zip(weights, room, strict=True)]
+    if any(first) and total >= sum(first):
+        rest = [free - one for free, one in zip(room, first, strict=True)]
+        more = _divided(demand, total - sum(first), rest, weights)
+        return [one + other for one, other in zip(first, more, strict=True)]
+    return _divided(demand, total, room, weights)
+
+
+def _divided(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
     if demand.numa == "interleaving":
         return amounts.level(total, room)
     return amounts.in_proportion(total, weights if any(weights) else room, room)

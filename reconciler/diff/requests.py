@@ -58,6 +58,7 @@ def group_info(group: ResourceGroup) -> GroupInfo:
         selection=spec.selection,
         numa=spec.numa,
         fractional=fractional(group),
+        gpudirect_storage=spec.gpu_direct_storage,
         allowed_types=None if spec.allowed_types is None else frozenset(spec.allowed_types),
         allowed_projects=None if spec.allowed_projects is None else frozenset(spec.allowed_projects),
         preemption=_preemption(group),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from planner.nearness import NodeView, near_nodes
 from planner.place import place
-from planner.types import Fractional, GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
+from planner.types import Fractional, GroupInfo, NodeInfo, NodeReservation, Running, SessionRequest, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 GROUP = GroupInfo("main")
@@ -59,6 +59,14 @@ def test_every_kind_of_lack_has_its_numbers_and_the_nearest_comes_first() -> Non
         ["GPUs: has 2 GPUs, needs 4 GPUs", "cores: has 4 cores, needs 8 cores"],
     )
     assert told(found["bare"])[0] == "too-small"
+
+
+def test_a_node_kept_for_others_is_closed() -> None:
+    kept = NodeReservation("demo", frozenset({"a"}), frozenset({"vip"}), 0.0, 7200.0)
+    group = GroupInfo("main", reservations=(kept,))
+    found = views(settled((node("a", H100), node("b", H100)), group=group), session("w", gpus=1), group)
+    closed = ["reservation: is kept for project vip for another 2 h (reservation demo)"]
+    assert told(found["a"]) == ("closed", closed) and told(found["b"]) == ("room", [])
 
 
 def test_filters_are_told_with_what_there_is_instead() -> None:
