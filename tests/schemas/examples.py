@@ -108,6 +108,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "selection": "dispersed",
         "numa": "interleaving",
         "fractional": {"sharesPerDevice": 2, "quantum": 0.05, "spread": "even", "enforcement": "mps"},
+        "gpuDirectStorage": True,
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
         "preemption": {"mode": "priority", "grace": "1m"},
