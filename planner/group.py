@@ -42,6 +42,16 @@ class _Kept:
 
 
 @dataclass(slots=True)
+class Memory:
+    """What the turns of one group may share while its nodes are the same: who holds what, and what was worked
+    out about shapes."""
+
+    view: QueueView
+    shapes: Shapes
+    possible: dict[Shape, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class GroupResult:
     placements: list[Placement] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
@@ -62,28 +72,32 @@ class GroupRun:
         running: Sequence[Running],
         now: float,
         usage: Mapping[str, float],
+        memory: Memory | None = None,
     ) -> None:
         self.group, self.chooser, self.policy, self.ledger, self.now = group, chooser, policy, ledger, now
         self.world: World = chooser.world
         self.running = running
         self.skips = Skips(limit_of(group.queue_options))
-        self.view = QueueView(
-            group, now, metrics.slots_of(self.world, self.world.capacity), running, usage=usage
-        )
-        for one in running:
-            self._hold(one.request)
-        self._shapes = Shapes(group)
+        memory = memory or remember(group, self.world, running)
+        self.view = memory.view
+        self.view.now, self.view.running, self.view.usage = now, running, usage
+        self._shapes, self._possible = memory.shapes, memory.possible
         self._reserved = Reserved(group, self.world, now)
         rule = group.preemption
         self._preemptor = Preemptor(chooser, ledger, rule, now) if rule else None
         self._full: set[tuple[Shape, tuple[int, ...]]] = set()
         self._reservation: Reservation | None = None
-        self._possible: dict[Shape, bool] = {}
         self._kept: list[_Kept] = []
         self._started: dict[str, SessionRequest] = {}
         self._result = GroupResult()
 
-    def run(self, pending: Sequence[SessionRequest]) -> GroupResult:
+    def run(self, pending: Sequence[SessionRequest], *, explained: bool = True) -> GroupResult:
+        """Everybody's turn. Without explanation waits have no reasons, and nothing is said about use."""
+        if not explained:
+            for session in self._order(pending):
+                self._step(session)
+            self._result.waits = [self._wait(at, one, {}, {}) for at, one in enumerate(self._kept, start=1)]
+            return self._result
         before, fits_before = metrics.used(self.world), metrics.fits_more(self.world)
         for session in self._order(pending):
             self._step(session)
@@ -231,9 +245,9 @@ class GroupRun:
         releases: Mapping[tuple[int, ...], Mapping[Shape, Release]],
     ) -> Wait:
         session = kept.session
-        reasons = [*(lack[kept.shape, kept.away] if kept.shape is not None else ()), *kept.reasons]
+        reasons = [*(lack.get((kept.shape, kept.away), ()) if kept.shape is not None else ()), *kept.reasons]
         reasons += self._reserved.reasons(session) if kept.away else ()
-        release = releases[kept.away].get(kept.shape) if kept.shape is not None else None
+        release = releases.get(kept.away, {}).get(kept.shape) if kept.shape is not None else None
         skips = self.skips.count(session)
         return Wait(
             session=session.id,
@@ -280,6 +294,14 @@ class GroupRun:
                 ends = max(self.now, (self.now if started is None else started) + request.timeout)
             found.append(Occupant(session, ends, tuple(where)))
         return found
+
+
+def remember(group: GroupInfo, world: World, running: Sequence[Running]) -> Memory:
+    """The memory of a group in which these sessions run."""
+    view = QueueView(group, 0.0, metrics.slots_of(world, world.capacity))
+    for one in running:
+        view.hold(one.request)
+    return Memory(view, Shapes(group))
 
 
 def _behind(head: SessionRequest, skips: Skips) -> Reason:

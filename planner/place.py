@@ -7,10 +7,10 @@ cannot be is a wait with a reason or a warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from planner.group import GroupResult, GroupRun
+from planner.group import GroupResult, GroupRun, Memory
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
 from planner.queue.fair_share import fair_share
@@ -18,11 +18,11 @@ from planner.queue.fifo import fifo
 from planner.queue.lifo import lifo
 from planner.quota import Ledger
 from planner.selection.base import SelectionFactory
+from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
 from planner.selection.dispersed import Dispersed
 from planner.selection.least_fragmentation import LeastFragmentation
 from planner.selection.roundrobin import RoundRobin
-from planner.snapshot import World
 from planner.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
 from planner.worlds import make_chooser, make_worlds
 
@@ -52,6 +52,31 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
     Groups are planned in the snapshot's order; quotas span them all.
     """
     worlds, warnings = make_worlds(snapshot)
+
+    def stage(group: GroupInfo, factory: SelectionFactory) -> Stage:
+        return Stage(make_chooser(snapshot, group, worlds[group.name], factory))
+
+    outcome = place_on(snapshot, stage, policies)
+    return replace(outcome, warnings=(*warnings, *outcome.warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one group is decided on: its chooser, over a world that holds what runs already."""
+
+    chooser: Chooser
+    memory: Memory | None = None
+
+
+def place_on(
+    snapshot: Snapshot,
+    stage: Callable[[GroupInfo, SelectionFactory], Stage],
+    policies: Policies = BUILT_IN,
+    *,
+    explained: bool = True,
+) -> Outcome:
+    """`place` on worlds that are there already, and that hold what was placed and not what was pushed out
+    afterwards."""
     ledger = Ledger(snapshot.quotas)
     for one in snapshot.running:
         ledger.take(one.request)
@@ -60,7 +85,7 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
     for session in snapshot.pending:
         pending.setdefault(session.group, []).append(session)
     results = [
-        _group(snapshot, group, worlds[group.name], policies, ledger, pending.pop(group.name, []))
+        _group(snapshot, group, stage, policies, ledger, pending.pop(group.name, []), explained=explained)
         for group in snapshot.groups
     ]
     lost = [session for sessions in pending.values() for session in sessions]
@@ -69,7 +94,7 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
         waits=tuple(wait for result in results for wait in result.waits) + tuple(_lost(lost)),
         quotas=ledger.uses(),
         groups=tuple(result.use for result in results if result.use is not None),
-        warnings=tuple(warnings) + tuple(text for result in results for text in result.warnings),
+        warnings=tuple(text for result in results for text in result.warnings),
         evictions=tuple(one for result in results for one in result.evictions),
     )
 
@@ -77,10 +102,12 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
 def _group(
     snapshot: Snapshot,
     group: GroupInfo,
-    world: World,
+    stage: Callable[[GroupInfo, SelectionFactory], Stage],
     policies: Policies,
     ledger: Ledger,
     pending: list[SessionRequest],
+    *,
+    explained: bool,
 ) -> GroupResult:
     policy = policies.queue.get(group.queue)
     factory = policies.selection.get(group.selection)
@@ -92,8 +119,11 @@ def _group(
             waits=_all_wait(pending, Reason("no-policy", f"{text}; known: {', '.join(names)}"))
         )
     running = [one for one in snapshot.running if one.request.group == group.name]
-    chooser = make_chooser(snapshot, group, world, factory)
-    return GroupRun(group, chooser, policy, ledger, running, snapshot.now, snapshot.usage).run(pending)
+    on = stage(group, factory)
+    turn = GroupRun(
+        group, on.chooser, policy, ledger, running, snapshot.now, snapshot.usage, memory=on.memory
+    )
+    return turn.run(pending, explained=explained)
 
 
 def _lost(sessions: list[SessionRequest]) -> list[Wait]:
@@ -113,4 +143,4 @@ def _all_wait(sessions: list[SessionRequest], reason: Reason) -> list[Wait]:
     ]
 
 
-__all__ = ["BUILT_IN", "Policies", "place"]
+__all__ = ["BUILT_IN", "Policies", "Stage", "place", "place_on"]

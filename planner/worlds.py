@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.demand import demand_of
@@ -42,7 +43,7 @@ def make_chooser(snapshot: Snapshot, group: GroupInfo, world: World, factory: Se
         for session in known_sessions(snapshot, group)
         for kernel in session.kernels
     )
-    return Chooser(world, group.selection, factory(group, world), _turn(world, running))
+    return Chooser(world, group.selection, factory(group, world), turn(world, running))
 
 
 def group_world(snapshot: Snapshot, group: GroupInfo) -> World:
@@ -57,7 +58,7 @@ def known_sessions(snapshot: Snapshot, group: GroupInfo) -> list[SessionRequest]
     return [*pending, *(one.request for one in snapshot.running if one.request.group == group.name)]
 
 
-def _turn(world: World, running: list[Running]) -> int:
+def turn(world: World, running: Iterable[Running]) -> int:
     """Where round robin goes on: after the node of the session that started last."""
     started = [(one.started or 0.0, one.request.id, one.placement) for one in running]
     for _, _, placement in sorted(started, key=lambda one: one[:2], reverse=True):
