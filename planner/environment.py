@@ -52,6 +52,8 @@ class SessionFacts:
     ports: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
     fractional: Fractional = field(default_factory=Fractional)
+    gpudirect_storage: bool = False
+    """Its group's storage reads into GPUs."""
 
     def address(self, kernel: str) -> str:
         return self.addresses.get(kernel, kernel)
@@ -79,6 +81,7 @@ def kernel_environment(
         **_threads(place, hardware),
         **_devices(place, hardware),
         **_fractions(place, hardware, facts.fractional),
+        **(_storage(place, hardware) if facts.gpudirect_storage else {}),
     }
     if len(facts.kernels) > 1:
         derived |= _peers(facts, kernel) | _fabric(place, placement, hardware)
@@ -208,6 +211,16 @@ def _fractions(place: KernelPlacement, hardware: Hardware, rule: Fractional) -> 
     if known:
         values["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(f"{at}={mebibytes}M" for at, mebibytes in known)
     return values
+
+
+def _storage(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
+    """cuFile reads directly where a drive or an RDMA NIC can reach the GPUs, with its fallback for files that
+    cannot; on other nodes it goes through host memory at once."""
+    if not _grants(place, "cuda"):
+        return {}
+    if hardware.disks or any(nic.rdma for nic in hardware.nics):
+        return {"CUFILE_ALLOW_COMPAT_MODE": "true", "CUFILE_FORCE_COMPAT_MODE": "false"}
+    return {"CUFILE_FORCE_COMPAT_MODE": "true"}
 
 
 def _fabric(place: KernelPlacement, placement: Placement, hardware: Hardware) -> dict[str, str]:

@@ -11,6 +11,7 @@ from bai.render.report import Grid, Section
 from bai.render.words import clean, listed, plural, short, thousandths
 from planner.nearness import NeedView, NodeView, Verdict
 from planner.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
+from reconciler.derive import ENDED
 from schemas.hardware.cpuset import format_cpus
 
 STRATEGIES = {
@@ -56,7 +57,7 @@ def sections(found: Explanation, most: int = 8) -> list[Section]:
     """The report; `most`: nodes to show for a session that waits."""
     shown = [Section(f"{found.id}  {found.phase or 'not applied'}", tuple(_head(found)))]
     if found.now is not None:
-        shown += _place("Where it is", found.now, found)
+        shown += _place("Where it was" if found.phase in ENDED else "Where it is", found.now, found)
     if found.then is not None:
         shown += _place("Where the plan puts it", found.then, found)
     if found.wait is not None:

@@ -118,6 +118,7 @@ def _facts(desired: Desired, session: Session, placement: Placement, generation:
         ports={port.name: port.port for port in session.spec.ports},
         addresses=_addresses(desired, placement),
         fractional=fractional(group) if group else Fractional(),
+        gpudirect_storage=group.spec.gpu_direct_storage if group else False,
     )
 
 

@@ -190,6 +190,7 @@ def test_what_failed_says_how_to_start_it_again(world: Repo) -> None:
     lines = world.ok("explain", "broken").out.splitlines()
     assert lines[0] == "Session/demo/broken  ERROR"
     assert "    main1 exited with 3" in lines
+    assert "Where it was: main1 on localhost" in lines
     assert "    bai apply --replace Session/demo/broken starts it again" in lines
     assert "Session/demo/broken is in ERROR: main1 exited with 3" in world.ok("plan").out
 

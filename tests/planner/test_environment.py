@@ -147,6 +147,20 @@ def test_gpudirect_rdma_only_where_every_gpu_has_a_nic_below_its_switch(
     assert "NCCL_NET_GDR_LEVEL" not in together
 
 
+@pytest.mark.parametrize("reaches", [True, False])
+def test_cufile_reads_directly_only_where_storage_can_reach_the_gpus(reaches: bool) -> None:
+    hardware = HARDWARE if reaches else HARDWARE.model_copy(update={"nics": ()})
+    gpu = placement("n1", devices=(DeviceGrant("GPU-aaaa", "cuda.device"),))
+
+    def cufile(where: Placement, *, storage: bool) -> dict[str, str]:
+        env = kernel_environment(facts(gpudirect_storage=storage), TRIO[0], where, hardware)
+        return {name: value for name, value in env.items() if name.startswith("CUFILE")}
+
+    direct = {"CUFILE_ALLOW_COMPAT_MODE": "true", "CUFILE_FORCE_COMPAT_MODE": "false"}
+    assert cufile(gpu, storage=True) == (direct if reaches else {"CUFILE_FORCE_COMPAT_MODE": "true"})
+    assert cufile(gpu, storage=False) == cufile(placement("n1"), storage=True) == {}
+
+
 def test_a_users_own_value_wins() -> None:
     env = kernel_environment(facts(), TRIO[0], placement("n1"), HARDWARE, {"OMP_NUM_THREADS": "7", "X": "y"})
     assert (env["OMP_NUM_THREADS"], env["X"]) == ("7", "y")
