@@ -36,6 +36,11 @@ class Demand(NamedTuple):
     storage: bool = False
     """GPUDirect Storage: cores and memory of every NUMA domain that holds one of its devices are needed."""
 
+    joined: bool = False
+    """Its devices of a slot are joined by direct links."""
+    rails: tuple[int, ...] = ()
+    """Rails of the kernels beside it, preferred where NICs are as near."""
+
     @property
     def wants_devices(self) -> bool:
         return bool(self.whole or self.shares)
@@ -81,6 +86,7 @@ def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
         numa=session.numa or group.numa,
         fabric=session.multi_node and len(session.kernels) > 1,
         storage=group.gpudirect_storage and bool(whole or shares),
+        joined=session.require_nvlink and bool(whole or shares),
     )
 
 
@@ -119,4 +125,5 @@ def together(demands: tuple[Demand, ...]) -> Demand:
         numa=first.numa,
         fabric=first.fabric,
         storage=any(demand.storage for demand in demands),
+        joined=any(demand.joined for demand in demands),
     )

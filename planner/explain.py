@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from planner import slots
 from planner.demand import Demand, Share
+from planner.fabric import LEAF, Leaves
 from planner.feasible import Index, fits
 from planner.gang import Shape
 from planner.selection.base import Need, NodeFilter
@@ -27,15 +29,22 @@ def lack_of_room(
     reasons: dict[Reason, None] = {}
     for need in dict.fromkeys(shape.needs):
         count = shape.needs.count(need)
+        if shape.one_leaf and (leaf := _one_leaf(chooser, need, count, group, excluded)):
+            reasons[leaf] = None
+            continue
         reasons[_one(chooser, need, count, group, excluded)] = None
     return tuple(reasons)
 
 
 def possible(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> bool:
     """Whether the empty group could hold the shape off the excluded nodes."""
-    return all(
-        len(np.setdiff1d(chooser.able(need), excluded)) >= shape.needs.count(need)
-        for need in dict.fromkeys(shape.needs)
+    able = {need: np.setdiff1d(chooser.able(need), excluded) for need in dict.fromkeys(shape.needs)}
+    leaves = chooser.fabric.leaves
+    if not shape.one_leaf:
+        return all(len(nodes) >= shape.needs.count(need) for need, nodes in able.items())
+    return leaves is not None and any(
+        all(int((leaves.of[nodes] == leaf).sum()) >= shape.needs.count(need) for need, nodes in able.items())
+        for leaf in set(leaves.of.tolist())
     )
 
 
@@ -51,6 +60,8 @@ def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[i
             why = f"group {group} has {len(able)} of that size"
             return Reason("impossible", f"needs {count} nodes with {demand_words(need.sum)} each; {why}")
         why = _shortest(world, need.sum, admitted, world.capacity, "has")
+        if need.sum.joined and fits(world, need.sum, admitted, empty=True).any():
+            why = f"no node of group {group} has so many joined by NVLink"
         return Reason("impossible", f"needs {demand_words(need.sum)} on {nodes}; {why}")
     admitted, able = np.setdiff1d(admitted, excluded), np.setdiff1d(able, excluded)
     fitting = admitted[fits(world, need.sum, admitted)]
@@ -60,6 +71,35 @@ def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[i
             "no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now"
         )
     return Reason("no-capacity", _shortage(world, need, able, nodes, len(fitting)))
+
+
+def _one_leaf(
+    chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[int, ...]
+) -> Reason | None:
+    """Why no leaf switch has enough nodes; None when one has, or when all leaves together have not."""
+    able = np.setdiff1d(chooser.able(need), excluded)
+    if len(able) < count:
+        return None
+    needs = f"needs {count} nodes with {demand_words(need.sum)} each on one leaf switch"
+    leaves = chooser.fabric.leaves
+    if leaves is None:
+        return Reason("impossible", f"{needs}; no node of group {group} has the label {LEAF}")
+    most, name = _fullest(leaves, able)
+    if most < count:
+        return Reason("impossible", f"{needs}; the largest, {name}, has {most} of that size")
+    free = able[fits(chooser.world, need.sum, able)]
+    most, name = _fullest(leaves, free)
+    if len(free) == 0:
+        return None
+    could = f"{name} has the most that could take one now: {most}"
+    return Reason("no-capacity", f"{needs}; {could}, of {len(free)} on all leaves")
+
+
+def _fullest(leaves: Leaves, nodes: Index) -> tuple[int, str]:
+    """The largest number of these nodes on one leaf, and its name."""
+    counts = Counter(leaves.of[nodes].tolist())
+    leaf = min(counts, key=lambda one: (-counts[one], one), default=-1)
+    return counts.get(leaf, 0), (leaves.names[leaf] or "one without a name") if leaf >= 0 else "none"
 
 
 def _shortage(world: World, need: Need, able: Index, nodes: str, fitting: int) -> str:
@@ -73,6 +113,8 @@ def _shortage(world: World, need: Need, able: Index, nodes: str, fitting: int) -
 
 def unmappable(demand: Demand) -> str:
     """Why a node that has all amounts cannot hold the demand."""
+    if demand.joined:
+        return "not with all its GPUs joined by NVLink"
     if demand.storage:
         return "not with a core and memory on every NUMA node of its GPUs (GPUDirect Storage)"
     return "the free parts of its devices cannot be combined"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planner.demand import Demand, demand_of, together
+from planner.fabric import rails_of
 from planner.selection.base import Need, NodeFilter
 from planner.selection.choose import NEVER, Chooser, Chosen
 from planner.types import Choice, GroupInfo, KernelPlacement, Placement, SessionRequest
@@ -21,6 +22,8 @@ class Shape(NamedTuple):
     """What a session needs, apart from who it is: one need per node."""
 
     needs: tuple[Need, ...]
+    one_leaf: bool = False
+    """All nodes hang on one leaf switch."""
 
 
 class Shapes:
@@ -30,7 +33,7 @@ class Shapes:
         self._group = group
         self._needs: dict[tuple[tuple[Demand, ...], NodeFilter], Need] = {}
         self._demands: dict[object, Demand] = {}
-        self._shapes: dict[tuple[Need, ...], Shape] = {}
+        self._shapes: dict[Shape, Shape] = {}
 
     def of(self, session: SessionRequest) -> Shape:
         demands = tuple(self._demand(kernel.slots, session, at) for at, kernel in enumerate(session.kernels))
@@ -41,12 +44,14 @@ class Shapes:
             needs = tuple(self._need((demand,), wanted) for demand in demands)
         else:
             needs = (self._need(demands, wanted),)
-        return self._shapes.setdefault(needs, Shape(needs))
+        shape = Shape(needs, session.same_leaf and len(needs) > 1)
+        return self._shapes.setdefault(shape, shape)
 
     def _demand(self, slots: object, session: SessionRequest, at: int) -> Demand:
         kernel = session.kernels[at]
         many = session.multi_node and len(session.kernels) > 1
-        key = (tuple(sorted(kernel.slots.items())), session.exclusive_cpus, session.numa, many)
+        rules = (session.exclusive_cpus, session.numa, many, session.require_nvlink)
+        key = (tuple(sorted(kernel.slots.items())), rules)
         found = self._demands.get(key)
         if found is None:
             found = self._demands[key] = demand_of(kernel, session, self._group)
@@ -87,12 +92,22 @@ def try_place(
 def seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> list[Chosen] | None:
     """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
     if len(shape.needs) == 1:
-        one = _take(chooser, shape.needs[0], excluded)
+        one = _take(chooser, shape.needs[0], excluded, [])
         return [one] if one else None
+    if not shape.one_leaf:
+        return _seat(chooser, shape, excluded)
+    for outside in _leaves(chooser, shape, excluded):
+        found = _seat(chooser, shape, outside)
+        if found is not None:
+            return found
+    return None
+
+
+def _seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
     mark = chooser.world.checkpoint()
     taken: list[Chosen] = []
-    for need in shape.needs:
-        found = _take(chooser, need, (*excluded, *(one.node for one in taken)))
+    for at, need in enumerate(shape.needs):
+        found = _take(chooser, _railed(chooser, need, taken), excluded, taken, len(shape.needs) - at)
         if found is None:
             break
         taken.append(found)
@@ -104,8 +119,41 @@ def seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> list
     return _matched(chooser, shape, excluded)
 
 
-def _take(chooser: Chooser, need: Need, excluded: tuple[int, ...]) -> Chosen | None:
-    found = chooser.choose(need, excluded)
+def _leaves(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """For every leaf that has room for the shape, all nodes but its own: the best scores first, then the leaf
+    with the least room besides."""
+    leaves = chooser.fabric.leaves
+    if leaves is None:
+        return []
+    closed = set(excluded)
+    found: list[tuple[int, int, int, tuple[int, ...]]] = []
+    scores = {need: chooser.scores(need).tolist() for need in dict.fromkeys(shape.needs)}
+    for leaf in sorted(set(leaves.of.tolist())):
+        own = set((leaves.of == leaf).nonzero()[0].tolist()) - closed
+        rooms = {need: sorted(all_[at] for at in own if all_[at] != NEVER) for need, all_ in scores.items()}
+        if all(len(room) >= shape.needs.count(need) for need, room in rooms.items()):
+            best = sum(sum(room[: shape.needs.count(need)]) for need, room in rooms.items())
+            outside = tuple(at for at in range(len(chooser.world.nodes)) if at not in own)
+            found.append((best, sum(map(len, rooms.values())), leaf, outside))
+    return [one[3] for one in sorted(found)]
+
+
+def _railed(chooser: Chooser, need: Need, taken: list[Chosen]) -> Need:
+    """The need, on the rails of the nodes taken before it where it can be."""
+    if not taken or not need.sum.fabric or not chooser.fabric.has_rails:
+        return need
+    first = taken[0]
+    rails = rails_of(chooser.world.topologies[first.node], first.mappings)
+    demands = tuple(demand._replace(rails=rails) for demand in need.demands)
+    return Need(demands, need.sum._replace(rails=rails), need.filter)
+
+
+def _take(
+    chooser: Chooser, need: Need, excluded: tuple[int, ...], taken: list[Chosen], left: int = 1
+) -> Chosen | None:
+    beside = tuple(one.node for one in taken)
+    prefer = chooser.fabric.prefer(chooser, need, beside, left) if taken or left > 1 else None
+    found = chooser.choose(need, (*excluded, *beside), prefer)
     if found is not None:
         chooser.world.change(found.node, found.after)
     return found
@@ -133,9 +181,9 @@ def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[
         return None
     node_of = {need: node for node, need in owner.items()}
     every = set(range(len(chooser.world.nodes)))
-    taken = []
+    taken: list[Chosen] = []
     for at, need in enumerate(shape.needs):
-        found = _take(chooser, need, tuple(every - {node_of[at]}))
+        found = _take(chooser, _railed(chooser, need, taken), tuple(every - {node_of[at]}), [])
         if found is None:
             return None
         taken.append(found)
@@ -162,10 +210,16 @@ def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
     if first.runner_up >= 0:
         name = chooser.world.nodes[first.runner_up].name
         runner_up = f"{name} ({chooser.describe(first.runner_up_score)})"
+    connection = chooser.words(first.node).connection(first.mappings[0])
     return Choice(
         strategy=chooser.name,
         score=chooser.describe(first.score),
         runner_up=runner_up,
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
-        detail=chooser.words(first.node).connection(first.mappings[0]),
+        detail="; ".join(part for part in (_network(chooser, chosen), connection) if part),
     )
+
+
+def _network(chooser: Chooser, chosen: list[Chosen]) -> str:
+    leaves = chooser.fabric.leaves
+    return leaves.words(one.node for one in chosen) if leaves is not None and len(chosen) > 1 else ""

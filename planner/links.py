@@ -45,6 +45,15 @@ def nearest_nics(hardware: Hardware, gpus: Sequence[Gpu]) -> list[tuple[str, ...
     return result
 
 
+def rails(hardware: Hardware, gpus: Sequence[Gpu]) -> tuple[frozenset[int], ...]:
+    """For each GPU the rails of its nearest RDMA NICs; nothing at all where no NIC names its rail."""
+    rail_of = {nic.id: nic.rail for nic in hardware.nics if nic.rdma and nic.rail is not None}
+    if not rail_of:
+        return ()
+    nearest = nearest_nics(hardware, gpus)
+    return tuple(frozenset(rail_of[name] for name in names if name in rail_of) for names in nearest)
+
+
 def switch_groups(gpus: Sequence[Gpu], costs: Sequence[Sequence[int]]) -> list[int]:
     """A group number per GPU: GPUs below one PCI switch (PIX or PXB apart) share it."""
     groups = list(range(len(gpus)))

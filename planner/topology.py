@@ -133,7 +133,8 @@ class Topology:
         else:
             costs = links.pair_costs(self.hardware, gpus)
             groups = links.switch_groups(gpus, costs)
-        return Family(slot, tuple(name for name, _ in units), domains, costs, groups, nics)
+        rails = links.rails(self.hardware, gpus)
+        return Family(slot, tuple(name for name, _ in units), domains, costs, groups, nics, rails)
 
     def _domain(self, gpu: Gpu) -> int:
         """Index of the GPU's domain; where its node holds no CPUs (GB200), the nearest that does; -1

@@ -17,8 +17,6 @@ LATER: Mapping[str, tuple[Loc, ...]] = {
     "Volume": (("spec", "quota"),),
     "Session": (
         ("spec", "idle"),
-        ("spec", "placement", "requireNvlink"),
-        ("spec", "placement", "sameLeaf"),
     ),
 }
 

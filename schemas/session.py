@@ -61,9 +61,10 @@ class PlacementRules(Model):
     node_selector: Mapping[LabelKey, LabelValue] = {}
     """Only nodes with all these labels."""
     require_nvlink: Flag = False
-    """Its GPUs on one node must be joined by NVLink."""
+    """GPUs of one container must be joined by NVLink (or xGMI): links lead from each to each other, over
+    none but its own."""
     same_leaf: Flag = False
-    """Its nodes must hang on one leaf switch."""
+    """Its nodes must hang on one leaf switch: all carry the same label `bai/leaf`."""
 
 
 class Secret(Model):

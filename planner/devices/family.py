@@ -8,7 +8,7 @@ counted instead of listed. Both give the same answer: the lexicographic minimum 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,10 @@ _MEMO_LIMIT = 200_000
 
 Ints = npt.NDArray[np.int64]
 Rank = tuple[int, ...]
+Rails = tuple[int, ...]
+_Key = tuple[int, int, int, bool, bool, int, bool, Rails]
+_NEAR = 128
+"""Weight of one step of NIC distance over the number of devices off their rail."""
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -27,6 +31,14 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def sum_of(masks: Iterable[int]) -> int:
+    """The union of bit masks."""
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
 
 
 def mask_of(positions: Sequence[int]) -> int:
@@ -47,9 +59,13 @@ class Family:
         costs: Sequence[Sequence[int]],
         groups: Sequence[int],
         nics: Sequence[int],
+        rails: Sequence[frozenset[int]] = (),
     ) -> None:
+        """`rails[i]`: rails of the NICs next to device i, empty where not known."""
         self.slot, self.ids, self.domains = slot, ids, domains
         self.costs, self.groups, self.nics = costs, tuple(groups), tuple(nics)
+        self.rails = tuple(rails)
+        self._linked = tuple(mask_of([b for b, cost in enumerate(row) if cost < 0]) for row in costs)
         self.all = (1 << len(ids)) - 1
         self.count = max(domains, default=-1) + 1
         self.anywhere = mask_of([at for at, domain in enumerate(domains) if domain < 0])
@@ -60,7 +76,7 @@ class Family:
             mask_of([at for at, one in enumerate(groups) if one == group]) for group in sorted(set(groups))
         )
         self._domain_masks = self.in_domain + ((self.anywhere,) if self.anywhere else ())
-        self._best: dict[tuple[int, int, int, bool, bool, int], int | None] = {}
+        self._best: dict[_Key, int | None] = {}
         self._ranks: dict[int, tuple[int, int, int, int, int]] = {}
 
     def within(self, domains: Sequence[int]) -> int:
@@ -78,23 +94,55 @@ class Family:
         """Known NUMA domains that these devices sit on."""
         return frozenset(self.domains[at] for at in bits(mask) if self.domains[at] >= 0)
 
-    def rank(self, chosen: int, free: int, even: bool, nic: bool) -> Rank:
+    def joined(self, mask: int) -> bool:
+        """Whether direct links lead from each of these devices to each other, over none but these."""
+        reached, more = mask & -mask, True
+        while more:
+            beside = sum_of(self._linked[at] for at in bits(reached)) & mask
+            more = bool(beside & ~reached)
+            reached |= beside
+        return reached == mask
+
+    def rails_of(self, mask: int) -> frozenset[int]:
+        """The rails that these devices are next to."""
+        return frozenset().union(*(self.rails[at] for at in bits(mask))) if self.rails else frozenset()
+
+    def off_rail(self, mask: int, rails: Rails) -> int:
+        """How many of these devices are next to none of the rails."""
+        return sum(self._off(at, rails) for at in bits(mask)) if rails and self.rails else 0
+
+    def _off(self, at: int, rails: Rails) -> int:
+        return int(bool(self.rails[at]) and self.rails[at].isdisjoint(rails))
+
+    def rank(self, chosen: int, free: int, even: bool, nic: bool, rails: Rails = ()) -> Rank:
         """What is compared when devices `chosen` are taken out of `free`: lower is better."""
         link, near, spread, _, _ = self._figures(chosen)
         left_link, _, _, blocks, packed = self._figures(free & ~chosen)
-        return (spread if even else 0, link, near if nic else 0, -blocks, -packed, left_link, chosen)
+        near = _NEAR * near + self.off_rail(chosen, rails) if nic else 0
+        return (spread if even else 0, link, near, -blocks, -packed, left_link, chosen)
 
-    def best(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int = 0) -> int | None:
+    def best(
+        self,
+        allowed: int,
+        free: int,
+        k: int,
+        even: bool,
+        nic: bool,
+        beside: int = 0,
+        joined: bool = False,
+        rails: Rails = (),
+    ) -> int | None:
         """The best k devices of `allowed & free`, as a mask; None when there are fewer.
 
-        `beside`: devices that the same kernel takes as well, so that links to them count.
+        `beside`: devices that the same kernel takes as well, so that links to them count. `joined`: only sets
+        that direct links join. `rails`: among NICs as near, those of these rails are better.
         """
         allowed &= free
         if allowed.bit_count() < k:
             return None
         if k == 0:
             return 0
-        key = (allowed, free, k, even, nic, beside)
+        key = (allowed, free, k, even, nic, beside, joined, rails)
         if key not in self._best:
             if len(self._best) >= _MEMO_LIMIT:
                 self._best.clear()
@@ -102,14 +150,30 @@ class Family:
             self._best[key] = self._by_table(*key) if small else self._by_counting(*key)
         return self._best[key]
 
-    def _by_table(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int) -> int:
+    def _by_table(
+        self,
+        allowed: int,
+        free: int,
+        k: int,
+        even: bool,
+        nic: bool,
+        beside: int,
+        joined: bool,
+        rails: Rails,
+    ) -> int | None:
         table = self._table
         found = table.subsets[((table.subsets & ~allowed) == 0) & (table.population == k)]
+        if joined:
+            found = found[self._all_joined(found | beside)]
+        if not len(found):
+            return None
         taken = found | beside
         left = free & ~taken
         criteria = [table.spread[taken]] if even else []
         criteria.append(table.link[taken])
         criteria += [table.near[taken]] if nic else []
+        if nic and rails and self.rails:
+            criteria.append(_sums([self._off(at, rails) for at in range(len(self.ids))])[taken])
         criteria += [-table.blocks[left], -table.packed[left], table.link[left]]
         keep = np.arange(len(found))
         for values in criteria:
@@ -119,15 +183,37 @@ class Family:
                 break
         return int(found[keep].min())
 
-    def _by_counting(self, allowed: int, free: int, k: int, even: bool, nic: bool, beside: int) -> int:
+    def _all_joined(self, masks: Ints) -> npt.NDArray[np.bool_]:
+        """`joined` of many masks at once."""
+        reached: Ints = masks & -masks
+        for _ in self.ids:
+            beside = np.zeros_like(masks)
+            for at, linked in enumerate(self._linked):
+                beside |= (reached >> at & 1) * linked
+            reached |= beside & masks
+        result: npt.NDArray[np.bool_] = reached == masks
+        return result
+
+    def _by_counting(
+        self,
+        allowed: int,
+        free: int,
+        k: int,
+        even: bool,
+        nic: bool,
+        beside: int,
+        joined: bool,
+        rails: Rails,
+    ) -> int | None:
         twins = [members for one in self._twins if (members := [at for at in one if allowed >> at & 1])]
         best: Rank | None = None
         for counts in _vectors([len(one) for one in twins], k):
             chosen = mask_of([at for one, take in zip(twins, counts, strict=True) for at in one[:take]])
-            rank = self.rank(chosen | beside, free, even, nic)
+            if joined and not self.joined(chosen | beside):
+                continue
+            rank = self.rank(chosen | beside, free, even, nic, rails)
             best = rank if best is None or rank < best else best
-        assert best is not None
-        return best[-1] & ~beside
+        return None if best is None else best[-1] & ~beside
 
     @cached_property
     def _twins(self) -> list[list[int]]:
@@ -144,6 +230,8 @@ class Family:
 
     def _interchangeable(self, a: int, b: int) -> bool:
         if (self.domains[a], self.groups[a], self.nics[a]) != (self.domains[b], self.groups[b], self.nics[b]):
+            return False
+        if self.rails and self.rails[a] != self.rails[b]:
             return False
         others = (at for at in range(len(self.ids)) if at not in {a, b})
         return all(self.costs[a][at] == self.costs[b][at] for at in others)

@@ -146,6 +146,7 @@ def _activates(topology: Topology, demand: Demand, devices: _Devices) -> bool:
 def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand: Demand) -> _Devices | None:
     """The best devices on these domains, all slots of the demand."""
     even, nic = demand.numa == "interleaving", demand.fabric
+    wish = pieces.Wish(even, nic, demand.joined, demand.rails)
     free = list(state.free)
     ranks: list[int] = []
     whole: list[tuple[int, int]] = []
@@ -153,10 +154,10 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
     for slot, count in demand.whole:
         at = topology.by_slot[slot]
         family = topology.families[at]
-        chosen = family.best(family.within(domains), free[at], count, even, nic)
+        chosen = family.best(family.within(domains), free[at], count, even, nic, 0, wish.joined, wish.rails)
         if chosen is None:
             return None
-        ranks.extend(family.rank(chosen, free[at], even, nic))
+        ranks.extend(family.rank(chosen, free[at], even, nic, wish.rails))
         free[at] &= ~chosen
         whole.append((at, chosen))
     for share in demand.shares:
@@ -165,7 +166,7 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
             return None
         family = topology.families[at]
         part = {device: left for one, device, left in state.part if one == at}
-        found = pieces.choose(family, free[at], part, family.within(domains), share, even, nic)
+        found = pieces.choose(family, free[at], part, family.within(domains), share, wish)
         if found is None:
             return None
         ranks.extend(found.rank)

@@ -23,24 +23,32 @@ class Pieces(NamedTuple):
     grants: tuple[tuple[int, int], ...]
 
 
+class Wish(NamedTuple):
+    """What a kernel wants of its devices, see `Family.best`."""
+
+    even: bool
+    nic: bool
+    joined: bool = False
+    rails: tuple[int, ...] = ()
+
+
 def choose(
-    family: Family, free: int, part: Mapping[int, int], allowed: int, share: Share, even_numa: bool, nic: bool
+    family: Family, free: int, part: Mapping[int, int], allowed: int, share: Share, wish: Wish
 ) -> Pieces | None:
     """The best pieces among the devices in `allowed`. `free`: untouched devices; `part`: device → free
     milli.
     """
     whole, rest = divmod(share.milli, 1000)
     if share.spread == "even" and whole and rest:
-        return _even(family, free, part, allowed, share, even_numa, nic)
+        return _even(family, free, part, allowed, share, wish)
     if rest == 0:
-        chosen = family.best(allowed, free, whole, even_numa, nic)
+        chosen = family.best(allowed, free, whole, wish.even, wish.nic, 0, wish.joined, wish.rails)
         if chosen is None:
             return None
-        return Pieces(
-            (*family.rank(chosen, free, even_numa, nic)[:3], 0, 0), tuple((at, 1000) for at in bits(chosen))
-        )
+        rank = family.rank(chosen, free, wish.even, wish.nic, wish.rails)[:3]
+        return Pieces((*rank, 0, 0), tuple((at, 1000) for at in bits(chosen)))
     found = [
-        _fill(family, free, allowed, whole, rest, device, left, even_numa, nic)
+        _fill(family, free, allowed, whole, rest, device, left, wish)
         for device, left in _holders(free, part, allowed, rest)
     ]
     return min((one for one in found if one is not None), default=None)
@@ -63,34 +71,31 @@ def _fill(
     rest: int,
     device: int,
     left: int,
-    even: bool,
-    nic: bool,
+    wish: Wish,
 ) -> Pieces | None:
-    untouched = free & ~(1 << device)
-    chosen = family.best(allowed, untouched, whole, even, nic, 1 << device)
+    untouched, own = free & ~(1 << device), 1 << device
+    chosen = family.best(allowed, untouched, whole, wish.even, wish.nic, own, wish.joined, wish.rails)
     if chosen is None:
         return None
     grants = tuple(sorted([(at, 1000) for at in bits(chosen)] + [(device, rest)]))
-    return Pieces(_rank(family, free, chosen | 1 << device, even, nic, left - rest, left == 1000), grants)
+    return Pieces(_rank(family, free, chosen | own, wish, left - rest, left == 1000), grants)
 
 
-def _rank(
-    family: Family, free: int, chosen: int, even: bool, nic: bool, left: int, opened: int
-) -> tuple[int, ...]:
+def _rank(family: Family, free: int, chosen: int, wish: Wish, left: int, opened: int) -> tuple[int, ...]:
     """Connection first, then as few newly opened devices and as little left over on them as possible."""
-    spread, link, near, *after, mask = family.rank(chosen, free, even, nic)
+    spread, link, near, *after, mask = family.rank(chosen, free, wish.even, wish.nic, wish.rails)
     return (spread, link, near, int(opened), left, *after, mask)
 
 
 def _even(
-    family: Family, free: int, part: Mapping[int, int], allowed: int, share: Share, even: bool, nic: bool
+    family: Family, free: int, part: Mapping[int, int], allowed: int, share: Share, wish: Wish
 ) -> Pieces | None:
     holders = dict(_holders(free, part, allowed, 1))
     for count in range(-(-share.milli // 1000), len(holders) + 1):
         found = [
             pieces
             for devices in itertools.combinations(sorted(holders), count)
-            if (pieces := _equal(family, free, holders, devices, share, even, nic)) is not None
+            if (pieces := _equal(family, free, holders, devices, share, wish)) is not None
         ]
         if found:
             return min(found)
@@ -103,8 +108,7 @@ def _equal(
     holders: Mapping[int, int],
     devices: tuple[int, ...],
     share: Share,
-    even: bool,
-    nic: bool,
+    wish: Wish,
 ) -> Pieces | None:
     """Pieces on exactly these devices, the larger ones where most is free."""
     steps, more = divmod(share.milli // share.quantum, len(devices))
@@ -115,4 +119,6 @@ def _equal(
     opened = sum(holders[device] == 1000 for device in devices)
     left = sum(holders[device] - milli for device, milli in grants)
     mask = sum(1 << device for device in devices)
-    return Pieces(_rank(family, free, mask, even, nic, left, opened), tuple(sorted(grants)))
+    if wish.joined and not family.joined(mask):
+        return None
+    return Pieces(_rank(family, free, mask, wish, left, opened), tuple(sorted(grants)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from planner.admission import refusals
 from planner.devices.mapping import Mapping
+from planner.fabric import Fabric, Prefer
 from planner.feasible import Index, fits, fits_one_domain
 from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
 from planner.snapshot import Bools, Ints, World
@@ -61,10 +62,16 @@ class Chooser:
         self._words: dict[int, Words] = {}
         self._scores: dict[Need, _Scores] = {}
         self._filters: dict[NodeFilter, Bools] = {}
+        self.fabric = Fabric(world)
         self._every: Index = np.arange(len(world.nodes), dtype=np.intp)
 
-    def choose(self, need: Need, excluded: tuple[int, ...] = ()) -> Chosen | None:
-        """The best node that is not excluded, with its mapping; None when no node can hold the need."""
+    def choose(
+        self, need: Need, excluded: tuple[int, ...] = (), prefer: Prefer | None = None
+    ) -> Chosen | None:
+        """The best node that is not excluded, with its mapping; None when no node can hold the need.
+
+        `prefer` ranks nodes that the strategy holds equal, the lowest first.
+        """
         if not self.world.nodes:
             return None
         values = self.scores(need)
@@ -72,7 +79,7 @@ class Chooser:
             held = [(at, int(values[at])) for at in excluded]
             for at in excluded:
                 values[at] = NEVER
-            best = self._first(values)
+            best = self._first(values, prefer)
             score = int(values[best])
             values[best] = NEVER
             second = self._first(values)
@@ -100,7 +107,7 @@ class Chooser:
         """Nodes that could hold the need with nothing else on them."""
         admitted: Index = self.allowed(need.filter).nonzero()[0]
         able: Index = admitted[fits(self.world, need.sum, admitted, empty=True)]
-        if len(need.demands) > 1 and need.sum.shares:
+        if need.sum.joined or (len(need.demands) > 1 and need.sum.shares):
             keep = [self.map(at, need, self.world.base[at]) is not None for at in able.tolist()]
             able = able[np.array(keep, dtype=np.bool_)]
         return able
@@ -148,8 +155,12 @@ class Chooser:
             scores = scores + _SPARE_DEVICES * self.world.has_devices[good]
         values[good] = scores
 
-    def _first(self, values: Ints) -> int:
+    def _first(self, values: Ints, prefer: Prefer | None = None) -> int:
         best = int(values.argmin())
+        if prefer is not None and values[best] != NEVER and not self._rotates:
+            ties = (values <= values[best] + self._tolerance).nonzero()[0]
+            order = ties if self._order is None else self._order[ties]
+            return int(ties[np.lexsort((order, prefer(ties)))[0]])
         if self._tolerance and self._order is not None and values[best] != NEVER:
             close = (values <= values[best] + self._tolerance).nonzero()[0]
             return int(close[self._order[close].argmin()])

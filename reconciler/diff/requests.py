@@ -139,6 +139,8 @@ def request(
         blocked_by=blocked_by,
         depends_on=frozenset(spec.depends_on),
         preemptible=spec.preemptible,
+        require_nvlink=spec.placement.require_nvlink,
+        same_leaf=spec.placement.same_leaf,
         skips=skips,
     )
 

@@ -29,19 +29,49 @@ def families(draw: st.DrawFn) -> Family:
         cost[a][b] = cost[b][a] = draw(st.sampled_from([-(1 << 40), 1, 256, 1 << 32]))
     groups = [draw(st.integers(0, 2)) for _ in range(count)]
     nics = [draw(st.integers(0, 2)) for _ in range(count)]
-    return Family("cuda.device", tuple(f"g{at}" for at in range(count)), domains, cost, groups, nics)
+    rails = [frozenset(draw(st.sets(st.integers(0, 2), max_size=2))) for _ in range(count)]
+    names = tuple(f"g{at}" for at in range(count))
+    return Family("cuda.device", names, domains, cost, groups, nics, rails if draw(st.booleans()) else ())
 
 
-@given(families(), st.integers(0, 127), st.integers(0, 127), st.integers(1, 4), st.booleans(), st.booleans())
+def connected(family: Family, mask: int) -> bool:
+    """By closing over pairs."""
+    members = list(bits(mask))
+    groups = {at: {at} for at in members}
+    for a, b in itertools.combinations(members, 2):
+        if family.costs[a][b] < 0 and groups[a] is not groups[b]:
+            groups[a] |= groups[b]
+            for at in groups[b]:
+                groups[at] = groups[a]
+    return len({id(one) for one in groups.values()}) <= 1
+
+
+@given(
+    families(),
+    st.integers(0, 127),
+    st.integers(0, 127),
+    st.integers(1, 4),
+    *(st.booleans() for _ in range(3)),
+    st.sampled_from([(), (1,), (0, 2)]),
+)
 def test_tables_and_counting_give_the_least_rank(
-    family: Family, allowed: int, free: int, k: int, even: bool, nic: bool
+    family: Family,
+    allowed: int,
+    free: int,
+    k: int,
+    even: bool,
+    nic: bool,
+    joined: bool,
+    rails: tuple[int, ...],
 ) -> None:
     free &= family.all
-    found = family.best(allowed, free, k, even, nic)
+    found = family.best(allowed, free, k, even, nic, 0, joined, rails)
     sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(allowed & free), k)]
-    assert found == min(sets, key=lambda one: family.rank(one, free, even, nic), default=None)
-    if found is not None:
-        assert family._by_counting(allowed & free, free, k, even, nic, 0) == found
+    sets = [one for one in sets if not joined or connected(family, one)]
+    assert all(family.joined(one) == connected(family, one) for one in sets)
+    assert found == min(sets, key=lambda one: family.rank(one, free, even, nic, rails), default=None)
+    if (allowed & free).bit_count() >= k:
+        assert family._by_counting(allowed & free, free, k, even, nic, 0, joined, rails) == found
 
 
 def test_a_machine_with_more_devices_than_tables_hold() -> None:
