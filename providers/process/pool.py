@@ -48,6 +48,8 @@ def settle(root: Root, bind: Callable[[Record], None]) -> None:
 
 def forget(root: Root) -> None:
     """With the last kernel the file goes too."""
+    if not (root.path / FILE).exists():
+        return
     with root.locked(LOCK):
         if not root.ids():
             (root.path / FILE).unlink(missing_ok=True)

@@ -232,13 +232,22 @@ def test_what_runs_unrecorded_is_drift(repo: Repo) -> None:
     assert "Recorded what was seen" in repo.ok("apply", "--refresh-only").out
 
 
-def test_a_killed_session_says_so(repo: Repo) -> None:
+def test_a_killed_session_says_so_and_is_made_again(repo: Repo) -> None:
+    def pid() -> int | None:
+        kernels = repo.ok("describe", "victim", "--format", "json").json["kernels"]
+        return kernels[0]["pid"] if kernels else None
+
     repo.session("victim", *LOUD)
     repo.ok("apply", "--yes")
-    pid = repo.ok("describe", "victim", "--format", "json").json["kernels"][0]["pid"]
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: phase(repo, "victim") != "RUNNING", "it is seen to be gone")
-    assert "signal 9" in repo.ok("get").out
+    victim = pid()
+    assert victim
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: "signal 9" in repo.ok("get").out, "it is seen to be gone")
+    planned = repo.ok("plan").out
+    assert "Drift" in planned and "main1 exited with 137 (signal 9)" in planned
+    repo.ok("apply", "--yes")
+    wait_for(lambda: pid() not in (None, victim), "it runs again")
+    assert "No changes" in repo.ok("plan").out
 
 
 def test_a_failing_session_is_named_and_the_rest_goes_on(repo: Repo) -> None:
