@@ -68,6 +68,12 @@ Cidr = Annotated[str, AfterValidator(_network), _schema(CIDR_PATTERN)]
 _NAME_RULE = "a safe name: 1 to 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit"
 
 Name = Annotated[str, _checked(NAME_PATTERN, _NAME_RULE, suggesting=True), _schema(NAME_PATTERN)]
+SHARER_PATTERN = r"^(domain|project|user)/" + NAME_PATTERN.removeprefix("^")
+Sharer = Annotated[
+    str,
+    _checked(SHARER_PATTERN, "domain/<name>, project/<name> or user/<name>"),
+    _schema(SHARER_PATTERN),
+]
 NodeName = Annotated[
     str,
     _checked(NODE_PATTERN, "a safe hostname: labels of a-z, 0-9 and '-', joined by dots", suggesting=True),

@@ -58,6 +58,9 @@ def _group(resource: Any) -> Iterator[Use]:
     yield from _cluster(resource)
     for index, name in enumerate(resource.spec.allowed_projects or ()):
         yield from _use(("spec", "allowedProjects", index), "Project", name)
+    for key in resource.spec.queue_options.weights:
+        kind, _, name = key.partition("/")
+        yield from _use(("spec", "queueOptions", "weights", key), kind.capitalize(), name)
     for number, kept in enumerate(resource.spec.reservations):
         for index, name in enumerate(kept.projects):
             yield from _use(("spec", "reservations", number, "projects", index), "Project", name)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.envelope import Count, Flag, Model, Positive, Resource
-from schemas.names import LabelKey, LabelValue, Name, NodeName, Text
+from schemas.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
 from schemas.quantities import Duration, Shares, Timestamp
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
@@ -37,6 +37,13 @@ class QueueOptions(Model):
     """After this long a waiting session is cancelled."""
     backfill: Flag = False
     """Later sessions may run when they delay nobody."""
+    weights: Mapping[Sharer, Positive] = {}
+    """`drf`, `fair-share`: parts of users (`user/ada: 2`), with `hierarchy` also of domains and projects; 1
+    when left out."""
+    hierarchy: Flag = False
+    """`drf`: domains share first, in each its projects, in each of those its users."""
+    half_life: Annotated[Duration, Field(ge=1)] | None = None
+    """`fair-share`: after this long use counts half; a week when left out."""
     plugin: Mapping[Text, Any] = {}
     """Options of a queue that is a plugin."""
 
@@ -72,7 +79,7 @@ class ResourceGroupSpec(Model):
     node_selector: Mapping[LabelKey, LabelValue] = {}
     """Nodes that name no group belong here when they carry all these labels."""
     queue: Name = "fifo"
-    """`fifo`, `lifo`, `drf`, or a plugin's name: whose turn it is."""
+    """`fifo`, `lifo`, `drf`, `fair-share`, or a plugin's name: whose turn it is."""
     queue_options: QueueOptions = QueueOptions()
     selection: Name = "concentrated"
     """`concentrated`, `dispersed`, `roundrobin`, `least-fragmentation`, or a plugin's name: which node."""

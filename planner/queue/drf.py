@@ -4,7 +4,8 @@ A user's share of a slot is the sum of what all of the user's sessions hold, ove
 without capacity are
 ignored. Shares are divided by the user's weight (`weights: {user: 2}`, default 1) and looked at again after
 every placement. They are
-compared as exact fractions.
+compared as exact fractions. With `hierarchy: true` domains and projects come before users, see
+`planner.queue.hierarchy`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from planner.types import SessionRequest
 
 
 def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
+    if view.group.queue_options.get("hierarchy") is True:
+        from planner.queue.hierarchy import hierarchical
+
+        yield from hierarchical(pending, view)
+        return
     weights = weights_of(view)
     waiting: dict[str, deque[SessionRequest]] = {}
     for session in sorted(pending, key=arrival):
@@ -47,12 +53,12 @@ def share_of(view: QueueView, held: Mapping[str, int]) -> Fraction:
 
 
 def weights_of(view: QueueView) -> Mapping[str, Fraction]:
-    """`weights` of the group's queue options: user → positive number."""
+    """`weights` of the group's queue options: user (or `user/<name>`) → positive number."""
     given = view.group.queue_options.get("weights")
     if not isinstance(given, Mapping):
         return {}
     return {
-        str(user): Fraction(str(weight))
+        str(user).removeprefix("user/"): Fraction(str(weight))
         for user, weight in given.items()
         if isinstance(weight, int | float) and weight > 0
     }
