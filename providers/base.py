@@ -74,6 +74,17 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A small text that a kernel is given to read. The provider chooses where it lies, outside of what the
+    kernel may write, and sets `variable` to its path as the kernel sees it."""
+
+    name: str
+    """One path component, unique within the kernel."""
+    content: str
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestartRule:
     policy: Literal["never", "on-failure", "always"] = "never"
     max: int = 0
@@ -107,6 +118,7 @@ class KernelSpec:
     devices: tuple[str, ...] = ()
     """Device nodes or vendor device ids, by provider."""
     mounts: tuple[Mount, ...] = ()
+    files: tuple[File, ...] = ()
     ports: tuple[int, ...] = ()
     restart: RestartRule = RestartRule()
     stop_signal: str = "SIGTERM"

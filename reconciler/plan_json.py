@@ -31,6 +31,8 @@ def _plain(plan: Plan) -> dict[str, Any]:
         for side in ("before", "after"):
             for spec in (dumped[side] or {}).get("specs", ()):
                 del spec["secret_env"]
+                if not spec["files"]:
+                    del spec["files"]
     return value
 
 

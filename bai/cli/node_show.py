@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from planner.types import NodeInfo
 
 
-def show_node(settings: Settings, name: str, *, svg: Path | None, format: Format, offline: bool) -> None:
+def show_node(
+    settings: Settings, name: str, *, svg: Path | None, nccl: Path | None, format: Format, offline: bool
+) -> None:
     """Print a node of the cluster, or this machine for `.`; raises NoSuchResource, CommandError."""
     node, drawn = _this_machine() if name == "." else _node_of_cluster(settings, name, offline)
     if svg is not None:
@@ -25,12 +27,28 @@ def show_node(settings: Settings, name: str, *, svg: Path | None, format: Format
         from bai.render.svg import render
 
         write_whole(svg, render(drawn))
+    if nccl is not None:
+        _write_topology(node, nccl)
     if format is Format.json:
         _print_json(node, drawn)
         return
     _print_text(settings, node, drawn)
     if svg is not None:
         typer.echo(f"Drawn into {svg}.")
+    if nccl is not None:
+        typer.echo(f"NCCL topology written into {nccl}.")
+
+
+def _write_topology(node: NodeInfo, file: Path) -> None:
+    from bai.cli.files import write_whole
+    from schemas.errors import CommandError
+    from schemas.hardware.exporters.nccl import problem, topology
+
+    why = problem(node.hardware)
+    if why:
+        hint = "`bai nodes probe` on the machine, or a capture by `lstopo`, tells it"
+        raise CommandError(why=f"no NCCL topology of {node.name}: {why}", hint=hint)
+    write_whole(file, topology(node.hardware))
 
 
 def _this_machine() -> tuple[NodeInfo, NodePicture]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from providers.base import KernelSpec
-from providers.process import cgroup, mounts, sandbox
+from providers.process import cgroup, given, mounts, sandbox
 from providers.process.machine import Machine
 from providers.process.procfs import MARKER, cpulist
 from providers.process.records import Record, Root
@@ -47,6 +47,8 @@ def problem(spec: KernelSpec) -> str:
     bad = [name for name in (*spec.env, *spec.secret_env) if not name or "=" in name or "\0" in name]
     if bad:
         return f"{bad[0]!r} cannot be the name of an environment variable"
+    if why := given.problem(spec):
+        return why
     if ".." in spec.workdir.split("/"):
         return f"working directory {spec.workdir!r} leads out of the kernel"
     absent = sorted(set(spec.cpus) - _online())
@@ -90,10 +92,11 @@ def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: t
     """`log`: bytes of one part, and how many parts are kept. Raises KernelRefused."""
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
+    given.write(record.folder, spec)
     argv = list(spec.command)
     cwd = str(scratch)
     if machine.sandbox:
-        argv = sandbox.wrap(spec, scratch, argv)
+        argv = sandbox.wrap(spec, scratch, argv, given.folder(record.folder, spec))
     else:
         mounts.link(spec, scratch)
         cwd = str(_workdir(spec, scratch))
@@ -103,7 +106,10 @@ def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: t
         "folder": str(record.folder),
         "mark": mark,
         "argv": argv,
-        "env": environment(spec, scratch, mark, sandboxed=machine.sandbox),
+        "env": {
+            **environment(spec, scratch, mark, sandboxed=machine.sandbox),
+            **given.variables(record.folder, spec, sandboxed=machine.sandbox),
+        },
         "cwd": cwd,
         "signal": stop_signal(spec.stop_signal) or signal.SIGTERM,
         "grace": spec.stop_grace,

@@ -13,6 +13,8 @@ from schemas.errors import KernelRefused
 
 HOME = PurePosixPath("/home/work")
 """Where a kernel's scratch folder is, as it sees it itself in a sandbox."""
+GIVEN = PurePosixPath("/run/bai")
+"""Where the files made for it are."""
 
 
 def check(spec: KernelSpec) -> None:

@@ -5,6 +5,7 @@
                            stop.json     a request to stop
                            alive         locked by the supervisor while it lives
                            scratch/      the kernel's own files
+                           given/        files made for it, which it may only read
                            logs/         its output
     <root>/staging/        kernels not yet there: renamed into place when complete
     <root>/trash/          kernels no longer there
@@ -30,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from providers.base import KernelSpec, Labels, Mount, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from providers.process import cgroup, files
 from schemas.errors import KernelRefused
 
@@ -217,5 +218,6 @@ def _spec_from(value: Any) -> KernelSpec:
         fields[name] = tuple(fields[name])
     fields["labels"] = Labels(**fields["labels"])
     fields["mounts"] = tuple(Mount(**mount) for mount in fields["mounts"])
+    fields["files"] = tuple(File(**file) for file in fields.get("files", ()))
     fields["restart"] = RestartRule(**fields["restart"])
     return KernelSpec(**fields)

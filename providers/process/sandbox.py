@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from providers.base import KernelSpec
-from providers.process.mounts import HOME, inside
+from providers.process.mounts import GIVEN, HOME, inside
 
 SYSTEM = ("/usr", "/etc", "/opt", "/sys", "/var/lib/ca-certificates")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -70,10 +70,10 @@ def _system() -> list[str]:
     return words
 
 
-def wrap(spec: KernelSpec, scratch: Path, command: list[str]) -> list[str]:
+def wrap(spec: KernelSpec, scratch: Path, command: list[str], given: Path | None = None) -> list[str]:
     """The command inside its sandbox. Every path stands behind an option that takes it as a value.
 
-    No shell is involved.
+    No shell is involved. `given`: a folder to be seen, read-only, at `GIVEN`.
     """
     words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_power(), *_system()]
     words += ["--proc", "/proc", "--dev", "/dev"]
@@ -81,6 +81,7 @@ def wrap(spec: KernelSpec, scratch: Path, command: list[str]) -> list[str]:
         words += ["--dev-bind", device, device]
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
     words += [*_resolver(), *(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
+    words += ["--ro-bind", str(given), str(GIVEN)] if given else []
     words += ["--bind", str(scratch), str(HOME)]
     for mount in spec.mounts:
         option = "--ro-bind" if mount.read_only else "--bind"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
 
+from planner import fabric_file
 from planner.environment import KernelFacts, SessionFacts, kernel_environment
 from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
-from providers.base import KernelSpec, Labels, Mount, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.actual import Desired
 from reconciler.diff.requests import fractional
 from schemas.cluster import Cluster
 from schemas.errors import PlanError
+from schemas.hardware.model import Hardware
 from schemas.session import Container, Session
 
 _LONGEST_NAME = 40
@@ -46,8 +50,20 @@ def kernel_specs(
         if part is None:
             raise PlanError(why=f"{session.identity}: {container.name} has no placement")
         env = kernel_environment(facts, known, placement, nodes[part.node].hardware, container.env)
-        specs.append(_spec(desired, session, container, part, known.id, generation, env, mounts))
+        spec = _spec(desired, session, container, part, known.id, generation, env, mounts)
+        files = _files(session, part, placement, nodes[part.node].hardware, env)
+        specs.append(replace(spec, files=files))
     return tuple(specs)
+
+
+def _files(
+    session: Session, part: KernelPlacement, placement: Placement, hardware: Hardware, env: Mapping[str, str]
+) -> tuple[File, ...]:
+    """A variable that the user sets, by a secret too, is left alone."""
+    if fabric_file.VARIABLE in {*env, *secret_references(session)}:
+        return ()
+    text = fabric_file.nccl_topology(part, placement, hardware)
+    return (File(fabric_file.NAME, text, fabric_file.VARIABLE),) if text else ()
 
 
 def secret_references(session: Session) -> dict[str, str]:

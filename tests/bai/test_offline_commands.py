@@ -316,3 +316,22 @@ def test_state_without_a_store_says_so(repo: Repo, words: tuple[str, ...]) -> No
     said = repo(*words)
     assert said.code == 1 and "Traceback" not in said.err and "defect" not in said.err
     assert not (repo.root / ".bai" / "store.db").exists()
+
+
+def test_a_topology_for_nccl(repo: Repo, tmp_path: Path) -> None:
+    from schemas.hardware.read import read_hardware
+
+    captured = Path(__file__).parents[1] / "data/topology/nccl-xml/oci-H100-topology.xml"
+    repo.write(
+        "node.yaml",
+        "apiVersion: bai/v1\nkind: Node\nmetadata: {name: n}\n"
+        f"spec: {{resourceGroup: local, hardwareFrom: {captured.name}}}\n"
+        "---\napiVersion: bai/v1\nkind: Node\nmetadata: {name: bare}\n"
+        "spec: {resourceGroup: local, hardware: {numaNodes: [{id: 0, cpus: 0-3}]}}\n",
+    )
+    repo.write(captured.name, captured.read_text())
+    written = tmp_path / "n.xml"
+    assert str(written) in repo.ok("nodes", "show", "n", "--offline", "--nccl", str(written)).out
+    assert len(read_hardware("n.xml", written.read_bytes()).gpus) == 8
+    refused = repo("nodes", "show", "bare", "--offline", "--nccl", str(tmp_path / "no.xml"))
+    assert refused.code == 1 and "no GPU" in refused.err and not (tmp_path / "no.xml").exists()

@@ -8,6 +8,7 @@ import pytest
 
 from providers.base import Mount
 from reconciler.plan import Plan
+from reconciler.plan_json import dump, load
 from reconciler.source import make_desired
 from schemas.loader import load_directory
 from tests.reconciler.lab import BASE, Lab, action, session
@@ -156,3 +157,43 @@ spec: {cluster: there}
     assert "Session/p/a" in here.sessions() and "Session/p/b" not in here.sessions()
     assert set(there.sessions()) == {"Session/p/b"}
     assert [node.name for node in here.nodes] == ["n1"] and not there.nodes
+
+
+SWITCHED = """
+apiVersion: bai/v1
+kind: Node
+metadata: {name: switched}
+spec:
+  resourceGroup: fast
+  hardware:
+    numaNodes: [{id: 0, cpus: 0-7, memory: 34359738368}]
+    gpus:
+      - {id: GPU-a, index: 0, pci: "0000:31:00.0", numaNode: 0, pciePath: ["0000:10:00.0"]}
+      - {id: GPU-b, index: 1, pci: "0000:32:00.0", numaNode: 0, pciePath: ["0000:10:00.0"]}
+---
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {name: fast}
+spec: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        ("", True),
+        ("env: {NCCL_TOPO_FILE: /my/own.xml}", False),
+        ("secrets: [{env: NCCL_TOPO_FILE, from: 'env:HOME'}]", False),
+    ],
+)
+def test_gpus_that_talk_are_given_their_topology(lab: Lab, own: str, given: bool) -> None:
+    wanted = "resourceGroup: fast, resources: {cpu: 2, memory: 1GiB, cuda.device: 2}"
+    lab.write({"switched": SWITCHED, "a": session("a", f"{wanted}, {own}" if own else wanted)})
+    plan = lab.plan()
+    (spec,) = specs(plan)
+    assert [(file.name, file.variable) for file in spec.files] == (
+        [("nccl-topology.xml", "NCCL_TOPO_FILE")] if given else []
+    )
+    assert all('busid="0000:31:00.0"' in file.content for file in spec.files)
+    assert specs(load(dump(plan))) == specs(plan)
+    assert not lab.converge().changes

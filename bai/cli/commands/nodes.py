@@ -95,10 +95,14 @@ def show(
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw it into an SVG file as well.")
     ] = None,
+    nccl: Annotated[
+        Path | None,
+        typer.Option("--nccl", metavar="FILE", help="Write its `NCCL_TOPO_FILE` as well."),
+    ] = None,
     format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""
     from bai.cli.node_show import show_node
 
-    show_node(settings_of(ctx), node, svg=svg, format=format, offline=offline)
+    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, format=format, offline=offline)

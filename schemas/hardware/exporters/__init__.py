@@ -1,0 +1,1 @@
+"""`Hardware` → formats that other tools read: one module per format. Pure."""

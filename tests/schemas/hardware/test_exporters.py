@@ -1,0 +1,159 @@
+"""NCCL topologies as written by us, read back by our own importer: the same machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree.ElementTree import fromstring
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.hardware.exporters.nccl import Excerpt, problem, topology
+from schemas.hardware.importers import import_captures
+from schemas.hardware.importers.nccl import nccl
+from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
+from schemas.hardware.read import HardwareError, read_hardware
+
+DATA = Path(__file__).parents[2] / "data/topology"
+Pair = tuple[str, str]
+
+
+def machines() -> dict[str, Hardware]:
+    """Every capture of which a NCCL topology can be written."""
+    found = {}
+    for path in sorted(DATA.glob("*/*")):
+        try:
+            hardware = read_hardware(path.name, path.read_bytes())
+        except (HardwareError, IsADirectoryError):
+            continue
+        if not problem(hardware):
+            found[f"{path.parent.name}/{path.name}"] = hardware
+    return found
+
+
+MACHINES = machines()
+
+
+def address(hardware: Hardware) -> dict[str, str]:
+    """Devices by id: ids differ between captures, addresses do not. Ports of one NIC share their address."""
+    names = {gpu.id: f"gpu {gpu.pci}" for gpu in hardware.gpus}
+    return names | {nic.id: f"nic {nic.pci} {nic.id}" for nic in hardware.nics}
+
+
+def links(hardware: Hardware) -> dict[Pair, tuple[str, int]]:
+    """Pairs with what connects them, as far as a NCCL tree can tell: it has no host bridges, and a switch is
+    one bridge in it, not two."""
+    same = {"PHB": "NODE", "PXB": "PIX"}
+    names = address(hardware)
+    found = {}
+    for link in hardware.links:
+        a, b = sorted((names[link.a], names[link.b]))
+        found[a, b] = (same.get(link.kind, link.kind), link.count)
+    return found
+
+
+def test_enough_captures_can_be_written() -> None:
+    assert len(MACHINES) >= 15, sorted(MACHINES)
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_what_is_written_is_read_back(name: str) -> None:
+    machine = MACHINES[name]
+    again = import_captures([topology(machine).encode()])
+    nodes = {numa.id: numa.cpus for numa in machine.numa_nodes}
+    assert {numa.id: numa.cpus for numa in again.numa_nodes} == {
+        numa: cpus for numa, cpus in nodes.items() if cpus or numa in {n.id for n in again.numa_nodes}
+    }
+    assert again.architecture == machine.architecture
+    facts = [(gpu.pci, gpu.index, gpu.numa_node, gpu.slot) for gpu in again.gpus]
+    assert sorted(facts) == sorted((gpu.pci, gpu.index, gpu.numa_node, gpu.slot) for gpu in machine.gpus)
+    ports = [(nic.id, nic.pci, nic.numa_node, nic.speed_mbps or None) for nic in again.nics]
+    assert sorted(ports, key=str) == sorted(
+        ((nic.id, nic.pci, nic.numa_node, nic.speed_mbps or None) for nic in machine.nics), key=str
+    )
+    before, after = links(machine), links(again)
+    direct = {pair: link for pair, link in before.items() if link[0] in ("NV", "XGMI")}
+    assert {pair: link for pair, link in after.items() if link[0] in ("NV", "XGMI")} == direct
+    if all(gpu.pcie_path for gpu in machine.gpus):
+        assert {pair: after[pair] for pair in before} == before
+
+
+@given(st.data())
+def test_only_what_a_container_was_given_is_named(data: st.DataObject) -> None:
+    machine = MACHINES[data.draw(st.sampled_from(sorted(MACHINES)))]
+    gpus = data.draw(st.sets(st.sampled_from([gpu.id for gpu in machine.gpus]), min_size=1))
+    nics = data.draw(st.sets(st.sampled_from([nic.id for nic in machine.nics]))) if machine.nics else set()
+    text = topology(machine, Excerpt(gpus, nics))
+    facts = nccl(text.encode())
+    assert {gpu["pci"] for gpu in facts.gpus or ()} == {g.pci for g in machine.gpus if g.id in gpus}
+    assert {nic["pci"] for nic in facts.nics or ()} == {n.pci for n in machine.nics if n.id in nics}
+    assert {gpu["numa_node"] for gpu in facts.gpus or ()} == {
+        g.numa_node for g in machine.gpus if g.id in gpus
+    }
+    numbered = [gpu for gpu in fromstring(text).iter("gpu") if gpu.get("dev") is not None]
+    assert len(numbered) == (len(gpus) if len(gpus) == len(machine.gpus) else 0)
+    assert not [gpu for gpu in fromstring(text).iter("gpu") if gpu.get("rank") is not None]
+
+
+def machine(**fields: object) -> Hardware:
+    values: dict[str, object] = {"numa_nodes": (NumaNode(id=0, cpus=(0, 1)),)}
+    return Hardware.model_validate(values | fields)
+
+
+def gpu(index: int, path: tuple[str, ...] = (), **fields: object) -> Gpu:
+    values = {"id": f"g{index}", "index": index, "pci": f"0000:0{index + 1}:00.0", "numa_node": 0}
+    return Gpu.model_validate(values | {"pcie_path": path} | fields)
+
+
+def test_a_switch_is_one_bridge_for_nccl() -> None:
+    below = ("0000:00:01.0", "0000:10:00.0")
+    nic = Nic(id="mlx5_0", pci="0000:09:00.0", numa_node=0, pcie_path=(*below, "0000:11:01.0"))
+    written = topology(machine(gpus=(gpu(0, (*below, "0000:11:00.0")),), nics=(nic,)))
+    assert [pci.get("busid") for pci in fromstring(written).iter("pci")] == [
+        "0000:10:00.0",
+        "0000:01:00.0",
+        "0000:09:00.0",
+    ]
+
+
+def test_links_into_switches_are_spread_over_them() -> None:
+    four = tuple(gpu(index) for index in range(4))
+    all_pairs = tuple(
+        Link(a=f"g{a}", b=f"g{b}", kind="NV", count=18) for a in range(4) for b in range(a + 1, 4)
+    )
+    written = fromstring(topology(machine(gpus=four, links=all_pairs, nv_switches=4)))
+    for element in written.iter("gpu"):
+        assert [link.get("count") for link in element] == ["5", "5", "4", "4"]
+        assert {link.get("tclass") for link in element} == {"0x068000"}
+    unseen = fromstring(topology(machine(gpus=four, links=all_pairs)))
+    assert [link.get("count") for link in unseen.iter("nvlink")] == ["18"] * 4
+
+
+@pytest.mark.parametrize(
+    ("hardware", "why"),
+    [
+        (machine(), "no GPU"),
+        (machine(gpus=(gpu(0, pci=None),)), "PCI address of g0"),
+        (machine(gpus=(gpu(0, numa_node=None),)), "NUMA node of g0"),
+        (machine(gpus=(gpu(0), gpu(1, pci="0000:01:00.0"))), "one PCI address"),
+        (machine(gpus=(gpu(0, slot="tpu"),)), "neither NCCL nor RCCL"),
+        (machine(gpus=(gpu(0, ("0000:01:00.0",)),)), "bridge of another"),
+        (
+            machine(gpus=(gpu(0, ("0000:a0:00.0", "0000:b0:00.0")), gpu(1, ("0000:b0:00.0",)))),
+            "bridge 0000:b0:00.0",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_a_reason(hardware: Hardware, why: str) -> None:
+    assert why in problem(hardware)
+    with pytest.raises(ValueError, match=re.escape(why)):
+        topology(hardware)
+
+
+def test_nccls_own_parser_can_read_it() -> None:
+    """It knows no space before the end of a tag, no declaration, and no text between tags."""
+    text = topology(MACHINES["nccl-xml/oci-H100-topology.xml"])
+    assert " />" not in text and " >" not in text and "<?" not in text
+    assert all(line.strip().startswith("<") and line.endswith(">") for line in text.splitlines())
