@@ -1,4 +1,4 @@
-"""Live progress of an apply: a moving display on a terminal, one line per transition elsewhere."""
+"""Live progress of an apply: a moving display on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -83,11 +83,12 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line per transition."""
+    """One line per finished action, and one per start of what takes time: sessions and kernels."""
 
     def on_event(self, event: ApplyEvent) -> None:
         line = line_of(event)
-        if line:
+        record = not event.action.startswith(("Session/", "Kernel/"))
+        if line and not (record and event.kind == "action" and event.state == "started"):
             print(line, flush=True)
 
 

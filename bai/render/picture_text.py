@@ -49,7 +49,7 @@ def draw(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int = 32
     if picture.far_gpus:
         lines.append(_gpus(Text(f"  {'gpus'.ljust(width)} (NUMA node unknown)"), picture.far_gpus, glyphs))
     if picture.shared_milli:
-        lines.append(Text(f"  {thousandths(picture.shared_milli)} shared cpu, not pinned"))
+        lines.append(Text(f"  {thousandths(picture.shared_milli)} shared cpu, on cores nobody has pinned"))
     return lines
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console, RenderableType
 
-from bai.render import markdown, svg, terminal
+from bai.render import markdown, plan_view, svg, terminal
 from bai.render.picture import Holding, picture
 from bai.render.picture_text import ASCII, draw
 from bai.render.plan_view import summary
@@ -156,7 +156,7 @@ def test_picture_shows_parts_of_devices_and_devices_without_a_numa_node() -> Non
     held = [Holding(Placement("Session/a/b", "g", (kernel,)))]
     lines = [line.plain for line in draw(picture(NodeInfo("n", hardware, "g"), held), ASCII)]
     assert lines[2] == "  gpus  (NUMA node unknown) gpu 0/0.5"
-    assert lines[3] == "  0.5 shared cpu, not pinned"
+    assert lines[3] == "  0.5 shared cpu, on cores nobody has pinned"
 
 
 def test_memory_only_numa_nodes_have_no_cores() -> None:
@@ -174,3 +174,13 @@ def test_svg_is_well_formed_and_tells_owners() -> None:
     assert "CPU 1,17: Session/v/<x>" in titles
     assert sum(title.startswith("GPU ") for title in titles) == 4
     expect("node.svg", svg.render(picture(machine())))
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
+    """Below the table, over as many lines as it takes: nothing is cut off."""
+    reasons = [row.why for row in plan_view.placement_rows(full_plan(), NODES) if row.why]
+    lines = text_of(terminal.render(full_plan(), NODES), width=width).splitlines()
+    flowing = " ".join(line.strip() for line in lines)
+    assert reasons and all(reason in flowing for reason in reasons)
+    assert max(map(len, lines)) <= width and not any("…" in line for line in lines)

@@ -57,6 +57,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
     try:
         said = repo.ok("apply", "--yes")
         assert "Session/demo/talker: created" in said.out and "Applied: 9 done" in said.out
+        assert "Session/demo/talker: creating" in said.out and "Project/demo: creating" not in said.out
+        assert said.out.count("Project/demo: created") == 1
         wait_for(lambda: phase(repo, "broken") == "TERMINATED", "broken has ended")
         wait_for(lambda: "three" in repo.ok("logs", "pair/sub1").out, "all have spoken")
         yield repo
