@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner import slots
+from planner import mig, slots
 from planner.demand import Demand, Share
 from planner.fabric import LEAF, Leaves
 from planner.feasible import Index, fits
@@ -33,6 +33,8 @@ def lack_of_room(
             reasons[leaf] = None
             continue
         reasons[_one(chooser, need, count, group, excluded)] = None
+        if any(mig.MIG in slot for slot, _ in need.sum.whole):
+            reasons.update(dict.fromkeys(mig.advice(chooser, need, excluded)))
     return tuple(reasons)
 
 
