@@ -7,7 +7,7 @@ help:
 	@echo "make test      every check and test"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
-	@echo "make generate  refresh the generated reference pages and JSON schemas"
+	@echo "make generate  refresh the generated reference pages, pictures and JSON schemas"
 	@echo "make docs      build the documentation into site/"
 	@echo "make bench     run the benchmarks"
 
@@ -29,6 +29,7 @@ lint: setup
 generate: setup
 	.venv/bin/python -m schemas.json_schema
 	.venv/bin/python scripts/gen_docs.py
+	.venv/bin/python scripts/gallery.py
 
 docs: setup
 	.venv/bin/mkdocs build --strict --quiet

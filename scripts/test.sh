@@ -57,6 +57,7 @@ check "mypy --strict" $bin/mypy
 check "import arrows" $bin/lint-imports --no-logo
 check "JSON schemas are fresh" $bin/python -m schemas.json_schema --check
 check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
+check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
 mkdir -p "$logs/cov"
