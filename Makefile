@@ -41,6 +41,7 @@ bench: setup
 	.venv/bin/python -m benchmarks.startup
 	.venv/bin/python -m benchmarks.sessions
 	.venv/bin/python -m benchmarks.throughput
+	.venv/bin/python -m benchmarks.locality --topologies tests/data/topology
 
 clean:
 	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
