@@ -63,7 +63,7 @@ check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$l
 mkdir -p "$logs/cov"
 # A test against a real engine that fails is tried once more; one that passes only then is named as RERUN.
 COVERAGE_FILE=$logs/cov/data timeout --kill-after=20 3300 $bin/python -m pytest -n "${BAI_TEST_WORKERS:-2}" --dist loadgroup \
-    -q -p no:cacheprovider -rfEsR --reruns 1 --cov --cov-report=term "$@" </dev/null 2>&1 | tee "$logs/pytest"
+    -q -p no:cacheprovider -rfEsR --timeout 900 --reruns 1 --cov --cov-report=term "$@" </dev/null 2>&1 | tee "$logs/pytest"
 [ "${PIPESTATUS[0]}" = 0 ] || failed+=(pytest)
 
 echo
