@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +14,7 @@ from bai.render.picture_text import UNICODE, Glyphs, draw, legend
 from bai.render.plan_view import (
     SYMBOLS,
     Entry,
+    PlacementRow,
     entries,
     origin,
     pictures,
@@ -28,6 +29,8 @@ from reconciler.plan import Plan
 
 STYLES = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red", "queue": "cyan"}
 MOST_PICTURES = 6
+REST = 30
+"""Columns that cores, memory and devices of a place need at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def _changes(plan: Plan) -> list[RenderableType]:
     return [_heading("Changes"), *(line for entry in found for line in _entry(entry))]
 
 
-def _entry(entry: Entry) -> Iterator[Text]:
+def _entry(entry: Entry) -> Iterator[RenderableType]:
     style = STYLES[entry.kind]
     line = Text("  ").append(SYMBOLS[entry.kind].rjust(3), f"bold {style}")
     line.append(f" {entry.title}", style)
@@ -85,23 +88,20 @@ def _entry(entry: Entry) -> Iterator[Text]:
     yield line
     for detail in entry.details:
         value, mark, note = detail.partition("  # ")
-        line = Text(f"        {value}")
+        line = Text(value)
         if mark:
             line.append(f"  # {note}", "magenta")
-        yield line
+        yield _below(line, 8)
     for warning in entry.warnings:
-        yield Text(f"        ! {warning}", "yellow")
+        yield _below(Text(f"! {warning}", "yellow"), 8)
 
 
 def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[RenderableType]:
     rows = placement_rows(plan, nodes)
     if not rows:
         return []
-    table = _table("session", "kernel", "node", "cores", "memory", "devices")
-    for row in rows:
-        table.add_row(row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
     drawn = pictures(plan, nodes)
-    parts: list[RenderableType] = [_heading("Placement"), _indented(table)]
+    parts: list[RenderableType] = [_heading("Placement"), Padding(_Places(rows), (0, 0, 0, 4))]
     parts += [_below(Text(f"{row.session}: {row.why}", "dim")) for row in rows if row.why]
     for node in drawn[:MOST_PICTURES]:
         parts += [Text(""), *(Text("  ").append_text(line) for line in draw(node, look.glyphs))]
@@ -111,6 +111,23 @@ def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Re
     if drawn:
         parts.append(Text("  ").append_text(legend(look.glyphs)))
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The table of places. Names are broken only where the rest would have no room beside them."""
+
+    rows: Sequence[PlacementRow]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        table = _table("session", "kernel", "node", "cores", "memory", "devices")
+        for row in self.rows:
+            table.add_row(row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
+        names = ([row.session, row.kernel, row.node] for row in self.rows)
+        widths = [max(map(len, column)) + 2 for column in zip(*names, strict=True)]
+        for column in table.columns[:3]:
+            column.no_wrap = sum(widths) + REST <= options.max_width
+        yield table
 
 
 def _waits(plan: Plan) -> list[RenderableType]:
@@ -158,7 +175,7 @@ def _groups(plan: Plan, look: Look) -> list[RenderableType]:
 def _warnings(plan: Plan) -> list[RenderableType]:
     if not plan.warnings:
         return []
-    return [_heading("Warnings"), *(Text(f"    ! {clean(warning)}", "yellow") for warning in plan.warnings)]
+    return [_heading("Warnings"), *(_below(Text(f"! {clean(warning)}", "yellow")) for warning in plan.warnings)]
 
 
 def bar(full: int, look: Look, width: int = 10) -> Text:

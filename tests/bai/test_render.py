@@ -16,7 +16,7 @@ from bai.render.picture import Holding, picture
 from bai.render.picture_text import ASCII, draw
 from bai.render.plan_view import summary
 from planner.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
-from reconciler.plan import Plan
+from reconciler.plan import Change, Plan
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.bai.plans import action, full_plan, machine, placed, plan, side
 
@@ -184,3 +184,27 @@ def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
     flowing = " ".join(line.strip() for line in lines)
     assert reasons and all(reason in flowing for reason in reasons)
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_names_are_not_broken_at_usual_widths(width: int) -> None:
+    """A gang of a long name on many cores: the other columns go over several lines."""
+    cpus = (*range(2, 50), *range(58, 106))
+    made = placed("Session/language/inference-bench", cpus, (0, 1))
+    shown = text_of(
+        terminal.render(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=width
+    )
+    assert "    language/inference-bench  main1   gpu-001  2-49, " in shown
+    narrow = text_of(
+        terminal.render(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=44
+    )
+    assert max(map(len, narrow.splitlines())) <= 44
+
+
+def test_a_long_change_stays_below_its_entry() -> None:
+    long = Change("spec.command", "word " * 30, "other " * 30, forces=True)
+    both = placed("Session/a/b", (1,), ())
+    act = replace(action("Session/a/b", side(1, both, "RUNNING"), side(2, both, "RUNNING")), changes=(long,))
+    lines = text_of(terminal.render(plan(act), NODES), width=80).splitlines()
+    first = next(at for at, line in enumerate(lines) if "spec.command" in line)
+    assert all(line.startswith("        ") for line in lines[first : first + 4])
