@@ -173,6 +173,8 @@ class GroupRun:
             self._result.evictions.append(eviction)
         self._full.clear()
         self._reservation = None
+        if self._preemptor is not None:
+            self._preemptor.evicted()
 
     def _backfill(
         self, session: SessionRequest, shape: Shape, head: SessionRequest, quota: list[Reason]

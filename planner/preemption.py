@@ -19,7 +19,7 @@ from planner.selection.choose import NEVER, Chooser
 from planner.state import State
 from planner.types import PreemptionRule, Reason, Running, SessionRequest
 
-TRIALS = 2_000
+TRIALS = 5_000
 _EXACT = 256
 """Up to so many sets of victims on one node are all tried; beyond, they are struck off one by one."""
 
@@ -46,6 +46,17 @@ class Preemptor:
         self._chooser, self._ledger, self._rule, self._now = chooser, ledger, rule, now
         self._world = chooser.world
         self._trials = 0
+        self._where: dict[str, tuple[int, ...]] | None = None
+        self._hopeless: dict[tuple[Shape, tuple[int, ...]], int] = {}
+        """Shapes without room even so, and the highest priority that asked: room only shrinks until somebody
+        is pushed out."""
+        self._reasons: dict[int, Reason] = {}
+        self._states: dict[tuple[int, frozenset[str]], tuple[State, State]] = {}
+
+    def evicted(self) -> None:
+        """Somebody was pushed out: what was found before no longer holds."""
+        self._hopeless.clear()
+        self._reasons.clear()
 
     def victims(
         self,
@@ -55,32 +66,51 @@ class Preemptor:
         excluded: tuple[int, ...] = (),
     ) -> Victims | None:
         """The sessions to push out for this one, or None when that would not help."""
+        if self._hopeless.get((shape, excluded), session.priority - 1) >= session.priority:
+            return None
         self._trials = TRIALS
         found = self.candidates(session, running)
-        quota = self._for_quota(session, found)
+        quota = self._for_quota(session, found) if found else None
         if quota is None:
             return None
-        rest = [one for one in found if one not in quota]
+        gone = {one.id for one in quota}
+        rest = [one for one in found if one.id not in gone]
         room = self._for_room(shape, quota, rest, excluded)
         if room is None:
+            if not quota and not session.depends_on:
+                self._hopeless[shape, excluded] = session.priority
             return None
         return self._spare(session, shape, (*quota, *room), excluded)
 
     def candidates(self, session: SessionRequest, running: Iterable[Running]) -> list[Candidate]:
         """Who may be pushed out for the session at all, the first to go first."""
-        where: dict[str, list[int]] = {}
-        for at, residents in enumerate(self._world.residents):
-            for name in dict.fromkeys(name for name, _ in residents):
-                where.setdefault(name, []).append(at)
+        where = self._nodes()
         found = [
-            Candidate(one.request, tuple(where.get(one.request.id, ())), self._ran(one))
+            Candidate(one.request, where.get(one.request.id, ()), self._ran(one))
             for one in running
             if self._lower(session, one.request) and self._long_enough(one)
         ]
         return sorted(found, key=_cost)
 
+    def _nodes(self) -> dict[str, tuple[int, ...]]:
+        """Where those sit who ran when the plan began."""
+        if self._where is None:
+            where: dict[str, list[int]] = {}
+            for at, residents in enumerate(self._world.residents):
+                for name in dict.fromkeys(name for name, _ in residents):
+                    where.setdefault(name, []).append(at)
+            self._where = {name: tuple(nodes) for name, nodes in where.items()}
+        return self._where
+
     def why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
         """Why nobody makes room, with the numbers."""
+        if session.depends_on:
+            return self._why_not(session, running)
+        if session.priority not in self._reasons:
+            self._reasons[session.priority] = self._why_not(session, running)
+        return self._reasons[session.priority]
+
+    def _why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
         lower = [one for one in running if self._lower(session, one.request)]
         young = sum(not self._long_enough(one) for one in lower)
         than = f"of lower priority than {session.priority}"
@@ -159,7 +189,7 @@ class Preemptor:
 
         def fits(left: Iterable[Candidate]) -> bool:
             self._trials -= 1
-            state = self._world.state_without(at, {one.id for one in (*gone, *left)})
+            state = self._state(at, frozenset(one.id for one in (*gone, *left)))
             return self._chooser.map(at, need, state) is not None
 
         if not fits(here):
@@ -172,6 +202,14 @@ class Preemptor:
             if good:
                 return min(good, key=_price)
         return tuple(here)
+
+    def _state(self, at: int, names: frozenset[str]) -> State:
+        """The node without these sessions, remembered until it changes."""
+        key = (at, names)
+        known = self._states.get(key)
+        if known is None or known[0] is not self._world.states[at]:
+            known = self._states[key] = (self._world.states[at], self._world.state_without(at, names))
+        return known[1]
 
     def _spare(
         self, session: SessionRequest, shape: Shape, chosen: Victims, excluded: tuple[int, ...]
