@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.types import Outcome, Snapshot
 from reconciler.actual import Desired
 from reconciler.diff.case import Place
+
+if TYPE_CHECKING:
+    from planner.place import Policies
 
 QUEUE, SELECTION = "bai.queue", "bai.selection"
 
@@ -23,13 +26,30 @@ def placer(desired: Desired) -> Place:
 
 
 def _place(queues: set[str], selections: set[str], snapshot: Snapshot) -> Outcome:
-    from planner.place import BUILT_IN, Policies, place
+    from planner.place import place
 
-    policies = Policies(
-        queue={**_loaded(QUEUE, queues - set(BUILT_IN.queue)), **BUILT_IN.queue},
-        selection={**_loaded(SELECTION, selections - set(BUILT_IN.selection)), **BUILT_IN.selection},
+    return place(snapshot, policies(queues, selections))
+
+
+def policies(queues: Iterable[str], selections: Iterable[str]) -> Policies:
+    """The built-in policies and, of the installed ones, those that are named."""
+    from planner.place import BUILT_IN, Policies
+
+    return Policies(
+        queue={**_loaded(QUEUE, set(queues) - set(BUILT_IN.queue)), **BUILT_IN.queue},
+        selection={**_loaded(SELECTION, set(selections) - set(BUILT_IN.selection)), **BUILT_IN.selection},
     )
-    return place(snapshot, policies)
+
+
+def installed() -> dict[str, list[str]]:
+    """`queue` and `selection` → the names of all policies that there are, without loading one."""
+    from planner.place import BUILT_IN
+
+    known = {"queue": (QUEUE, BUILT_IN.queue), "selection": (SELECTION, BUILT_IN.selection)}
+    return {
+        kind: sorted({*built_in, *(entry.name for entry in entry_points(group=group))})
+        for kind, (group, built_in) in known.items()
+    }
 
 
 def _loaded(group: str, names: Iterable[str]) -> dict[str, Any]:

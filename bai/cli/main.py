@@ -25,6 +25,7 @@ COMMANDS = {
     "describe": ("bai.cli.commands.describe", "Show everything about one resource."),
     "explain": ("bai.cli.commands.explain", "Say why a session is where it is, or why it waits."),
     "capacity": ("bai.cli.commands.capacity", "Show what is free, what still fits, and how it is scattered."),
+    "simulate": ("bai.cli.commands.simulate", "Replay a trace under several policies, and compare them."),
     "logs": ("bai.cli.commands.logs", "Print a session's output."),
     "exec": ("bai.cli.commands.execute", "Run a command inside a session."),
     "events": ("bai.cli.commands.events", "Show what happened, when and why."),

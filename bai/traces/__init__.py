@@ -1,0 +1,1 @@
+"""Traces in files: what people asked of a cluster, and when."""

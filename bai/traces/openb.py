@@ -1,0 +1,78 @@
+"""The CSV pair of the openb traces (Alibaba 2023): pods with creation and deletion times, and nodes.
+
+A pod runs for as long as it did: from `scheduled_time` (from `creation_time` where it never was scheduled)
+to `deletion_time`. `gpu_milli` below 1000 asks for part of one GPU, else for `num_gpu` whole ones; `gpu_spec`
+names the models that will do, separated by `|`; `qos` becomes the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bai.traces.table import Row
+from planner.simulation.values import Job
+from planner.types import KernelRequest, NodeInfo, SessionRequest
+from schemas.hardware.model import Gpu, Hardware, NumaNode
+
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_MIB = 1 << 20
+
+
+def is_pods(columns: Sequence[str]) -> bool:
+    """Whether a CSV file with these columns lists pods, with or without all that is needed of them."""
+    return {"num_gpu", "gpu_milli"} <= set(columns)
+
+
+def pods(rows: Sequence[Row], group: str) -> list[Job]:
+    """The pods as sessions of `group`. What is wrong with a row is added to its problems."""
+    return [_job(row, group) for row in rows]
+
+
+def _job(row: Row, group: str) -> Job:
+    count, milli = row.integer("num_gpu"), row.integer("gpu_milli")
+    slots = {"cpu": row.integer("cpu_milli"), "mem": row.integer("memory_mib") * _MIB}
+    if count:
+        slots |= {"cuda.device": count} if milli >= 1000 else {"cuda.shares": milli}
+    if count > 1 and milli < 1000:
+        row.wrong(
+            "gpu_milli", f"{milli} of each of {count} GPUs cannot be asked for", "1000 with several GPUs"
+        )
+    created, deleted = row.number("creation_time"), row.number("deletion_time")
+    begun = row.number("scheduled_time") if row.text("scheduled_time") else created
+    if deleted < begun:
+        row.wrong("deletion_time", f"{deleted:g} is before {begun:g}, when it started")
+    name = row.text("name")
+    if not name:
+        row.wrong("name", "is empty")
+    request = SessionRequest(
+        id=name,
+        group=group,
+        kernels=(KernelRequest("main1", "main", 1, slots),),
+        type="batch",
+        project=row.text("qos"),
+        user=row.text("qos"),
+        enqueued=created,
+        exclusive_cpus=False,
+        gpu_models=frozenset(filter(None, row.text("gpu_spec").split("|"))),
+    )
+    return Job(request, max(0.0, deleted - begun))
+
+
+def nodes(rows: Sequence[Row], group: str) -> list[NodeInfo]:
+    """The nodes, each with all its GPUs on one NUMA node; nodes of one size and model share one hardware."""
+    known: dict[tuple[int, int, int, str], Hardware] = {}
+    return [_node(row, group, known) for row in rows]
+
+
+def _node(row: Row, group: str, known: dict[tuple[int, int, int, str], Hardware]) -> NodeInfo:
+    gpus, model = row.integer("gpu"), row.text("model")
+    size = (row.integer("cpu_milli") // 1000, row.integer("memory_mib"), gpus, model)
+    if size[0] < 1:
+        row.wrong("cpu_milli", "a node has at least one core (1000)")
+        size = (1, *size[1:])
+    if size not in known:
+        numa = NumaNode(id=0, cpus=tuple(range(size[0])), memory=size[1] * _MIB)
+        devices = tuple(Gpu(id=f"GPU-{at}", index=at, model=model, numa_node=0) for at in range(gpus))
+        known[size] = Hardware(numa_nodes=(numa,), gpus=devices)
+    return NodeInfo(row.text("sn"), known[size], group)

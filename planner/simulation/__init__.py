@@ -1,0 +1,1 @@
+"""Replaying sessions on a declared cluster in virtual time, by the planner itself."""
