@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pydantic import ValidationError
 
 from planner.types import Eviction
-from reconciler.plan import Action
+from reconciler.plan import Action, Side
 from reconciler.plan_values import compact
 from schemas.envelope import Resource
 from schemas.errors import PlanError
@@ -94,20 +94,28 @@ def ordered(
 
 
 def making_room(actions: Iterable[Action], evictions: Iterable[Eviction]) -> tuple[Action, ...]:
-    """The actions, where whoever pushes others out also waits for them to be gone, and they never for it."""
-    victims: dict[str, set[str]] = {}
-    for one in evictions:
-        victims.setdefault(one.by, set()).add(one.session)
-    pushers = {one.session: one.by for one in evictions}
-    return tuple(
-        replace(
-            action,
-            depends_on=tuple(
-                sorted({*action.depends_on, *victims.get(action.id, ())} - {pushers.get(action.id, "")})
-            ),
-        )
-        for action in actions
-    )
+    """The actions, where whoever pushes others out waits for them to be gone, and so does everybody who
+    starts on their nodes; they wait for none of these."""
+    pushed = {one.session: one.by for one in evictions}
+    if not pushed:
+        return tuple(actions)
+    all_ = tuple(actions)
+    victims = {action.id: _nodes(action.before) for action in all_ if action.id in pushed}
+    made = []
+    for action in all_:
+        needs = set(action.depends_on)
+        if action.id in pushed:
+            needs = {one for one in needs if one.partition("/")[0] != "Session"}
+        elif action.verb != "no-op" and (where := _nodes(action.after)):
+            needs |= {one for one, nodes in victims.items() if pushed[one] == action.id or nodes & where}
+        made.append(replace(action, depends_on=tuple(sorted(needs))))
+    return tuple(made)
+
+
+def _nodes(side: Side | None) -> frozenset[str]:
+    """Where a session is, or is to be."""
+    placement = side.placement if side else None
+    return frozenset(part.node for part in placement.kernels) if placement else frozenset()
 
 
 def closure(

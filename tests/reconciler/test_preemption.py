@@ -48,6 +48,13 @@ def test_the_victim_goes_back_to_its_queue_and_the_other_waits_for_it(lab: Lab) 
     assert stop < create
 
 
+def test_whoever_starts_where_room_was_made_waits_for_it(lab: Lab) -> None:
+    lab.write({"high": session("high", GPUS), "beside": session("beside", "resources: {cpu: 500m}")})
+    plan = lab.plan()
+    assert action(plan, "Session/p/beside").depends_on == ("Session/p/low",)
+    assert not lab.converge().changes
+
+
 def test_it_runs_again_when_there_is_room(lab: Lab) -> None:
     lab.write({"high": session("high", GPUS)})
     lab.converge()
