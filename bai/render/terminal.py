@@ -175,7 +175,8 @@ def _groups(plan: Plan, look: Look) -> list[RenderableType]:
 def _warnings(plan: Plan) -> list[RenderableType]:
     if not plan.warnings:
         return []
-    return [_heading("Warnings"), *(_below(Text(f"! {clean(warning)}", "yellow")) for warning in plan.warnings)]
+    lines = (Text(f"! {clean(warning)}", "yellow") for warning in plan.warnings)
+    return [_heading("Warnings"), *map(_below, lines)]
 
 
 def bar(full: int, look: Look, width: int = 10) -> Text:

@@ -273,7 +273,7 @@ def test_probe_prints_this_machine_and_its_file_can_be_used(repo: Repo, tmp_path
     assert "n " in repo.ok("nodes", "list", "--offline").out
     drawn = repo.ok("nodes", "show", "n", "--offline", "--svg", str(tmp_path / "n.svg"))
     assert "numa0 [" in drawn.out and (tmp_path / "n.svg").read_text().startswith("<svg")
-    assert repo.ok("nodes", "import", str(repo.root / "m.json")).json["numaNodes"]
+    assert repo.ok("nodes", "import", str(repo.root / "m.json"), "--format", "json").json["numaNodes"]
 
 
 def test_import_of_what_is_no_capture_is_an_error(repo: Repo) -> None:
@@ -335,3 +335,16 @@ def test_a_topology_for_nccl(repo: Repo, tmp_path: Path) -> None:
     assert len(read_hardware("n.xml", written.read_bytes()).gpus) == 8
     refused = repo("nodes", "show", "bare", "--offline", "--nccl", str(tmp_path / "no.xml"))
     assert refused.code == 1 and "no GPU" in refused.err and not (tmp_path / "no.xml").exists()
+
+
+def test_import_tells_what_was_understood(repo: Repo) -> None:
+    captures = Path(__file__).parents[1] / "data/topology"
+    said = repo.ok("nodes", "import", str(captures / "hwloc-xml-mpibind/g4dnmetal.xml"))
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert "numa1 24 24-47, 72-95 188GiB dram 21 10" in lines
+    assert any(line.startswith("gpu 7 Tesla T4 0000:f5:00.0 1 14.7GiB GPU-") for line in lines)
+    assert "gpu 0 x PHB NODE NODE SYS SYS SYS SYS" in lines
+    assert any(line.startswith("unknown: NVLinks between GPUs") for line in lines)
+    wide = repo.ok("nodes", "import", str(captures / "nccl-xml/oci-H100-topology.xml")).out
+    assert max(map(len, wide.splitlines())) <= 120 and "…" not in wide
+    assert "gpu 7 NV18 NV18 NV18 NV18 NV18 NV18 NV18 x" in " ".join(wide.split())

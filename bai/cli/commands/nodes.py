@@ -62,6 +62,7 @@ def probe(
 
 @app.command("import")
 def import_(
+    ctx: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Captures of machines.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write NAME.json for each into DIR.")
@@ -69,21 +70,18 @@ def import_(
     one: Annotated[
         bool, typer.Option("--together", help="All FILEs are of one machine and complete each other.")
     ] = False,
+    format: Annotated[
+        Format, typer.Option("--format", help="How to print it; JSON is for `hardwareFrom`.")
+    ] = Format.text,
 ) -> None:
-    """Read captured hardware and print it as JSON for `hardwareFrom`; warns of what a capture leaves out."""
-    from bai.cli.files import write_whole
-    from bai.cli.hardware_files import imported, together
+    """Read captured hardware and print what was understood, and what a capture leaves out."""
+    from bai.cli.hardware_files import imported, print_all, together, write_all
 
     found = [(files[0], together(files))] if one else imported(files)
-    for path, hardware in found:
-        text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
-        for what in hardware.unknown:
-            typer.echo(f"warning: {path} does not tell: {what}", err=True)
-        if out is None:
-            sys.stdout.write(text)
-        else:
-            write_whole(out / f"{path.stem}.json", text)
-            typer.echo(f"{out / path.stem}.json")
+    if out is not None:
+        write_all(found, out)
+    else:
+        print_all(settings_of(ctx), found, format)
 
 
 @app.command()
