@@ -110,11 +110,11 @@ def _switches(hardware: Hardware) -> Callable[[tuple[str, ...]], tuple[str, ...]
     devices = [each for each in every if each.pcie_path]
     for at, a in enumerate(devices):
         for b in devices[at + 1 :]:
-            lost = set(a.pcie_path) & set(b.pcie_path) and not set(_upper(a.pcie_path)) & set(
-                _upper(b.pcie_path)
-            )
-            slots = {str(each.pci).partition(".")[0] for each in (a, b)}
-            if lost or (a.pcie_path[-1] == b.pcie_path[-1] and len(slots) > 1):
+            if str(a.pci).partition(".")[0] == str(b.pci).partition(".")[0]:
+                continue  # functions of one card are behind one port
+            together = a.pcie_path[-1] == b.pcie_path[-1]
+            shared = set(a.pcie_path) & set(b.pcie_path)
+            if together or (shared and not set(_upper(a.pcie_path)) & set(_upper(b.pcie_path))):
                 return lambda path: path
     return _upper
 
