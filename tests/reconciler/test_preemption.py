@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from providers.fake import Fault
 from reconciler.diff.make import make_study
@@ -111,6 +113,36 @@ def test_the_study_shows_the_cluster_after_it(lab: Lab) -> None:
     assert [one.request.id for one in study.before.running] == ["Session/p/low"]
     assert [one.request.id for one in study.after.running] == ["Session/p/high"]
     assert [one.id for one in study.after.pending] == ["Session/p/low"]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 5), st.integers(1, 2), st.integers(0, 3), st.booleans()), max_size=3
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_whatever_comes_and_goes_it_settles_and_nothing_is_held_twice(
+    tmp_path_factory: pytest.TempPathFactory, rounds: list[list[tuple[int, int, int, bool]]]
+) -> None:
+    lab = Lab(tmp_path_factory.mktemp("lab"), nodes=2)
+    lab.write({"base": BASE.replace("spec: {}", "spec: {preemption: {mode: priority}}", 1)})
+    for changes in rounds:
+        for name, gpus, priority, preemptible in changes:
+            spec = f"resources: {{cpu: 1, cuda.device: {gpus}}}, priority: {priority}"
+            spec += f", preemptible: {str(preemptible).lower()}"
+            lab.write({f"s{name}": session(f"s{name}", spec)})
+        for _ in range(8):
+            if not lab.converge().changes:
+                break
+        else:
+            pytest.fail("it does not settle")
+        held = [device for kernel in lab.world.kernels.values() for device in kernel.spec.devices]
+        assert len(held) == len(set(held))
+        lab.world.clock.sleep(30)
 
 
 def test_nothing_is_created_when_the_victim_does_not_go(lab: Lab) -> None:
