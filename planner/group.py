@@ -9,7 +9,7 @@ from planner import explain, metrics, slots
 from planner.demand import roundings
 from planner.eligibility import obstacles
 from planner.forecast import Occupant, Release, forecast
-from planner.gang import Shape, Shapes, try_place
+from planner.gang import Shape, Shapes, seat, try_place
 from planner.preemption import Preemptor, Victims
 from planner.queue.base import QueuePolicy, QueueView, bands
 from planner.queue.skips import Skips, limit_of
@@ -39,6 +39,8 @@ class _Kept:
     reasons: list[Reason]
     shape: Shape | None = None
     away: tuple[int, ...] = ()
+    latest: float | None = None
+    """When it fits at the latest, where that does not follow from what runs."""
 
 
 @dataclass(slots=True)
@@ -147,9 +149,17 @@ class GroupRun:
         self._full.add((shape, away))  # room only shrinks within one plan, but for evictions
         if away and not explain.possible(self.chooser, shape, away):
             self._keep(session, list(self._reserved.reasons(session)))
+            self._kept[-1].latest = self._reserved.until(session) if self._has_room(shape) else None
             return  # it waits for a time rather than for room, and holds nobody up
         self._keep(session, why_not, shape, away)
         self.skips.wait(session)
+
+    def _has_room(self, shape: Shape) -> bool:
+        """Whether the shape would fit now on nodes kept for others."""
+        mark = self.world.checkpoint()
+        fits = seat(self.chooser, shape) is not None
+        self.world.rollback(mark)
+        return fits
 
     def _preempt(self, session: SessionRequest, shape: Shape, away: tuple[int, ...]) -> Placement | None:
         if self._preemptor is None:
@@ -257,7 +267,7 @@ class GroupRun:
             position=position,
             reasons=tuple(dict.fromkeys(reasons)),
             freed_by=release.by if release else "",
-            latest=release.latest if release else None,
+            latest=release.latest if release else kept.latest,
             passed_over=skips > session.skips,
             skips=skips,
         )

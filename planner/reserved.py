@@ -28,6 +28,10 @@ class Reserved:
         """Nodes that are or will be kept for others: where a session that starts later must not count on."""
         return self._nodes(one for one in self._coming if session.project not in one.projects)
 
+    def until(self, session: SessionRequest) -> float | None:
+        """When the last reservation ends that keeps the session from a node now."""
+        return max((one.ends for one in self._in_the_way(session)), default=None)
+
     def reasons(self, session: SessionRequest) -> tuple[Reason, ...]:
         """Whom the nodes are kept for, and until when."""
         return tuple(Reason("reservation", self._words(one, session)) for one in self._in_the_way(session))

@@ -57,6 +57,7 @@ def test_before_and_after_its_time() -> None:
         "and this session has no timeout"
     )
     assert len(where(plan((soon,), both, now=3700.0))["gang"]) == 2
+    assert wait.latest == 3700.0
 
 
 def test_a_session_that_only_a_reservation_holds_back_holds_up_nobody() -> None:
