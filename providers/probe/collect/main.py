@@ -6,6 +6,7 @@ Exit code 0; 1 with one line on stderr when the tree is not a machine's.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -31,11 +32,22 @@ def collect(root: str = "/", nvml: bool | None = None) -> dict[str, object]:
 
 
 def _accelerators() -> Accelerators:
+    if not _has_nvml():
+        return Accelerators()
     try:
         from providers.probe.collect.nvml import accelerators
     except ImportError as error:
         return Accelerators(unknown=(f"NVIDIA GPUs: {error}",))
     return accelerators()
+
+
+def _has_nvml() -> bool:
+    # Importing pynvml costs more than all the rest here, and without the library it has nothing to say.
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def _self(tree: DiskTree) -> Self:
