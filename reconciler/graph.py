@@ -93,8 +93,11 @@ def _holders(split: Mapping[str, tuple[Part, ...]]) -> dict[_Unit, set[str]]:
 
 
 def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
-    """What must come before in any case: its own release, and what the action depends on."""
+    """What must come before in any case: its own release, what the action depends on, whose turn it is."""
     own = split[part.action.id]
+    turn = part.action.in_turn
+    if part is own[0] and turn in split:
+        return {split[turn][-1].id}
     if part is not own[-1]:
         return set()
     first = {own[0].id} if len(own) > 1 else set()

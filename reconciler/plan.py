@@ -86,7 +86,9 @@ class Action:
     warnings: tuple[str, ...] = ()
     """E.g. limits that this provider does not enforce."""
     notice: Notice | None = None
-    """For a session that makes room for another; left out of the JSON otherwise."""
+    """For a session that makes room for another or is moved; left out of the JSON otherwise."""
+    in_turn: str = ""
+    """The action that must be done before this one stops anything; left out of the JSON when empty."""
 
     @property
     def verb(self) -> Verb:

@@ -28,6 +28,8 @@ def _plain(plan: Plan) -> dict[str, Any]:
         dumped["verb"] = action.verb
         if action.notice is None:
             del dumped["notice"]
+        if not action.in_turn:
+            del dumped["in_turn"]
         for side in ("before", "after"):
             for spec in (dumped[side] or {}).get("specs", ()):
                 del spec["secret_env"]

@@ -152,6 +152,7 @@ class Workspace:
         refresh_only: bool = False,
         destroy: bool = False,
         anew: Sequence[str] = (),
+        moves: int = 0,
     ) -> Plan:
         """Raises GuardRefused when a protected resource would be deleted, PlanError for an unknown target."""
         from reconciler.diff import make_plan
@@ -166,6 +167,7 @@ class Workspace:
             refresh_only=refresh_only,
             destroy=destroy,
             anew=anew,
+            moves=moves,
             place=placer(desired),
         )
 

@@ -159,6 +159,9 @@ class SessionSpec(Model):
     stop: Stop = Stop()
     preemptible: Flag = False
     checkpoint: Checkpoint | None = None
+    movable: Flag = False
+    """`--defragment` may stop it and start it again on another node; a batch session must also have
+    `restart` or `checkpoint`."""
 
     @property
     def size(self) -> int:

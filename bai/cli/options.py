@@ -20,6 +20,15 @@ Replace = Annotated[
         help="Stop this session and start it anew, though nothing changed; may be repeated.",
     ),
 ]
+Defragment = Annotated[
+    bool,
+    typer.Option(
+        "--defragment", help="Move sessions that allow it (`movable`) where that joins free devices or cores."
+    ),
+]
+MaxMoves = Annotated[
+    int, typer.Option("--max-moves", min=1, max=1000, help="Most sessions that --defragment moves.")
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]

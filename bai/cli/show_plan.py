@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from bai.cli.formats import PlanFormat
 from bai.cli.settings import Settings
 
@@ -71,3 +73,13 @@ def read_plan(path: Path) -> Plan:
         why = getattr(error, "strerror", None) or str(error)
         raise CannotRead(what=path, why=why.lower()) from None
     return load(text)
+
+
+def say_unmoved(plan: Plan) -> None:
+    """A line when `--defragment` moves nothing."""
+    from reconciler.diff.move import CAUSE
+
+    if not any(action.why.startswith(CAUSE) for action in plan.actions):
+        typer.echo(
+            "\n--defragment moves nothing: of the sessions with `movable: true`, none would join free room."
+        )

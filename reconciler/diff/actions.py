@@ -31,7 +31,7 @@ def session_action(case: Case, decision: Decision, solution: Solution) -> Action
             return _preempted(case, decision, solution.evictions[decision.id])
         if decision.need == "keep":
             return _nothing(case, decision)
-        return _run(case, decision, decision.placement)
+        return run_action(case, decision, decision.placement)
     if decision.need == "ended":
         return _ended(case, decision)
     return _placed(case, decision, solution)
@@ -115,10 +115,10 @@ def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None
     placement = solution.placements.get(decision.id)
     if decision.need == "resize":
         if placement is not None and _same_devices(decision.placement, placement):
-            return _run(case, decision, placement)
+            return run_action(case, decision, placement)
         decision = _forced(case, decision)
     if placement is not None:
-        return _run(case, decision, placement)
+        return run_action(case, decision, placement)
     if decision.id in solution.cancelled:
         return _cancel(case, decision, solution.cancelled[decision.id])
     return _wait(case, decision, solution)
@@ -136,7 +136,8 @@ def _forced(case: Case, decision: Decision) -> Decision:
     return replace(decision, changes=changes, generation=decision.generation + 1)
 
 
-def _run(case: Case, decision: Decision, placement: Placement) -> Action:
+def run_action(case: Case, decision: Decision, placement: Placement) -> Action:
+    """The action after which a session runs there."""
     session, existing = decision.session, decision.existing
     assert session is not None
     remade = existing is not None and existing.recorded.generation == decision.generation

@@ -16,6 +16,7 @@ _ALWAYS = (
     "spec.dependsOn",
     "spec.startsAt",
     "spec.preemptible",
+    "spec.movable",
     "spec.idle*",
     "spec.checkpoint*",
     "spec.stop.grace",

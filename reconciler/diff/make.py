@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from planner.defragment import Move
 from reconciler.actual import Actual, Desired
 from reconciler.basis import basis
 from reconciler.diff.actions import other_actions, session_action
@@ -12,6 +13,7 @@ from reconciler.diff.anew import asked_for, in_error, with_wishes
 from reconciler.diff.case import Case, Place, decisions
 from reconciler.diff.drift import drifts
 from reconciler.diff.graph import closure, making_room, ordered, parse, references
+from reconciler.diff.move import fitting, move_actions, proposed, with_moves
 from reconciler.diff.snapshot import node_infos
 from reconciler.diff.solve import Solution, solve
 from reconciler.diff.study import Study
@@ -30,20 +32,24 @@ def make_plan(
     refresh_only: bool = False,
     destroy: bool = False,
     anew: Sequence[str] = (),
+    moves: int = 0,
     place: Place | None = None,
 ) -> Plan:
     """What an apply would do, and why the rest is not done.
 
-    `anew`: sessions to stop and start again though nothing changed. `place` is the planner
+    `anew`: sessions to stop and start again though nothing changed. `moves`: most sessions to be moved to
+    join what is free. `place` is the planner
     (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
     resource would be deleted, PlanError for a target that names nothing.
     """
     if refresh_only and anew:
         raise PlanError(why="nothing can be started anew where only what runs is looked at")
+    if moves and (refresh_only or destroy):
+        raise PlanError(why="sessions are moved only by a plan of everything that is to run")
     case, unknown = _case(desired, actual, now, targets, anew, place, destroy=destroy)
     if refresh_only:
         return sealed(_blank(case, targets))
-    plan = _studied(case, targets, unknown).plan
+    plan = _studied(case, targets, unknown, moves).plan
     _guard(plan.actions)
     return plan
 
@@ -72,18 +78,30 @@ def _case(
     return Case(desired, actual, now, nodes, place or _planner(), scope, destroy, wanted), unknown
 
 
-def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...]) -> Study:
+def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...], most: int = 0) -> Study:
     found = with_wishes(decisions(case), case.anew if case.actual.complete else ())
     solution = solve(case, found)
-    sessions = (session_action(case, decision, solution) for decision in found.values())
+    blank = _blank(case, targets)
+    moves: tuple[Move, ...] = ()
+    notes = (*unknown, *in_error(found))
+    if most:
+        after = Study(blank, case, solution).after
+        moves = proposed(case, found, after, most)
+        solution = replace(solution, outcome=with_moves(case, solution.outcome, after, moves))
+        notes += tuple(fitting(case, after, moves))
+    going = {move.session for move in moves}
+    sessions = (session_action(case, each, solution) for each in found.values() if each.id not in going)
     actions = ordered(
-        [*(each for each in sessions if each is not None), *other_actions(case)],
+        [
+            *(each for each in sessions if each is not None),
+            *move_actions(case, found, moves),
+            *other_actions(case),
+        ],
         case.desired.resources,
         case.desired.repository,
     )
     actions = making_room(actions, solution.outcome.evictions)
-    blank = _blank(case, targets)
-    plan = sealed(_filled(blank, case, actions, solution, (*unknown, *in_error(found))))
+    plan = sealed(_filled(blank, case, actions, solution, notes))
     return Study(plan, case, solution)
 
 

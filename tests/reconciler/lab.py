@@ -112,6 +112,7 @@ class Lab:
         refresh_only: bool = False,
         destroy: bool = False,
         anew: tuple[str, ...] = (),
+        moves: int = 0,
     ) -> Plan:
         return make_plan(
             self.desired(),
@@ -121,6 +122,7 @@ class Lab:
             refresh_only=refresh_only,
             destroy=destroy,
             anew=anew,
+            moves=moves,
         )
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:

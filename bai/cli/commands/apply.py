@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Parallel, RefreshOnly, Replace, Targets, Yes
+from bai.cli.options import Defragment, MaxMoves, Parallel, RefreshOnly, Replace, Targets, Yes
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def apply(
     ] = None,
     target: Targets = None,
     replace: Replace = None,
+    defragment: Defragment = False,
+    max_moves: MaxMoves = 5,
     refresh_only: RefreshOnly = False,
     yes: Yes = False,
     parallel: Parallel = 8,
@@ -35,16 +38,20 @@ def apply(
     """Make a plan, ask, and carry it out. A saved plan is carried out exactly, or refused when stale."""
     settings = settings_of(ctx)
     if refresh_only:
-        _refuse("refreshing plans nothing", {"--replace": replace})
+        _refuse("refreshing plans nothing", {"--replace": replace, "--defragment": defragment})
         _refresh(settings)
     elif plan_file is not None:
-        _refuse("a saved plan has its choices already", {"--target": target, "--replace": replace})
+        _refuse(
+            "a saved plan has its choices already",
+            {"--target": target, "--replace": replace, "--defragment": defragment},
+        )
         _apply_saved(settings, plan_file, parallel)
     else:
-        _apply_new(settings, tuple(target or ()), tuple(replace or ()), parallel, yes=yes)
+        moves = max_moves if defragment else 0
+        _apply_new(settings, tuple(target or ()), tuple(replace or ()), moves, parallel, yes=yes)
 
 
-def _refuse(why: str, choices: dict[str, list[str] | None]) -> None:
+def _refuse(why: str, choices: Mapping[str, object]) -> None:
     """Raises CommandError for choices that only a new plan can have."""
     from schemas.errors import CommandError
 
@@ -54,17 +61,25 @@ def _refuse(why: str, choices: dict[str, list[str] | None]) -> None:
 
 
 def _apply_new(
-    settings: Settings, targets: tuple[str, ...], replace: tuple[str, ...], parallel: int, *, yes: bool
+    settings: Settings,
+    targets: tuple[str, ...],
+    replace: tuple[str, ...],
+    moves: int,
+    parallel: int,
+    *,
+    yes: bool,
 ) -> None:
     from bai.cli.confirm import confirm
     from bai.cli.names import sessions_named
-    from bai.cli.show_plan import show_plan
+    from bai.cli.show_plan import say_unmoved, show_plan
     from bai.render.plan_view import summary
 
     with settings.workspace() as workspace:
         anew = sessions_named(replace, workspace.desired().sessions())
-        plan = workspace.plan(targets=targets, anew=anew)
+        plan = workspace.plan(targets=targets, anew=anew, moves=moves)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
+        if moves:
+            say_unmoved(plan)
         if not plan.changes:
             return
         typer.echo("")
