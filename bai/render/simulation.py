@@ -10,7 +10,7 @@ from planner import slots
 from planner.simulation.measures import Report, Waits
 
 Reports = Sequence[tuple[str, Report]]
-WIDEST = 50
+WIDEST = 72
 """Characters of all policies' names together that still stand above the columns."""
 _WORDS = {"devices": "devices", slots.CPU: "CPU", slots.MEMORY: "memory"}
 
