@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from planner.batch.repack import repack
 from planner.group import GroupResult, GroupRun, Memory
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
@@ -51,6 +52,14 @@ def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
 
     Groups are planned in the snapshot's order; quotas span them all.
     """
+    outcome = _place(snapshot, policies)
+    for group in snapshot.groups:
+        if group.packing == "whole-queue":
+            outcome = repack(snapshot, group, outcome, lambda again: _place(again, policies))
+    return outcome
+
+
+def _place(snapshot: Snapshot, policies: Policies) -> Outcome:
     worlds, warnings = make_worlds(snapshot)
 
     def stage(group: GroupInfo, factory: SelectionFactory) -> Stage:

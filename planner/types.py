@@ -80,6 +80,8 @@ class GroupInfo:
     """`maxSkips` (int or None for unlimited), `pendingTimeout` (seconds), `backfill` (bool), and a plugin's
     own."""
     selection: str = "concentrated"
+    packing: Literal["as-queued", "whole-queue"] = "as-queued"
+    """`whole-queue`: what waits for room is tried again with all that starts in the plan packed anew."""
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
     gpudirect_storage: bool = False

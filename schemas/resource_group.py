@@ -83,6 +83,9 @@ class ResourceGroupSpec(Model):
     queue_options: QueueOptions = QueueOptions()
     selection: Name = "concentrated"
     """`concentrated`, `dispersed`, `roundrobin`, `least-fragmentation`, or a plugin's name: which node."""
+    packing: Literal["as-queued", "whole-queue"] = "as-queued"
+    """`whole-queue`: what waits for room is tried again with all that starts in the plan packed anew (needs
+    the `batch` extra)."""
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
     gpu_direct_storage: Flag = False

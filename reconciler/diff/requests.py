@@ -59,6 +59,7 @@ def group_info(group: ResourceGroup) -> GroupInfo:
             **options.plugin,
         },
         selection=spec.selection,
+        packing=spec.packing,
         numa=spec.numa,
         fractional=fractional(group),
         gpudirect_storage=spec.gpu_direct_storage,

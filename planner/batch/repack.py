@@ -1,0 +1,234 @@
+"""A plan that sees the whole queue: what starts in it is packed anew, so that more of what waits fits.
+
+Only sessions that have not started are moved, everybody who was placed stays placed, and quotas and the
+queue's `maxSkips` hold as before. The packing decides nodes; cores, NUMA nodes and devices are mapped by the
+planner's own transaction, and a packing that it cannot map is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from planner.batch.values import Effort, NodeClass, Packing, RequestClass
+from planner.gang import Shapes
+from planner.selection.base import Need
+from planner.slots import DEVICE
+from planner.snapshot import MEMORY, MILLI, World
+from planner.types import GroupInfo, NodeInfo, Outcome, Placement, Running, SessionRequest, Snapshot
+from planner.worlds import group_world
+
+Decide = Callable[[Snapshot], Outcome]
+_PRICED = 480
+"""Small programs that the pricing of one group may solve."""
+
+
+class _Kind(NamedTuple):
+    cpu: int
+    memory: int
+    gpus: int
+    milli: int
+    models: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """The group's sessions that can be packed, by what they ask for: those placed already, and those that
+    wait for room, each in the order of the queue."""
+
+    placed: dict[_Kind, list[SessionRequest]]
+    waiting: dict[_Kind, list[SessionRequest]]
+
+
+def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, decide: Decide) -> Outcome:
+    """The outcome with more of the group's sessions placed, or the same outcome when none was found."""
+    if group.reservations or group.preemption or not any(_lacks_room(outcome, group)):
+        return outcome
+    try:
+        from planner.batch.cutting import keep, pack
+    except ImportError:
+        text = f"group {group.name}: packing whole-queue needs OR-Tools: pip install 'bai[batch]'"
+        return replace(outcome, warnings=(*outcome.warnings, text))
+    queue = _queue(snapshot, group, outcome)
+    nodes = _node_classes(group_world(_beside(snapshot, outcome, queue), group))
+    if not queue.waiting or not nodes:
+        return outcome
+    kinds = sorted({*queue.placed, *queue.waiting}, key=lambda kind: (*kind[:4], sorted(kind.models)))
+    requests = [_request_class(kind, queue) for kind in kinds]
+    effort = Effort(rounds=max(4, min(32, _PRICED // len(nodes))))
+    placed = [len(queue.placed.get(kind, ())) for kind in kinds]
+    packing = pack(list(nodes), keep(requests, placed), effort)
+    where = _where(packing, list(nodes.values()), kinds, queue)
+    return _settle(snapshot, group, outcome, where, decide)
+
+
+def _lacks_room(outcome: Outcome, group: GroupInfo) -> list[str]:
+    """Sessions of the group that wait for room and for nothing else, in the order of the queue."""
+    return [
+        wait.session
+        for wait in outcome.waits
+        if wait.group == group.name and {reason.code for reason in wait.reasons} == {"no-capacity"}
+    ]
+
+
+def _queue(snapshot: Snapshot, group: GroupInfo, outcome: Outcome) -> _Queue:
+    sessions = {session.id: session for session in snapshot.pending if session.group == group.name}
+    shapes = Shapes(group)
+    queue = _Queue({}, {})
+    placed = [one.session for one in outcome.placements if one.session in sessions]
+    for names, into in ((placed, queue.placed), (_lacks_room(outcome, group), queue.waiting)):
+        for name in names:
+            kind = _kind(sessions[name], shapes)
+            if kind is not None:
+                into.setdefault(kind, []).append(sessions[name])
+    return queue
+
+
+def _kind(session: SessionRequest, shapes: Shapes) -> _Kind | None:
+    """What it asks of one node; None for a gang, and for what nodes of equal size can differ in."""
+    needs = shapes.of(session).needs
+    if len(needs) > 1 or session.designated or session.node_selector:
+        return None
+    return _plain(needs[0], session.gpu_models)
+
+
+def _plain(need: Need, models: frozenset[str]) -> _Kind | None:
+    wanted = need.sum
+    devices = [*(slot for slot, _ in wanted.whole), *(share.slot for share in wanted.shares)]
+    if len(devices) > 1 or wanted.joined or wanted.storage:
+        return None
+    gpus, milli = (wanted.whole[0][1], 1000) if wanted.whole else (0, 0)
+    if wanted.whole and not wanted.whole[0][0].endswith(DEVICE):
+        return None
+    if wanted.shares:
+        gpus, milli = 1, wanted.shares[0].milli
+    if milli > 1000 or (wanted.shares and len(need.demands) > 1):
+        return None
+    return _Kind(1000 * wanted.cores + wanted.milli, wanted.memory, gpus, milli, models)
+
+
+def _beside(snapshot: Snapshot, outcome: Outcome, queue: _Queue) -> Snapshot:
+    """What the packed sessions find: all that runs, and what starts in this plan and is not packed."""
+    packed = {session.id for sessions in queue.placed.values() for session in sessions}
+    others = [one for one in outcome.placements if one.session not in packed]
+    return _with(snapshot, {session.id: session for session in snapshot.pending}, others, ())
+
+
+def _request_class(kind: _Kind, queue: _Queue) -> RequestClass:
+    count = len(queue.placed.get(kind, ())) + len(queue.waiting.get(kind, ()))
+    value = 100 * kind.gpus * kind.milli + kind.cpu + 1
+    return RequestClass(kind.cpu, kind.memory, kind.gpus, kind.milli, count, value, kind.models)
+
+
+def _node_classes(world: World) -> dict[NodeClass, list[NodeInfo]]:
+    """Nodes in service by what is free on them; none when the group has devices of several slots."""
+    slots = [slot for slot in world.features if slot.endswith(DEVICE)]
+    if len(slots) > 1:
+        return {}
+    found: dict[tuple[int, int, int, str], list[NodeInfo]] = {}
+    for at, node in enumerate(world.nodes):
+        if node.state == "active":
+            free = world.totals[:, at]
+            gpus = int(free[world.features[slots[0]].whole]) if slots else 0
+            models = sorted({gpu.model for gpu in node.hardware.gpus})
+            if len(models) < 2:
+                key = (gpus, int(free[MILLI]), int(free[MEMORY]), "".join(models))
+                found.setdefault(key, []).append(node)
+    return {
+        NodeClass(gpus, cpu, memory, len(nodes), model): nodes
+        for (gpus, cpu, memory, model), nodes in found.items()
+    }
+
+
+def _where(
+    packing: Packing, nodes: Sequence[list[NodeInfo]], kinds: Sequence[_Kind], queue: _Queue
+) -> dict[str, str]:
+    """Session → node. Request classes come twice: those placed before, then those that waited."""
+    left = [iter(each) for each in nodes]
+    sessions = [iter(queue.placed.get(kind, ())) for kind in kinds]
+    sessions += [iter(queue.waiting.get(kind, ())) for kind in kinds]
+    found: dict[str, str] = {}
+    for kind, fill, count in packing.fills:
+        for _ in range(count):
+            node = next(left[kind])
+            for which, number in fill.items():
+                found.update((next(sessions[which]).id, node.name) for _ in range(number))
+    return found
+
+
+def _settle(
+    snapshot: Snapshot, group: GroupInfo, outcome: Outcome, where: dict[str, str], decide: Decide
+) -> Outcome:
+    """Map the packing exactly, then give the rest its turn beside it."""
+    requests = {session.id: session for session in snapshot.pending}
+    moved = _within_skips(where, group, outcome)
+    fixed = [one for one in outcome.placements if one.session not in moved]
+    aimed = tuple(
+        replace(session, designated=frozenset({moved[session.id]}))
+        for session in snapshot.pending
+        if session.id in moved
+    )
+    packed = decide(_with(snapshot, requests, fixed, aimed)).placements
+    before = {one.session for one in outcome.placements}
+    if len(packed) + len(fixed) <= len(before) or before - {one.session for one in (*fixed, *packed)}:
+        return outcome
+    mine = {session.id for session in snapshot.pending if session.group == group.name}
+    told = tuple(_told(one) for one in packed)
+    started = [*fixed, *told]
+    rest = tuple(s for s in snapshot.pending if s.id not in {one.session for one in started})
+    last = decide(_with(snapshot, requests, started, rest))
+    if any(one.session in mine for one in last.evictions):
+        return outcome
+    return _joined(outcome, last, started)
+
+
+def _within_skips(where: dict[str, str], group: GroupInfo, outcome: Outcome) -> dict[str, str]:
+    """Where the queue bounds how often its head is passed over, the new ones are the first that wait."""
+    if group.queue_options.get("maxSkips") is None:
+        return where
+    waits = sorted((wait for wait in outcome.waits if wait.group == group.name), key=lambda one: one.position)
+    allowed = {one.session for one in outcome.placements}
+    for wait in waits:
+        if wait.session not in where:
+            break
+        allowed.add(wait.session)
+    return {session: node for session, node in where.items() if session in allowed}
+
+
+def _with(
+    snapshot: Snapshot,
+    requests: dict[str, SessionRequest],
+    started: Sequence[Placement],
+    pending: tuple[SessionRequest, ...],
+) -> Snapshot:
+    running = tuple(Running(requests[one.session], one, snapshot.now) for one in started)
+    return replace(snapshot, running=(*snapshot.running, *running), pending=pending)
+
+
+def _told(placement: Placement) -> Placement:
+    choice = placement.choice
+    if choice is None:
+        return placement
+    detail = "; ".join(filter(None, (choice.detail, "packed with the whole queue")))
+    return replace(placement, choice=replace(choice, detail=detail))
+
+
+def _joined(outcome: Outcome, last: Outcome, started: Sequence[Placement]) -> Outcome:
+    """The last turn's outcome with what started before it, and use before the plan as it was."""
+    quotas = {(one.quota, one.subject): one.before for one in outcome.quotas}
+    groups = {one.group: one for one in outcome.groups}
+    return replace(
+        last,
+        placements=(*started, *last.placements),
+        quotas=tuple(
+            replace(one, before=quotas.get((one.quota, one.subject), one.before)) for one in last.quotas
+        ),
+        groups=tuple(
+            replace(one, before=groups[one.group].before, fits_before=groups[one.group].fits_before)
+            if one.group in groups
+            else one
+            for one in last.groups
+        ),
+        warnings=tuple(dict.fromkeys((*outcome.warnings, *last.warnings))),
+    )
