@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.group import Memory, remember
-from planner.place import BUILT_IN, Policies, Stage, place_on
+from planner.place import BUILT_IN, Policies, Stage, place, place_on
 from planner.queue.drf import share_of
 from planner.quota import demand
 from planner.selection.base import SelectionFactory
@@ -55,10 +55,7 @@ class Standing:
             usage=self._usage.at(now),
         )
 
-        def stage(group: GroupInfo, factory: SelectionFactory) -> Stage:
-            return Stage(self._chooser(snapshot, group, factory), self._memories[group.name])
-
-        outcome = place_on(snapshot, stage, self._policies, explained=explained)
+        outcome = self._packed(snapshot) if packs(self.cluster) else self._placed(snapshot, explained)
         for gone in outcome.evictions:
             self._ended(gone.session, now)
         requests = {one.id: one for one in pending}
@@ -66,6 +63,28 @@ class Standing:
             request = requests[placement.session]
             self.running[request.id] = Running(request, placement, now)
         self._came += len(outcome.placements)
+        return outcome
+
+    def _placed(self, snapshot: Snapshot, explained: bool) -> Outcome:
+        """The plan of now, made on the worlds as they stand."""
+
+        def stage(group: GroupInfo, factory: SelectionFactory) -> Stage:
+            return Stage(self._chooser(snapshot, group, factory), self._memories[group.name])
+
+        return place_on(snapshot, stage, self._policies, explained=explained)
+
+    def _packed(self, snapshot: Snapshot) -> Outcome:
+        """The plan of now from a fresh snapshot, where a group packs its whole queue; the worlds follow."""
+        outcome = place(snapshot, self._policies)
+        requests = {one.id: one for one in snapshot.pending}
+        for gone in outcome.evictions:
+            self._memories[gone.group].view.hold(self.running[gone.session].request, -1)
+            self.worlds[gone.group].release({gone.session})
+        for placement in outcome.placements:
+            world = self.worlds[placement.group]
+            self._memories[placement.group].view.hold(requests[placement.session])
+            for kernel in placement.kernels:
+                world.restore(world.index[kernel.node], placement.session, kernel)
         return outcome
 
     def release(self, gone: Collection[str], now: float) -> None:
@@ -98,6 +117,11 @@ class Standing:
         if getattr(known.strategy, "rotates", False):
             known.cursor = turn(world, [one for one in snapshot.running if one.request.group == group.name])
         return known
+
+
+def packs(cluster: Cluster) -> bool:
+    """Whether a group packs its whole queue in each plan."""
+    return any(getattr(group, "packing", "") == "whole-queue" for group in cluster.groups)
 
 
 def fewest_numa_nodes(cluster: Cluster, requests: Iterable[SessionRequest]) -> dict[str, int]:

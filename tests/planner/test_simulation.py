@@ -175,6 +175,20 @@ def test_a_replay_is_what_place_says_at_every_moment(group: GroupInfo, asks: lis
         assert _first_starts(where, jobs) == {one.job.request.id: one.started for one in found.results}
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(GROUPS), st.lists(ASKS, min_size=1, max_size=10))
+def test_a_plan_from_a_fresh_snapshot_says_the_same(group: GroupInfo, asks: list[Any]) -> None:
+    """What groups that pack the whole queue are replayed by, on groups that do not."""
+    jobs = [
+        job(f"s{at:02}", when, runs, user=user, priority=priority, preemptible=out, timeout=60.0, **sizes)
+        for at, (when, runs, sizes, user, priority, out) in enumerate(asks)
+    ]
+    usual = replay(cluster(2, group), jobs, fresh=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("planner.simulation.standing.packs", lambda _: True)
+        assert replay(cluster(2, group), jobs).results == usual.results
+
+
 def _first_starts(where: Cluster, jobs: list[Job]) -> dict[str, float]:
     """The same in the plainest way: a snapshot of its own at every second."""
     waiting: dict[str, Any] = {}
