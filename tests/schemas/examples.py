@@ -116,6 +116,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "selection": "dispersed",
         "numa": "interleaving",
         "fractional": {"sharesPerDevice": 2, "quantum": 0.05, "spread": "even", "enforcement": "mps"},
+        "packing": "whole-queue",
         "gpuDirectStorage": True,
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
