@@ -5,10 +5,13 @@ another and never leave.
         --policy least-fragmentation --json result.json
 
 Arrivals are row numbers of the pod list sorted by name. A pod that fits nowhere is skipped; its demand
-still counts as arrived. With `--mode batch` the arrivals of each load are known at once and packed in
-one plan: `allocated` is then what fits when requests may be refused, `allocated_in_order` when
-everything that the online policy took stays. Load is arrived GPU milli over the cluster's; the result is
-allocated GPU milli over the cluster's, in percent, at each load.
+still counts as arrived. Load is arrived GPU milli over the cluster's; the result is allocated GPU milli
+over the cluster's, in percent, at each load.
+
+An online run is made twice: the published FGD (`benchmarks.peers.fgd`) gets the same nodes, pods and
+arrivals; `--no-peer` leaves it out. With `--mode batch` the arrivals of each load are known at once and
+packed in one plan: `allocated` is then what fits when requests may be refused, `allocated_in_order` when
+everything that the online policy took stays.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.openb_batch import prefixes, replay_batch
 from benchmarks.openb_trace import LOADS, Pod, read_nodes, read_pods, request
+from benchmarks.peers.fgd import Fgd
 from planner.demand import demand_of
 from planner.fragmentation import typical
 from planner.gang import Shapes, try_place
@@ -56,10 +61,8 @@ def replay(
     """Allocated percent by load, what is left in parts of GPUs, and the time it took."""
     wall, cpu = time.perf_counter(), time.process_time()
     online = Online(nodes, pods, policy)
-    capacity = 1000 * sum(len(node.hardware.gpus) for node in nodes)
-    allocated: dict[str, float] = {}
-    for load, percent in _by_load(online, pods, order, capacity):
-        allocated[str(load)] = percent
+    capacity = _capacity(nodes)
+    allocated = _by_load(online.place, pods, order, capacity)
     free = online.world.devices
     return {
         "policy": policy,
@@ -74,17 +77,34 @@ def replay(
     }
 
 
+def replay_peer(nodes: Sequence[NodeInfo], pods: Sequence[Pod], order: Sequence[int]) -> dict[str, object]:
+    """Allocated percent by load that FGD reaches on the same arrivals, and the time it took."""
+    cpu = time.process_time()
+    allocated = _by_load(Fgd(nodes, pods).place, pods, order, _capacity(nodes))
+    return {"name": "FGD", "allocated": allocated, "cpu_s": time.process_time() - cpu}
+
+
+def _capacity(nodes: Sequence[NodeInfo]) -> int:
+    """GPU milli of the cluster."""
+    return 1000 * sum(len(node.hardware.gpus) for node in nodes)
+
+
 def _by_load(
-    online: Online, pods: Sequence[Pod], order: Sequence[int], capacity: int
+    place: Callable[[Pod, int], bool], pods: Sequence[Pod], order: Sequence[int], capacity: int
+) -> dict[str, float]:
+    """Allocated percent when each load of LOADS was reached; what was not reached has the last value."""
+    return {str(load): percent for load, percent in _reached(place, pods, order, capacity)}
+
+
+def _reached(
+    place: Callable[[Pod, int], bool], pods: Sequence[Pod], order: Sequence[int], capacity: int
 ) -> Iterator[tuple[int, float]]:
-    """(load, allocated percent) each time a load of LOADS is reached; what was not reached has the last
-    value."""
     arrived = allocated = 0
     open_ = list(LOADS)
     for number, row in enumerate(order):
         pod = pods[row]
         arrived += pod.demand
-        allocated += pod.demand if online.place(pod, number) else 0
+        allocated += pod.demand if place(pod, number) else 0
         while open_ and arrived * 100 >= open_[0] * capacity:
             yield open_.pop(0), 100 * allocated / capacity
     for load in open_:
@@ -96,7 +116,7 @@ def replay_at_once(
 ) -> dict[str, object]:
     """As `replay`, with the whole queue in one plan at each load."""
     wall, cpu = time.perf_counter(), time.process_time()
-    capacity = 1000 * sum(len(node.hardware.gpus) for node in nodes)
+    capacity = _capacity(nodes)
     online = Online(nodes, pods, policy)
     chosen = [one for one in prefixes(pods, order, capacity, online.place) if one.load in loads]
     plans = {str(one.load): replay_batch(nodes, capacity, one) for one in chosen}
@@ -113,6 +133,19 @@ def replay_at_once(
     }
 
 
+def _table(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, float]]]:
+    """(name, percent by load), line by line."""
+    for key in ("allocated", "allocated_in_order"):
+        if key in result:
+            yield key, result[key]
+    if peer := result.get("peer"):
+        yield peer["name"], peer["allocated"]
+        yield (
+            f"ahead of {peer['name']} by",
+            {load: percent - peer["allocated"][load] for load, percent in result["allocated"].items()},
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,16 +158,18 @@ def main() -> None:
     parser.add_argument(
         "--loads", type=int, nargs="+", choices=LOADS, default=LOADS, help="with --mode batch"
     )
+    parser.add_argument("--no-peer", action="store_true", help="do not run FGD on the same arrivals")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     order = [int(row) for row in np.load(asked.arrivals)]
     trace = read_nodes(asked.nodes), read_pods(asked.pods), order, asked.policy
     result = replay(*trace) if asked.mode == "online" else replay_at_once(*trace, asked.loads)
+    if asked.mode == "online" and not asked.no_peer:
+        result["peer"] = replay_peer(*trace[:3])
     named = f"{asked.pods.stem}, {asked.arrivals.stem}, {asked.mode}, {asked.policy}"
     print(f"{named}: {result['cpu_s']:.1f} s CPU, {result['wall_s']:.1f} s")
-    for key in ("allocated", "allocated_in_order"):
-        if shown := result.get(key):
-            print(f"  {key:20}", *(f"{load}: {percent:.2f}" for load, percent in shown.items()))  # type: ignore[attr-defined]
+    for name, percents in _table(result):
+        print(f"  {name:20}", *(f"{load}: {percent:.2f}" for load, percent in percents.items()))
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=2) + "\n")
 

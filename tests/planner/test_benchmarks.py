@@ -41,6 +41,9 @@ def test_openb_online(tmp_path: Path) -> None:
         assert result["allocated"]["130"] == 100.0, "the one pod for a model that is not there cannot count"
         assert set(result["allocated"]) == {"95", "100", "110", "120", "130"}
         assert {"fragmentation", "wall_s", "cpu_s"} <= result.keys()
+        assert result["peer"]["name"] == "FGD" and result["peer"]["allocated"]["130"] == 100.0
+    run("benchmarks.openb", *files, "--no-peer", "--json", str(out))
+    assert "peer" not in json.loads(out.read_text())
 
 
 def test_throughput(tmp_path: Path) -> None:
