@@ -21,7 +21,7 @@ def read_trace(path: Path, repository: Repository, group: str) -> list[Job]:
     `group` is where sessions go that name none. Raises InvalidRepository, CannotRead, and OSError.
     """
     if path.suffix in (".yaml", ".yml", ".json"):
-        found = queue_file.from_yaml(str(path), path.read_bytes())
+        found = queue_file.from_yaml(str(path), table.read_bytes(path))
         return _some(path, queue_file.jobs(found, repository, group))
     rows = table.parse(str(path), table.read_text(path))
     if not openb.is_pods(rows.columns):

@@ -31,7 +31,8 @@ def replay(
     fresh: bool = False,
 ) -> Replay:
     """Everything that happens when `jobs` (ids distinct) arrive one after another, up to `until` seconds
-    after the first arrival, or until nothing happens any more. The same input gives the same replay.
+    after the first arrival, or until nothing happens any more. Who has not arrived by then is left out. The
+    same input gives the same replay.
 
     `fresh`: see `Standing`; slower, and equal to a `place` of its own at every moment.
     """
@@ -72,18 +73,19 @@ class _Run:
                 continue
             now = self._events[0][0]
             self._moment(now)
-        if until is not None and self._events:
+        cut = until is not None and bool(self._events)
+        if until is not None and cut:
             now = begin + until
         self._gauge.read(self._samples, now, len(self._standing.running), len(self._waiting))
+        results = tuple(one for one in self._results.values() if one.job.arrival <= now)
+        last = max((one.started or one.job.arrival for one in results), default=now)
         return Replay(
-            results=tuple(self._results.values()),
+            results=results,
             samples=self._samples,
             capacity=self._gauge.capacity,
             begin=begin,
             end=now,
-            settled=min(
-                now, max((one.started or one.job.arrival for one in self._results.values()), default=now)
-            ),
+            settled=now if cut else last,
             decisions=self._decisions,
             causes=self._causes(now),
         )
@@ -152,6 +154,8 @@ class _Run:
     def _carry_out(self, outcome: Outcome, now: float) -> None:
         for gone in outcome.evictions:
             self._evict(gone, now)
+        if outcome.evictions:
+            self._wake(now)  # whoever was pushed out may fit elsewhere, which the next plan finds
         for placement in outcome.placements:
             self._start(placement, now)
         for wait in outcome.waits:

@@ -88,7 +88,8 @@ class Replay:
     begin: float
     end: float
     settled: float
-    """When the last session arrived or first started, whichever was later: from then on things only end."""
+    """When the last session arrived or first started, whichever was later: from then on things only end.
+    The end itself where the replay was cut short."""
     decisions: int
     """How often the planner was asked."""
     causes: Mapping[str, int] = field(default_factory=dict)

@@ -113,10 +113,10 @@ def test_whoever_never_starts_is_counted_with_its_reason() -> None:
 
 
 def test_until_stops_in_the_midst() -> None:
-    jobs = [job("a", 100, 100, gpus=8), job("b", 110, 100, gpus=8), job("c", 900, 1)]
-    found = replay(cluster(), jobs, until=150)
-    figures = report(found)
-    assert (figures.span, figures.finished, figures.running, figures.waiting) == (150, 1, 1, 1)
+    jobs = [job(name, when, 100, gpus=8) for name, when in (("a", 100), ("b", 110), ("c", 120), ("d", 900))]
+    figures = report(replay(cluster(), jobs, until=150))
+    assert (figures.span, figures.settled, figures.sessions) == (150, 150, 3)
+    assert (figures.finished, figures.running, figures.waiting) == (1, 1, 1)
 
 
 def test_locality_is_measured_against_an_empty_cluster() -> None:
@@ -219,6 +219,6 @@ def _first_starts(where: Cluster, jobs: list[Job]) -> dict[str, float]:
                 running[request.id] = (Running(request, placement, now), now + durations[request.id])
             for wait in outcome.waits if outcome else ():
                 waiting[wait.session] = replace(waiting[wait.session], skips=wait.skips)
-            again = any(end == now for _, end in running.values())
+            again = any(end == now for _, end in running.values()) or bool(outcome and outcome.evictions)
         now += 1
     return started
