@@ -121,7 +121,7 @@ class Standing:
 
 def packs(cluster: Cluster) -> bool:
     """Whether a group packs its whole queue in each plan."""
-    return any(getattr(group, "packing", "") == "whole-queue" for group in cluster.groups)
+    return any(group.packing == "whole-queue" for group in cluster.groups)
 
 
 def fewest_numa_nodes(cluster: Cluster, requests: Iterable[SessionRequest]) -> dict[str, int]:
