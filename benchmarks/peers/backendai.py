@@ -2,16 +2,14 @@
 
     PEER_PYTHON benchmarks/peers/backendai.py < workload.json > result.json
 
-Runs in an environment of its own, made with `pip install backend.ai-manager 'yarl<1.10'` (Python 3.11), and
-imports nothing of this repository. The workload: `nodes`, `node` (slots of one node), `sessions` (slots of
-each kernel of each session) and `selection` (`concentrated` or `dispersed`).
+Runs in an environment of its own with `backend.ai-manager` in it, and imports nothing else of this repository
+than the modules beside it. The workload: `nodes`, `node` (slots of one node), `sessions` (slots of each
+kernel of each session) and `selection` (`concentrated` or `dispersed`).
 
-Called are the same methods, on the same row classes, as in the manager's unit tests: `pick_session`, then
-`assign_agent_for_session` for one node or `assign_agent_for_kernel` for each kernel of a gang, then the
-agent's occupied slots grow. Database, events and the sum of all agents' slots that the dispatcher makes
-before each decision are left out, in the peer's favour. A session that fits nowhere is passed over, and a
-gang that does not fit whole gives back what it took, so that every pending session is tried once, as by the
-planner.
+Two versions of its scheduler are known: 23.09 (`backendai_rows`, Python 3.11) and 26.9 (`backendai_trackers`,
+Python 3.13). What surrounds the scheduler is left out, in the peer's favour: database, validation of quotas,
+records, events, launching, and the sum of all agents' slots that 23.09 makes before each decision. A session
+that fits nowhere is passed over, so that every pending session is tried once, as by the planner.
 """
 
 from __future__ import annotations
@@ -19,141 +17,26 @@ from __future__ import annotations
 import json
 import sys
 import time
-import uuid
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from importlib import import_module
 from importlib.metadata import version
-from typing import Any
 
-from ai.backend.common.types import (  # type: ignore[import-not-found]
-    AccessKey,
-    AgentId,
-    AgentSelectionStrategy,
-    ClusterMode,
-    ResourceSlot,
-    SessionTypes,
-)
-from ai.backend.manager.models.agent import AgentRow  # type: ignore[import-not-found]
-from ai.backend.manager.models.kernel import KernelRow  # type: ignore[import-not-found]
-from ai.backend.manager.models.scaling_group import ScalingGroupOpts  # type: ignore[import-not-found]
-from ai.backend.manager.models.session import SessionRow, SessionStatus  # type: ignore[import-not-found]
-from ai.backend.manager.scheduler.fifo import FIFOSlotScheduler  # type: ignore[import-not-found]
-
-ARCHITECTURE = "x86_64"
-GROUP = "bench"
-PRIORITY = ("cuda", "rocm", "tpu", "cpu", "mem")
-"""The manager's default for `agent-selection-resource-priority`."""
-
-Slots = dict[str, int]
-
-
-def resource_slot(slots: Slots) -> Any:
-    return ResourceSlot({name: Decimal(amount) for name, amount in slots.items()})
-
-
-def agent(at: int, node: Slots) -> Any:
-    return AgentRow(
-        id=AgentId(f"i-{at:05}"),
-        addr=f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}:6001",
-        architecture=ARCHITECTURE,
-        scaling_group=GROUP,
-        available_slots=resource_slot(node),
-        occupied_slots=resource_slot(dict.fromkeys(node, 0)),
-    )
-
-
-def session(at: int, kernels: list[Slots], node: Slots) -> Any:
-    """Slots that a kernel does not ask for are zero, as the manager fills them in."""
-    asked = [resource_slot(dict.fromkeys(node, 0) | slots) for slots in kernels]
-    session_id = uuid.UUID(int=at + 1)
-    created = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=at)
-    return SessionRow(
-        id=session_id,
-        creation_id=f"c{at:06}",
-        name=f"s{at:06}",
-        access_key=AccessKey(f"user{at % 50}"),
-        session_type=SessionTypes.BATCH,
-        status=SessionStatus.PENDING,
-        status_data={},
-        cluster_mode=ClusterMode.MULTI_NODE if len(kernels) > 1 else ClusterMode.SINGLE_NODE,
-        cluster_size=len(kernels),
-        scaling_group_name=GROUP,
-        domain_name="default",
-        requested_slots=sum(asked[1:], asked[0]),
-        target_sgroup_names=[],
-        created_at=created,
-        kernels=[
-            KernelRow(
-                id=uuid.UUID(int=(at + 1 << 8) + index + 1),
-                session_id=session_id,
-                cluster_role="main" if index == 0 else "sub",
-                cluster_idx=index,
-                architecture=ARCHITECTURE,
-                requested_slots=slots,
-                created_at=created,
-            )
-            for index, slots in enumerate(asked)
-        ],
-    )
-
-
-class Manager:
-    """What the manager's dispatcher keeps between decisions."""
-
-    def __init__(self, workload: dict[str, Any]) -> None:
-        self.agents = [agent(at, workload["node"]) for at in range(workload["nodes"])]
-        self.by_id = {one.id: one for one in self.agents}
-        self.pending = [
-            session(at, kernels, workload["node"]) for at, kernels in enumerate(workload["sessions"])
-        ]
-        self.capacity = sum((one.available_slots for one in self.agents), ResourceSlot())
-        self.strategy = AgentSelectionStrategy(workload["selection"])
-        self.scheduler = FIFOSlotScheduler(ScalingGroupOpts(agent_selection_strategy=self.strategy), {})
-        self.existing: list[Any] = []
-
-    def decide(self) -> bool:
-        """Takes the next session from the queue; whether it got its agents."""
-        picked = self.scheduler.pick_session(self.capacity, self.pending, self.existing)
-        at = next(at for at, one in enumerate(self.pending) if one.id == picked)
-        chosen = self.pending.pop(at)
-        if chosen.cluster_mode == ClusterMode.SINGLE_NODE:
-            placed = self._single(chosen)
-        else:
-            placed = self._gang(chosen)
-        if placed:
-            self.existing.append(chosen)
-        return placed
-
-    def _single(self, chosen: Any) -> bool:
-        found = self.scheduler.assign_agent_for_session(self.agents, chosen, self.strategy, list(PRIORITY))
-        if found is None:
-            return False
-        self.by_id[found].occupied_slots += chosen.requested_slots
-        return True
-
-    def _gang(self, chosen: Any) -> bool:
-        taken: list[tuple[Any, Any]] = []
-        for kernel in chosen.kernels:
-            found = self.scheduler.assign_agent_for_kernel(self.agents, kernel, self.strategy, list(PRIORITY))
-            if found is None:
-                for one, slots in taken:
-                    one.occupied_slots -= slots
-                return False
-            self.by_id[found].occupied_slots += kernel.requested_slots
-            taken.append((self.by_id[found], kernel.requested_slots))
-        return True
+FIRST_WITH_TRACKERS = 26
+"""Major version."""
 
 
 def main() -> None:
-    manager = Manager(json.load(sys.stdin))
-    decisions = len(manager.pending)
+    installed = version("backend.ai-manager")
+    trackers = int(installed.split(".")[0]) >= FIRST_WITH_TRACKERS
+    workload = json.load(sys.stdin)
+    manager = import_module("backendai_trackers" if trackers else "backendai_rows").Manager(workload)
     start = time.process_time()
-    placed = sum(manager.decide() for _ in range(decisions))
+    placed = manager.decide_all()
     cpu = time.process_time() - start
+    decisions = len(workload["sessions"])
     result = {
         "name": "Backend.AI",
-        "version": version("backend.ai-manager"),
-        "selection": manager.strategy.value,
+        "version": installed,
+        "selection": workload["selection"],
         "decision_ms": 1000 * cpu / decisions,
         "placed": placed,
         "waiting": decisions - placed,
