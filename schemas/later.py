@@ -15,9 +15,7 @@ LATER: Mapping[str, tuple[Loc, ...]] = {
     "NodePool": (("spec", "ssh"),),
     "Quota": (("spec", "idleTimeout"),),
     "Volume": (("spec", "quota"),),
-    "Session": (
-        ("spec", "idle"),
-    ),
+    "Session": (("spec", "idle"),),
 }
 
 
