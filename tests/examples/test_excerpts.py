@@ -14,10 +14,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+EXCERPT = re.compile(r"```text\n\$ (bai (?:[^\n]*\\\n)*[^\n]*)\n(.*?)```", re.DOTALL)
+"""A command, perhaps over several lines, and what it prints."""
 SHOWN = [
-    (page.name, command, text)
-    for page in PAGES
-    for command, text in re.findall(r"```text\n\$ (bai .*?)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (page.name, command, text) for page in PAGES for command, text in EXCERPT.findall(page.read_text("utf-8"))
 ]
 TWO_CORES = "  hardware: {numaNodes: [{id: 0, cpus: 0-1, memory: 23.5GiB}]}\n"
 README = re.compile(r"```text\n\$ bai plan --out plan\.json\n(.*?)\n\$ bai apply", re.DOTALL)
@@ -53,7 +53,7 @@ def test_there_are_excerpts() -> None:
 @pytest.mark.parametrize(("page", "command", "text"), SHOWN, ids=lambda value: str(value)[:40])
 def test_an_excerpt_of_a_page_is_what_is_printed(page: str, command: str, text: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns(".bai"))
-    assert missing(text, bai(shlex.split(command)[1:], tmp_path, tmp_path)) == [], page
+    assert missing(text, bai(shlex.split(command.replace("\\\n", ""))[1:], tmp_path, tmp_path)) == [], page
 
 
 def test_the_plan_in_the_readme_is_that_of_the_quickstart(tmp_path: Path) -> None:
