@@ -82,6 +82,7 @@ SESSION: dict[str, Any] = {
     "restart": {"policy": "on-failure", "max": 3},
     "stop": {"signal": "SIGINT", "grace": "30s"},
     "preemptible": True,
+    "movable": True,
     "checkpoint": {"signal": "SIGUSR1", "grace": "120s"},
 }
 SPECS: dict[str, dict[str, Any]] = {
