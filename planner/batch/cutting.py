@@ -24,6 +24,10 @@ from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
 
 _STARTS = (0.8, 1.0, 1.2)
 _SMOOTHING = 0.3
+_EVERYONE = 3
+"""Every so many rounds all node classes are priced."""
+_MANY = 0.05
+"""Share of all nodes above which a class is priced in every round."""
 
 
 def pack(nodes: Sequence[NodeClass], requests: Sequence[RequestClass], effort: Effort = Effort()) -> Packing:  # noqa: B008
@@ -53,21 +57,29 @@ def _generate(columns: Columns, effort: Effort) -> list[float]:
     """Add fills until none improves; gives the linear program's use of each."""
     values = np.array([request.value for request in columns.requests], float)
     price, hint = prices(columns)
-    smooth = price
+    smooth, new = price, 1
     with ThreadPoolExecutor(effort.workers) as pool:
-        for _ in range(effort.rounds):
+        for turn in range(effort.rounds):
+            kinds = _kinds(columns.nodes, everyone=not new or turn % _EVERYONE == 0)
             gain = values - smooth
-            fills = list(pool.map(lambda node, gain=gain: _fill(columns, node, gain, effort), columns.nodes))
-            new = sum([columns.add(kind, fill) for kind, fill in enumerate(fills)])
-            if not new and np.allclose(smooth, price):
+            fills = list(pool.map(lambda kind, gain=gain: _fill(columns, kind, gain, effort), kinds))
+            found = sum([columns.add(kind, fill) for kind, fill in zip(kinds, fills, strict=True)])
+            if not found and not new and np.allclose(smooth, price):
                 break
             price, hint = prices(columns)
-            smooth = _SMOOTHING * smooth + (1 - _SMOOTHING) * price if new else price
+            smooth = _SMOOTHING * smooth + (1 - _SMOOTHING) * price if found else price
+            new = found
     return hint
 
 
-def _fill(columns: Columns, node: NodeClass, gain: NDArray[np.float64], effort: Effort) -> Fill:
-    return best_fill(node, columns.requests, gain.tolist(), effort.pricing)
+def _kinds(nodes: Sequence[NodeClass], *, everyone: bool) -> list[int]:
+    """The node classes to price: all, or those that hold enough nodes for a better fill to matter much."""
+    total = sum(node.count for node in nodes)
+    return [kind for kind, node in enumerate(nodes) if everyone or node.count >= _MANY * total]
+
+
+def _fill(columns: Columns, kind: int, gain: NDArray[np.float64], effort: Effort) -> Fill:
+    return best_fill(columns.nodes[kind], columns.requests, gain.tolist(), effort.pricing)
 
 
 def _complete(columns: Columns, uses: Sequence[int], needs: tuple[float, float]) -> Packing:
