@@ -58,11 +58,11 @@ Fill = Mapping[int, int]
 class Effort:
     """How much work may be done, in amounts that do not depend on the machine's speed."""
 
-    rounds: int = 32
+    rounds: int = 36
     """Rounds of pricing; each solves one small integer program per node class."""
-    pricing: float = 0.5
+    pricing: float = 0.25
     """CP-SAT's deterministic time for one of them."""
-    rounding: float = 6.0
+    rounding: float = 3.0
     """CP-SAT's deterministic time for choosing whole numbers of fills."""
     workers: int = 2
     """Threads; the answer does not depend on it."""
