@@ -43,14 +43,15 @@ class _Queue:
 
 def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, decide: Decide) -> Outcome:
     """The outcome with more of the group's sessions placed, or the same outcome when none was found."""
-    if group.reservations or group.preemption or not any(_lacks_room(outcome, group)):
+    waiting = _lacks_room(outcome, group)
+    if group.reservations or group.preemption or not waiting:
         return outcome
     try:
         from planner.batch.cutting import keep, pack
     except ImportError:
         text = f"group {group.name}: packing whole-queue needs OR-Tools: pip install 'bai[batch]'"
         return replace(outcome, warnings=(*outcome.warnings, text))
-    queue = _queue(snapshot, group, outcome)
+    queue = _queue(snapshot, group, outcome, waiting)
     nodes = _node_classes(group_world(_beside(snapshot, outcome, queue), group))
     if not queue.waiting or not nodes:
         return outcome
@@ -72,12 +73,12 @@ def _lacks_room(outcome: Outcome, group: GroupInfo) -> list[str]:
     ]
 
 
-def _queue(snapshot: Snapshot, group: GroupInfo, outcome: Outcome) -> _Queue:
+def _queue(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, waiting: Sequence[str]) -> _Queue:
     sessions = {session.id: session for session in snapshot.pending if session.group == group.name}
     shapes = Shapes(group)
     queue = _Queue({}, {})
     placed = [one.session for one in outcome.placements if one.session in sessions]
-    for names, into in ((placed, queue.placed), (_lacks_room(outcome, group), queue.waiting)):
+    for names, into in ((placed, queue.placed), (waiting, queue.waiting)):
         for name in names:
             kind = _kind(sessions[name], shapes)
             if kind is not None:
