@@ -17,7 +17,6 @@ everything that the online policy took stays.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,13 +27,14 @@ import numpy as np
 from benchmarks.openb_batch import prefixes, replay_batch
 from benchmarks.openb_trace import LOADS, Pod, read_nodes, read_pods, request
 from benchmarks.peers.fgd import Fgd
+from benchmarks.results import keep
 from planner.demand import demand_of
-from planner.fragmentation import typical
 from planner.gang import Shapes, try_place
 from planner.place import BUILT_IN
 from planner.selection.choose import Chooser
 from planner.snapshot import Machines, World
 from planner.types import GroupInfo, NodeInfo
+from planner.typical import kinds_of
 
 
 class Online:
@@ -44,15 +44,20 @@ class Online:
         self.group = GroupInfo("openb", selection=policy)
         self.world = World(nodes, Machines())
         listed = [request(pod, at) for at, pod in enumerate(pods)]
-        kinds = typical((demand_of(one.kernels[0], one, self.group), one.gpu_models) for one in listed)
+        kinds = kinds_of((demand_of(one.kernels[0], one, self.group), one.gpu_models) for one in listed)
         self.world.requests = lambda: kinds
         strategy = BUILT_IN.selection[policy](self.group, self.world)
         self.chooser = Chooser(self.world, policy, strategy)
         self.shapes = Shapes(self.group)
 
     def place(self, pod: Pod, number: int) -> bool:
+        return bool(self.where(pod, number))
+
+    def where(self, pod: Pod, number: int) -> str:
+        """The node that the pod is put on; empty when it fits nowhere."""
         session = request(pod, number)
-        return try_place(self.chooser, session, self.shapes.of(session)) is not None
+        placement = try_place(self.chooser, session, self.shapes.of(session))
+        return placement.kernels[0].node if placement else ""
 
 
 def replay(
@@ -118,7 +123,7 @@ def replay_at_once(
     wall, cpu = time.perf_counter(), time.process_time()
     capacity = _capacity(nodes)
     online = Online(nodes, pods, policy)
-    chosen = [one for one in prefixes(pods, order, capacity, online.place) if one.load in loads]
+    chosen = [one for one in prefixes(pods, order, capacity, online.where) if one.load in loads]
     plans = {str(one.load): replay_batch(nodes, capacity, one) for one in chosen}
     free = 100 - plans[max(plans, key=int)]["free"]["allocated"]
     return {
@@ -170,8 +175,7 @@ def main() -> None:
     print(f"{named}: {result['cpu_s']:.1f} s CPU, {result['wall_s']:.1f} s")
     for name, percents in _table(result):
         print(f"  {name:20}", *(f"{load}: {percent:.2f}" for load, percent in percents.items()))
-    if asked.json:
-        asked.json.write_text(json.dumps(result, indent=2) + "\n")
+    keep(result, asked.json)
 
 
 if __name__ == "__main__":

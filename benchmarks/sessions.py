@@ -24,6 +24,8 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from benchmarks.results import keep
+
 ROOT = Path(__file__).resolve().parent.parent
 SESSION = """\
 apiVersion: bai/v1
@@ -166,13 +168,12 @@ def main() -> int:
     for each in rows:
         figures = f"{each.seconds:8.3f} {each.cpu_seconds:8.3f} {each.peak_mib:9.1f} {each.runs:5}"
         print(f"{each.what:32} {figures}")
-    if chosen.json:
-        result = {
-            "version": "bai.benchmark.sessions/v1",
-            "cpus": os.cpu_count(),
-            "rows": [*map(asdict, rows)],
-        }
-        chosen.json.write_text(json.dumps(result, indent=2) + "\n")
+    result = {
+        "version": "bai.benchmark.sessions/v1",
+        "cpus": os.cpu_count(),
+        "rows": [*map(asdict, rows)],
+    }
+    keep(result, chosen.json)
     return 0
 
 

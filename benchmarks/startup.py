@@ -9,7 +9,6 @@ other work on the machine disturbs least. Two yardsticks: Typer as it comes (hel
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks.results import keep
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1.2
@@ -83,8 +84,7 @@ def main() -> int:
     for name in cpu:
         print(f"{name:20} {cpu[name]:7.1f} ms CPU {wall[name]:7.1f} ms wall")
     print(f"ratio {result['ratio']} (plain help: {result['ratioPlain']}), at most {LIMIT}")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(result, indent=2) + "\n")
+    keep(result, chosen.json)
     return 0 if float(str(result["ratio"])) <= LIMIT else 1
 
 

@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.results import keep
 from planner.place import place
 from planner.types import GroupInfo, KernelRequest, NodeInfo, SessionRequest, Snapshot
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
@@ -175,12 +176,11 @@ def main() -> None:
     result = measure(world, asked.repeat)
     print(
         f"{asked.nodes} nodes, {asked.sessions} sessions ({asked.selection}): "
-        f"{result['decision_ms']:.3f} ms a decision, "
+        f"{result['decision_ms']:.3f} ms a decision, {result['plan_cpu_s']:.2f} s in all, "
         f"{result['placed']} placed, {result['waiting']} wait, {result['peak_rss_mib']:.0f} MiB"
     )
     result |= compare(world, asked.peer_python, result["decision_ms"])
-    if asked.json:
-        asked.json.write_text(json.dumps(result, indent=2) + "\n")
+    keep(result, asked.json)
 
 
 if __name__ == "__main__":

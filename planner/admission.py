@@ -9,11 +9,15 @@ from planner.types import NodeInfo, Reason
 
 
 def refusals(node: NodeInfo, wanted: NodeFilter) -> Iterator[Reason]:
-    """Why the node is not considered; nothing when it is. Codes: `state`, `name`, `model`, `label`."""
+    """Why the node is not considered; nothing when it is. Codes: `state`, `name`, `architecture`, `model`,
+    `label`."""
     if node.state != "active":
-        yield Reason("state", f"is {node.state}")
+        yield Reason("state", f"is {node.state}" + (f" ({node.note})" if node.note else ""))
     if wanted.designated and node.name not in wanted.designated:
         yield Reason("name", f"is not {' or '.join(sorted(wanted.designated))}")
+    if wanted.architectures and node.hardware.architecture not in wanted.architectures:
+        names = " or ".join(sorted(wanted.architectures))
+        yield Reason("architecture", f"is {node.hardware.architecture}, and its image runs on {names}")
     if wanted.gpu_models:
         models = {gpu.model for gpu in node.hardware.gpus}
         if wanted.gpu_models.isdisjoint(models):

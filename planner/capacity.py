@@ -17,7 +17,8 @@ import numpy as np
 from planner import metrics, slots
 from planner.explain import demand_words, resources
 from planner.feasible import Index
-from planner.gang import Shape, Shapes
+from planner.gang import Shape, Shapes, seat
+from planner.repartition import Repartition, repartitions
 from planner.scatter import Scatter, scatter
 from planner.selection.base import Need
 from planner.selection.choose import Chooser
@@ -29,6 +30,8 @@ from planner.worlds import group_world, known_sessions
 CORE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COVER, MOST = 0.95, 6
 """Share of a group's sessions that count as typical, and most kinds of them."""
+MOST_GANGS = 1000
+"""Gangs of unlike containers are counted so far, by placing them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class SizeFit:
     """How many sessions of the group ask for it; 0 for a size that stands for itself."""
     nodes: int = 1
     """Nodes that one such session takes."""
+    at_least: bool = False
+    """More may fit: counted by placing one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class GroupCapacity:
     after: GroupView
     least_beside: Mapping[str, int] = field(default_factory=dict)
     """`cpu` (milli) and `mem` (bytes) without which a free device counts as stranded."""
+    layouts: tuple[Repartition, ...] = ()
+    """MIG layouts that would serve those who still wait."""
 
 
 def capacities(before: Snapshot, after: Snapshot) -> tuple[GroupCapacity, ...]:
@@ -79,39 +86,44 @@ def capacities(before: Snapshot, after: Snapshot) -> tuple[GroupCapacity, ...]:
         beside = least_beside(shapes)
         worlds = [group_world(snapshot, group) for snapshot in (before, after)]
         views = [_view(world, group, shapes, beside) for world in worlds]
-        found.append(GroupCapacity(group.name, views[0], views[1], beside))
+        found.append(GroupCapacity(group.name, views[0], views[1], beside, repartitions(after, group)))
     return tuple(found)
 
 
 def _typical(snapshot: Snapshot, group: GroupInfo) -> dict[Shape, int]:
-    """How often each shape is asked for, kept to the most frequent; containers that differ are left out."""
+    """How often each shape is asked for, kept to the most frequent."""
     shapes = Shapes(group)
-    asked = Counter(shapes.of(session) for session in known_sessions(snapshot, group) if session.kernels)
-    plain = {shape: count for shape, count in asked.items() if len(set(shape.needs)) == 1 and _asks(shape)}
+    known = Counter(shapes.of(session) for session in known_sessions(snapshot, group) if session.kernels)
+    asked = {shape: count for shape, count in known.items() if _asks(shape)}
     kept: dict[Shape, int] = {}
-    for shape, count in sorted(plain.items(), key=lambda one: (-one[1], _words(one[0]))):
-        if len(kept) == MOST or sum(kept.values()) >= COVER * sum(plain.values()):
+    for shape, count in sorted(asked.items(), key=lambda one: (-one[1], _words(one[0]))):
+        if len(kept) == MOST or sum(kept.values()) >= COVER * sum(asked.values()):
             break
         kept[shape] = count
     return kept
 
 
 def _asks(shape: Shape) -> bool:
-    demand = shape.needs[0].sum
-    return bool(demand.cores or demand.milli or demand.memory or demand.wants_devices)
+    demands = [need.sum for need in shape.needs]
+    return any(one.cores or one.milli or one.memory or one.wants_devices for one in demands)
 
 
 def _words(shape: Shape) -> str:
-    text = demand_words(shape.needs[0].sum)
-    return f"{len(shape.needs)} nodes with {text} each" if len(shape.needs) > 1 else text
+    texts = Counter(demand_words(need.sum) for need in shape.needs)
+    if len(shape.needs) == 1:
+        return next(iter(texts))
+    parts = [
+        f"{slots.plural(count, 'node')} with {text}{' each' if count > 1 else ''}"
+        for text, count in texts.items()
+    ]
+    return " and ".join(parts)
 
 
 def least_beside(shapes: Mapping[Shape, int]) -> dict[str, int]:
     """CPU (milli) and memory (bytes) that the most modest typical request takes beside each whole device; one
     core where nobody asks for devices."""
     cpu, memory = [], []
-    for shape in shapes:
-        demand = shape.needs[0].sum
+    for demand in dict.fromkeys(need.sum for shape in shapes for need in shape.needs):
         devices = sum(count for _, count in demand.whole)
         if devices:
             cpu.append(-(-(1000 * demand.cores + demand.milli) // devices))
@@ -153,9 +165,20 @@ def _sizes(world: World, active: Index) -> tuple[SizeFit, ...]:
 
 def _fit(chooser: Chooser, shape: Shape, asked: int) -> SizeFit:
     need, nodes = shape.needs[0], len(shape.needs)
+    if shape.one_leaf or len(set(shape.needs)) > 1:
+        return SizeFit(_words(shape), _seated(chooser, shape), None, asked, nodes, at_least=True)
     counts, apart = _counts(chooser, need)
     one = None if apart is None else _gangs(apart, nodes)
     return SizeFit(_words(shape), _gangs(counts, nodes), one, asked, nodes)
+
+
+def _seated(chooser: Chooser, shape: Shape) -> int:
+    """How many gangs find their places one after another; nothing is changed."""
+    mark, count = chooser.world.checkpoint(), 0
+    while count < MOST_GANGS and seat(chooser, shape) is not None:
+        count += 1
+    chooser.world.rollback(mark)
+    return count
 
 
 def _counts(chooser: Chooser, need: Need) -> tuple[Ints, Ints | None]:

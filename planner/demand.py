@@ -63,6 +63,11 @@ def device_milli(units: int, rule: Fractional) -> int:
     return -(-exact // quantum) * quantum
 
 
+def given_shares(units: int, rule: Fractional) -> int:
+    """Milli of the user's unit that are given where so many are asked for."""
+    return device_milli(units, rule) * max(1, rule.shares_per_device)
+
+
 def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) -> Demand:
     """A kernel's demand under its session's and group's rules."""
     cpu = kernel.slots.get(slots.CPU, 0)
@@ -99,7 +104,7 @@ def roundings(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
         if not slot.endswith(slots.SHARES) or amount <= 0:
             continue
         per_device = max(1, group.fractional.shares_per_device)
-        given = device_milli(amount, group.fractional) * per_device
+        given = given_shares(amount, group.fractional)
         if given != amount:
             why = (
                 f"one quantum of group {group.name} is {slots.decimal(group.fractional.quantum * per_device)}"

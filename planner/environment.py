@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from planner.links import nic_costs
+from planner.network_environment import NetworkFacts, network_variables, port_variables
 from planner.types import DeviceGrant, Fractional, KernelPlacement, Placement
 from schemas.hardware.model import Gpu, Hardware
 
@@ -54,6 +55,7 @@ class SessionFacts:
     fractional: Fractional = field(default_factory=Fractional)
     gpudirect_storage: bool = False
     """Its group's storage reads into GPUs."""
+    network: NetworkFacts = field(default_factory=NetworkFacts)
 
     def address(self, kernel: str) -> str:
         return self.addresses.get(kernel, kernel)
@@ -80,25 +82,30 @@ def kernel_environment(
         **_cluster(facts, kernel),
         **_threads(place, hardware),
         **_devices(place, hardware),
-        **_fractions(place, hardware, facts.fractional),
         **(_storage(place, hardware) if facts.gpudirect_storage else {}),
     }
     if len(facts.kernels) > 1:
-        derived |= _peers(facts, kernel) | _fabric(place, placement, hardware)
-    return dict(sorted((derived | dict(user or {})).items()))
+        gpus = bool(_grants(place, "cuda"))
+        derived |= network_variables(facts.network, gpus=gpus)
+        derived |= _peers(facts, kernel) | _fabric(place, placement, hardware, facts.network)
+    # Limits are no preferences: what a session says about them does not count.
+    limits = _fractions(place, hardware, facts.fractional)
+    return dict(sorted((derived | dict(user or {}) | limits).items()))
 
 
 def _identity(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
+    ports = {n: facts.network.listening(kernel.name, n, port) for n, port in facts.ports.items()}
     values = {
         "BACKENDAI_SESSION_ID": session_id(facts),
         "BACKENDAI_SESSION_NAME": facts.name,
         "BACKENDAI_KERNEL_ID": kernel.id,
         "BACKENDAI_KERNEL_IMAGE": facts.image,
-        "BACKENDAI_PREOPEN_PORTS": ",".join(str(port) for port in facts.ports.values()),
-        "BACKENDAI_SERVICE_PORTS": ",".join(f"{name}:{port}" for name, port in facts.ports.items()),
+        "BACKENDAI_PREOPEN_PORTS": ",".join(str(port) for port in ports.values()),
+        "BACKENDAI_SERVICE_PORTS": ",".join(f"{name}:{port}" for name, port in ports.items()),
         "BACKENDAI_USER_EMAIL": facts.owner if "@" in facts.owner else "",
         "BACKENDAI_USER_NAME": facts.owner,
         "BAI_SESSION": facts.identity,
+        **port_variables(facts.network, kernel.name, facts.ports),
     }
     return {name: value for name, value in values.items() if value}
 
@@ -130,6 +137,7 @@ def _peers(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     rank = str(names.index(kernel.name))
     # Several sessions may share one machine's network: the port follows from the session's id.
     port = _FIRST_PORT + zlib.crc32(session_id(facts).encode()) % _PORTS
+    port = facts.network.listening(names[0], "master", port)
     return {
         "MASTER_ADDR": facts.address(names[0]),
         "MASTER_PORT": str(port),
@@ -223,15 +231,17 @@ def _storage(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
     return {"CUFILE_FORCE_COMPAT_MODE": "true"}
 
 
-def _fabric(place: KernelPlacement, placement: Placement, hardware: Hardware) -> dict[str, str]:
+def _fabric(
+    place: KernelPlacement, placement: Placement, hardware: Hardware, network: NetworkFacts
+) -> dict[str, str]:
     """NCCL is told about NICs only when kernels with GPUs talk across nodes through RDMA-capable ones that
-    were assigned."""
+    were assigned; of the node's interfaces, only where the kernel has them."""
     if len({part.node for part in placement.kernels}) < 2 or not place.nics or not place.devices:
         return {}
     nics = [nic for nic in hardware.nics if nic.id in place.nics and nic.rdma]
     values = {"NCCL_IB_HCA": "=" + ",".join(nic.id for nic in nics)} if nics else {}
     interfaces = sorted({nic.interface for nic in nics if nic.interface})
-    if interfaces:
+    if interfaces and not network.own:
         values["NCCL_SOCKET_IFNAME"] = "=" + ",".join(interfaces)
     held = {grant.id for grant in place.devices}
     gpus = [gpu for gpu in hardware.gpus if gpu.id in held or held & {one.id for one in gpu.mig_devices}]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from planner import mig, slots
+from planner import mig, slots, unfit
 from planner.demand import Demand, Share
 from planner.fabric import LEAF, Leaves
 from planner.feasible import Index, fits
-from planner.gang import Shape
+from planner.gang import Shape, matching
 from planner.selection.base import Need, NodeFilter
 from planner.selection.choose import Chooser
 from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
@@ -29,25 +29,47 @@ def lack_of_room(
     reasons: dict[Reason, None] = {}
     for need in dict.fromkeys(shape.needs):
         count = shape.needs.count(need)
+        if len(set(shape.needs)) > 1 and len(set(chooser.holders(need)) - set(excluded)) >= count:
+            continue  # it lacks nothing for these
         if shape.one_leaf and (leaf := _one_leaf(chooser, need, count, group, excluded)):
             reasons[leaf] = None
             continue
         reasons[_one(chooser, need, count, group, excluded)] = None
+        gone = unfit.reason((chooser.world.nodes[at] for at in _admitted(chooser, need.filter)), need.sum)
+        reasons.update({gone: None} if gone else {})
         if any(mig.MIG in slot for slot, _ in need.sum.whole):
             reasons.update(dict.fromkeys(mig.advice(chooser, need, excluded)))
-    return tuple(reasons)
+    return tuple(reasons) or (_together(chooser, shape, group, excluded),)
+
+
+def _together(chooser: Chooser, shape: Shape, group: str, excluded: tuple[int, ...]) -> Reason:
+    """Why a gang has no room though there is some for each of its containers."""
+    counts = Counter(demand_words(need.sum) for need in shape.needs)
+    parts = [f"{slots.plural(count, 'node')} with {text}" for text, count in counts.items()]
+    where = " on one leaf switch" if shape.one_leaf else ""
+    needs = f"needs {' and '.join(parts)}, all different{where}"
+    if not possible(chooser, shape, excluded):
+        return Reason("impossible", f"{needs}; group {group} has them one by one, and never all of them")
+    return Reason("no-capacity", f"{needs}; there is room for each, and not for all beside each other")
 
 
 def possible(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> bool:
     """Whether the empty group could hold the shape off the excluded nodes."""
-    able = {need: np.setdiff1d(chooser.able(need), excluded) for need in dict.fromkeys(shape.needs)}
+    able = {need: _without(chooser.able(need), excluded) for need in dict.fromkeys(shape.needs)}
     leaves = chooser.fabric.leaves
     if not shape.one_leaf:
-        return all(len(nodes) >= shape.needs.count(need) for need, nodes in able.items())
+        return _apart(shape, able)
     return leaves is not None and any(
-        all(int((leaves.of[nodes] == leaf).sum()) >= shape.needs.count(need) for need, nodes in able.items())
+        _apart(shape, {need: nodes[leaves.of[nodes] == leaf] for need, nodes in able.items()})
         for leaf in set(leaves.of.tolist())
     )
+
+
+def _apart(shape: Shape, able: Mapping[Need, Index]) -> bool:
+    """Whether every need finds a node of its own."""
+    if any(len(nodes) < shape.needs.count(need) for need, nodes in able.items()):
+        return False
+    return len(able) == 1 or matching([able[need].tolist() for need in shape.needs]) is not None
 
 
 def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[int, ...]) -> Reason:
@@ -62,10 +84,12 @@ def _one(chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[i
             why = f"group {group} has {len(able)} of that size"
             return Reason("impossible", f"needs {count} nodes with {demand_words(need.sum)} each; {why}")
         why = _shortest(world, need.sum, admitted, world.capacity, "has")
-        if need.sum.joined and fits(world, need.sum, admitted, empty=True).any():
-            why = f"no node of group {group} has so many joined by NVLink"
+        if fits(world, need.sum, admitted, empty=True).any():
+            why = f"no node of group {group}, even an empty one, can give that: {unmappable(need.sum)}"
+            if need.sum.joined:
+                why = f"no node of group {group} has so many joined by NVLink"
         return Reason("impossible", f"needs {demand_words(need.sum)} on {nodes}; {why}")
-    admitted, able = np.setdiff1d(admitted, excluded), np.setdiff1d(able, excluded)
+    admitted, able = _without(admitted, excluded), _without(able, excluded)
     fitting = admitted[fits(world, need.sum, admitted)]
     if len(fitting) and count > 1:
         each = f"needs {count} nodes with {demand_words(need.sum)} each"
@@ -79,7 +103,7 @@ def _one_leaf(
     chooser: Chooser, need: Need, count: int, group: str, excluded: tuple[int, ...]
 ) -> Reason | None:
     """Why no leaf switch has enough nodes; None when one has, or when all leaves together have not."""
-    able = np.setdiff1d(chooser.able(need), excluded)
+    able = _without(chooser.able(need), excluded)
     if len(able) < count:
         return None
     needs = f"needs {count} nodes with {demand_words(need.sum)} each on one leaf switch"
@@ -207,6 +231,11 @@ def demand_words(demand: Demand) -> str:
     return ", ".join(parts) or "a place"
 
 
+def _without(nodes: Index, excluded: tuple[int, ...]) -> Index:
+    # np.setdiff1d would load all of numpy.ma, which nothing else here needs.
+    return nodes[~np.isin(nodes, excluded)] if excluded else nodes
+
+
 def _admitted(chooser: Chooser, wanted: NodeFilter) -> Index:
     return chooser.allowed(wanted).nonzero()[0]
 
@@ -216,11 +245,15 @@ def _no_node(world: World, wanted: NodeFilter, group: str) -> str:
         return f"group {group} has no nodes"
     active = [node for node in world.nodes if node.state == "active"]
     if not active:
-        return f"none of the {slots.plural(len(world.nodes), 'node')} of group {group} is active"
+        text = f"none of the {slots.plural(len(world.nodes), 'node')} of group {group} is active"
+        notes = [f"{node.name} is {node.state}: {node.note}" for node in world.nodes if node.note][:3]
+        return f"{text} ({'; '.join(notes)})" if notes else text
     asked = []
     if wanted.designated:
         asked.append(f"is one of {', '.join(sorted(wanted.designated))}")
     if wanted.gpu_models:
         asked.append(f"has a GPU model {' or '.join(sorted(wanted.gpu_models))}")
+    if wanted.architectures:
+        asked.append(f"is {' or '.join(sorted(wanted.architectures))}, on which its image runs")
     asked += [f"has the label {key}={value}" for key, value in wanted.selector]
     return f"none of the {slots.plural(len(active), 'active node')} of group {group} {' and '.join(asked)}"

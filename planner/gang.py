@@ -9,13 +9,14 @@ nodes (augmenting paths) decides whether it can be done at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.demand import Demand, demand_of, together
 from planner.fabric import rails_of
 from planner.selection.base import Need, NodeFilter
 from planner.selection.choose import NEVER, Chooser, Chosen
-from planner.types import Choice, GroupInfo, KernelPlacement, Placement, SessionRequest
+from planner.types import Choice, GroupInfo, KernelPlacement, KernelRequest, Placement, SessionRequest
 
 
 class Shape(NamedTuple):
@@ -36,9 +37,12 @@ class Shapes:
         self._shapes: dict[Shape, Shape] = {}
 
     def of(self, session: SessionRequest) -> Shape:
-        demands = tuple(self._demand(kernel.slots, session, at) for at, kernel in enumerate(session.kernels))
+        demands = tuple(self._demand(session, kernel) for kernel in session.kernels)
         wanted = NodeFilter(
-            session.designated, session.gpu_models, tuple(sorted(session.node_selector.items()))
+            session.designated,
+            session.gpu_models,
+            tuple(sorted(session.node_selector.items())),
+            session.architectures,
         )
         if session.multi_node:
             needs = tuple(self._need((demand,), wanted) for demand in demands)
@@ -47,8 +51,7 @@ class Shapes:
         shape = Shape(needs, session.same_leaf and len(needs) > 1)
         return self._shapes.setdefault(shape, shape)
 
-    def _demand(self, slots: object, session: SessionRequest, at: int) -> Demand:
-        kernel = session.kernels[at]
+    def _demand(self, session: SessionRequest, kernel: KernelRequest) -> Demand:
         many = session.multi_node and len(session.kernels) > 1
         rules = (session.exclusive_cpus, session.numa, many, session.require_nvlink)
         key = (tuple(sorted(kernel.slots.items())), rules)
@@ -75,7 +78,7 @@ def try_place(
     if chosen is None:
         world.rollback(mark)
         return None
-    kernels = _kernels(chooser, session, chosen)
+    kernels = placed_kernels(chooser, session, chosen)
     for one, placed in zip(chosen, kernels, strict=True):
         for kernel in placed:
             world.settle(one.node, session.id, kernel)
@@ -161,10 +164,26 @@ def _take(
 
 def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
     """Nodes for different needs by augmenting paths: found whenever there are any."""
-    allowed = [
-        [at for at in (chooser.scores(need) != NEVER).nonzero()[0].tolist() if at not in excluded]
-        for need in shape.needs
-    ]
+    holders = {need: chooser.holders(need) for need in dict.fromkeys(shape.needs)}
+    allowed = [[at for at in holders[need] if at not in excluded] for need in shape.needs]
+    node_of = matching(allowed)
+    if node_of is None:
+        return None
+    every = set(range(len(chooser.world.nodes)))
+    mark = chooser.world.checkpoint()
+    taken: list[Chosen] = []
+    for at, need in enumerate(shape.needs):
+        found = _take(chooser, _railed(chooser, need, taken), tuple(every - {node_of[at]}), [])
+        if found is None:
+            chooser.world.rollback(mark)
+            return None
+        taken.append(found)
+    return taken
+
+
+def matching(allowed: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """A node of its own for each need out of its `allowed` ones, by augmenting paths; None when there is no
+    such choice."""
     owner: dict[int, int] = {}
 
     def assign(need: int, seen: set[int]) -> bool:
@@ -177,20 +196,15 @@ def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[
                 return True
         return False
 
-    if not all(assign(need, set()) for need in range(len(shape.needs))):
+    if not all(assign(need, set()) for need in range(len(allowed))):
         return None
     node_of = {need: node for node, need in owner.items()}
-    every = set(range(len(chooser.world.nodes)))
-    taken: list[Chosen] = []
-    for at, need in enumerate(shape.needs):
-        found = _take(chooser, _railed(chooser, need, taken), tuple(every - {node_of[at]}), [])
-        if found is None:
-            return None
-        taken.append(found)
-    return taken
+    return tuple(node_of[need] for need in range(len(allowed)))
 
 
-def _kernels(chooser: Chooser, session: SessionRequest, chosen: list[Chosen]) -> list[list[KernelPlacement]]:
+def placed_kernels(
+    chooser: Chooser, session: SessionRequest, chosen: list[Chosen]
+) -> list[list[KernelPlacement]]:
     """Placements per node, kernels in the session's order."""
     world = chooser.world
     fabric = session.multi_node and len(session.kernels) > 1
@@ -206,15 +220,11 @@ def _kernels(chooser: Chooser, session: SessionRequest, chosen: list[Chosen]) ->
 
 def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
     first = chosen[0]
-    runner_up = ""
-    if first.runner_up >= 0:
-        name = chooser.world.nodes[first.runner_up].name
-        runner_up = f"{name} ({chooser.describe(first.runner_up_score)})"
     connection = chooser.words(first.node).connection(first.mappings[0])
     return Choice(
         strategy=chooser.name,
         score=chooser.describe(first.score),
-        runner_up=runner_up,
+        runner_up=chooser.runner_up(first),
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
         detail="; ".join(part for part in (_network(chooser, chosen), connection) if part),
     )

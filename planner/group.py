@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner import explain, metrics, slots
+from planner import explain, metrics, waits
 from planner.demand import roundings
 from planner.eligibility import obstacles
-from planner.forecast import Occupant, Release, forecast
+from planner.forecast import Occupant, occupants
 from planner.gang import Shape, Shapes, seat, try_place
 from planner.preemption import Preemptor, Victims
 from planner.queue.base import QueuePolicy, QueueView, bands
@@ -28,19 +28,7 @@ from planner.types import (
     SessionRequest,
     Wait,
 )
-
-
-@dataclass(slots=True)
-class _Kept:
-    """A session that was not placed: its reasons, the shape that had no room, and the nodes kept for
-    others."""
-
-    session: SessionRequest
-    reasons: list[Reason]
-    shape: Shape | None = None
-    away: tuple[int, ...] = ()
-    latest: float | None = None
-    """When it fits at the latest, where that does not follow from what runs."""
+from planner.waits import Kept
 
 
 @dataclass(slots=True)
@@ -89,7 +77,9 @@ class GroupRun:
         self._preemptor = Preemptor(chooser, ledger, rule, now) if rule else None
         self._full: set[tuple[Shape, tuple[int, ...]]] = set()
         self._reservation: Reservation | None = None
-        self._kept: list[_Kept] = []
+        self._kept: list[Kept] = []
+        self._told: list[Shape] = []
+        """Shapes that wait for nodes kept for others and would fit there."""
         self._started: dict[str, SessionRequest] = {}
         self._result = GroupResult()
 
@@ -98,12 +88,20 @@ class GroupRun:
         if not explained:
             for session in self._order(pending):
                 self._step(session)
-            self._result.waits = [self._wait(at, one, {}, {}) for at, one in enumerate(self._kept, start=1)]
+            self._result.waits = waits.unexplained(self.group, self._kept, self.skips, self._reserved)
             return self._result
         before, fits_before = metrics.used(self.world), metrics.fits_more(self.world)
         for session in self._order(pending):
             self._step(session)
-        self._explain()
+        self._result.waits = waits.explained(
+            self.group,
+            self.chooser,
+            self._kept,
+            self.skips,
+            self._reserved,
+            self._possible,
+            self._occupants(),
+        )
         self._result.use = GroupUse(
             group=self.group.name,
             capacity=metrics.slots_of(self.world, self.world.capacity),
@@ -155,10 +153,13 @@ class GroupRun:
         self.skips.wait(session)
 
     def _has_room(self, shape: Shape) -> bool:
-        """Whether the shape would fit now on nodes kept for others."""
+        """Whether the shape would fit now on nodes kept for others, beside those that were told so before."""
         mark = self.world.checkpoint()
-        fits = seat(self.chooser, shape) is not None
+        told = [*self._told, shape]
+        fits = all(seat(self.chooser, one) is not None for one in told)
         self.world.rollback(mark)
+        if fits:
+            self._told = told
         return fits
 
     def _preempt(self, session: SessionRequest, shape: Shape, away: tuple[int, ...]) -> Placement | None:
@@ -190,7 +191,7 @@ class GroupRun:
         self, session: SessionRequest, shape: Shape, head: SessionRequest, quota: list[Reason]
     ) -> None:
         """Place a session behind a closed queue where it cannot delay the head, if the group backfills."""
-        behind = _behind(head, self.skips)
+        behind = waits.behind(head, self.skips)
         if quota:
             self._keep(session, quota)
             return
@@ -200,6 +201,10 @@ class GroupRun:
                 kept = self._reserved.ever(head)
                 self._reservation = reserve(self.chooser, head, head_shape, self._occupants(), kept)
             if self._reservation is not None:
+                if self._robs(session, head, self._reservation):
+                    text = f"{behind.message}; this session would take what a quota leaves for it"
+                    self._keep(session, [Reason("reservation", text)])
+                    return
                 excluded = (*self._reservation.excluded(session, self.now), *self._reserved.away(session))
                 excluded = tuple(sorted(set(excluded)))
                 placement = try_place(self.chooser, session, shape, excluded)
@@ -208,6 +213,16 @@ class GroupRun:
                     return
                 behind = Reason("reservation", f"{behind.message}; nothing is free that would not delay it")
         self._keep(session, [behind])
+
+    def _robs(self, session: SessionRequest, head: SessionRequest, kept: Reservation) -> bool:
+        """Whether the session would still hold what the head's quotas leave when the head is to start."""
+        if kept.over(session, self.now):
+            return False
+        before = self.ledger.refusals(head)
+        self.ledger.take(session)
+        after = self.ledger.refusals(head)
+        self.ledger.give_back(session)
+        return after != before
 
     def _place(self, session: SessionRequest, placement: Placement) -> None:
         self._result.placements.append(self._with_loan(session, placement))
@@ -226,7 +241,7 @@ class GroupRun:
         shape: Shape | None = None,
         away: tuple[int, ...] = (),
     ) -> None:
-        self._kept.append(_Kept(session, reasons, shape, away))
+        self._kept.append(Kept(session, reasons, shape, away))
         self.ledger.wait(session)
 
     def _is_possible(self, shape: Shape) -> bool:
@@ -236,50 +251,6 @@ class GroupRun:
 
     def _hold(self, session: SessionRequest, sign: int = 1) -> None:
         self.view.hold(session, sign)
-
-    def _explain(self) -> None:
-        shapes = list(dict.fromkeys(one.shape for one in self._kept if one.shape is not None))
-        lack = {
-            (shape, away): explain.lack_of_room(self.chooser, shape, self.group.name, away)
-            for shape, away in dict.fromkeys((one.shape, one.away) for one in self._kept)
-            if shape is not None
-        }
-        waiting = [shape for shape in shapes if self._is_possible(shape)]
-        releases = self._releases({one.away for one in self._kept if one.shape is not None}, waiting)
-        for position, kept in enumerate(self._kept, start=1):
-            self._result.waits.append(self._wait(position, kept, lack, releases))
-
-    def _wait(
-        self,
-        position: int,
-        kept: _Kept,
-        lack: Mapping[tuple[Shape, tuple[int, ...]], tuple[Reason, ...]],
-        releases: Mapping[tuple[int, ...], Mapping[Shape, Release]],
-    ) -> Wait:
-        session = kept.session
-        reasons = [*(lack.get((kept.shape, kept.away), ()) if kept.shape is not None else ()), *kept.reasons]
-        reasons += self._reserved.reasons(session) if kept.away else ()
-        release = releases.get(kept.away, {}).get(kept.shape) if kept.shape is not None else None
-        skips = self.skips.count(session)
-        return Wait(
-            session=session.id,
-            group=self.group.name,
-            position=position,
-            reasons=tuple(dict.fromkeys(reasons)),
-            freed_by=release.by if release else "",
-            latest=release.latest if release else kept.latest,
-            passed_over=skips > session.skips,
-            skips=skips,
-        )
-
-    def _releases(
-        self, away: set[tuple[int, ...]], waiting: list[Shape]
-    ) -> dict[tuple[int, ...], Mapping[Shape, Release]]:
-        """What would make room first, by the nodes that a session must stay off."""
-        if not waiting:
-            return {each: {} for each in away}
-        occupants = self._occupants()
-        return {each: forecast(self.chooser, waiting, occupants, each) for each in sorted(away)}
 
     def _with_loan(self, session: SessionRequest, placement: Placement) -> Placement:
         """The placement, with what the session borrows said in its explanation."""
@@ -291,21 +262,7 @@ class GroupRun:
         return replace(placement, choice=replace(choice, detail=detail))
 
     def _occupants(self) -> list[Occupant]:
-        """Every session on this group's nodes, with the latest time it ends."""
-        requests = {one.request.id: (one.request, one.started) for one in self.running}
-        requests.update({name: (session, self.now) for name, session in self._started.items()})
-        nodes: dict[str, dict[int, None]] = {}
-        for at, residents in enumerate(self.world.residents):
-            for session, _ in residents:
-                nodes.setdefault(session, {})[at] = None
-        found = []
-        for session, where in nodes.items():
-            request, started = requests.get(session, (None, None))
-            ends = None
-            if request is not None and request.timeout is not None:
-                ends = max(self.now, (self.now if started is None else started) + request.timeout)
-            found.append(Occupant(session, ends, tuple(where)))
-        return found
+        return occupants(self.world, self.running, self._started, self.now)
 
 
 def remember(group: GroupInfo, world: World, running: Sequence[Running]) -> Memory:
@@ -314,12 +271,3 @@ def remember(group: GroupInfo, world: World, running: Sequence[Running]) -> Memo
     for one in running:
         view.hold(one.request)
     return Memory(view, Shapes(group))
-
-
-def _behind(head: SessionRequest, skips: Skips) -> Reason:
-    if skips.limit == 0:
-        return Reason("head-of-line", f"strict order: {head.id} comes first and has no room yet")
-    times = slots.plural(skips.count(head), "time")
-    return Reason(
-        "head-of-line", f"{head.id} comes first and was passed over {times} (maxSkips {skips.limit})"
-    )

@@ -1,14 +1,12 @@
-"""MIG: where instances of a profile fit on a GPU, and what layout would serve a session that waits for them.
+"""MIG: where more instances fit on a GPU, and what layout would serve a session that waits for them.
 
-A GPU has 8 memory slices (4 on the A30 and RTX PRO 6000), and a profile takes a run of them at certain starts
-only (NVIDIA's MIG user guide, "supported placements"). Only instances that exist are given to sessions:
-making others is a change of the node, which is said and never done unasked.
+Which profiles a GPU has and where their instances can sit is in `schemas.hardware.mig`. Only instances that
+exist are given to sessions: making others is a change of the node, which is said and never done unasked.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,33 +15,10 @@ from planner.devices.family import bits
 from planner.selection.base import Need
 from planner.selection.choose import Chooser
 from planner.types import Reason
+from schemas.hardware.mig import placements, profile_on
 from schemas.hardware.model import Gpu, MigDevice
 
 MIG = ".mig."
-_NAME = re.compile(r"(\d+)g\.(\d+)gb([+-].*)?\Z")
-_GIB = 1 << 30
-_STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
-    8: {
-        (1, 1): (0, 1, 2, 3, 4, 5, 6),
-        (1, 2): (0, 2, 4, 6),
-        (2, 2): (0, 2, 4),
-        (3, 4): (0, 4),
-        (4, 4): (0,),
-        (7, 8): (0,),
-    },
-    4: {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)},
-}
-"""Memory slices of the GPU → (compute slices, memory slices) of a profile → its starts."""
-_WITHOUT_MEMORY = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
-
-
-class Profile(NamedTuple):
-    """A profile on one kind of GPU. `size` in memory slices; `alone`: one of it per GPU at most (`+me`)."""
-
-    name: str
-    size: int
-    starts: tuple[int, ...]
-    alone: bool
 
 
 class Layout(NamedTuple):
@@ -52,29 +27,6 @@ class Layout(NamedTuple):
     gpu: Gpu
     starts: tuple[int, ...]
     dropped: tuple[str, ...]
-
-
-def profile_on(gpu: Gpu, name: str) -> Profile | None:
-    """The profile as this GPU has it; None for one that it has not."""
-    match = _NAME.match(name)
-    if match is None:
-        return None
-    compute, memory = int(match[1]), int(match[2])
-    slices = _slices(gpu)
-    table = _STARTS[slices]
-    size = _WITHOUT_MEMORY.get(compute, 0)
-    if gpu.memory:
-        exact = memory * slices * _GIB / gpu.memory
-        size = min((one for _, one in table), key=lambda one: abs(exact - one))
-        if abs(exact - size) > 0.25 * size:
-            return None
-    starts = table.get((compute, size))
-    return Profile(name, size, starts, "+me" in name) if starts else None
-
-
-def _slices(gpu: Gpu) -> int:
-    """Memory slices of the whole GPU."""
-    return 4 if re.search(r"\bA30\b|RTX PRO", gpu.model) else 8
 
 
 def starts_for(gpu: Gpu, name: str, stays: Iterable[MigDevice], most: int) -> tuple[int, ...]:
@@ -224,6 +176,6 @@ def _apart(taken: int, runs: Sequence[int]) -> bool:
 def _left(gpu: Gpu, taken: int) -> list[int]:
     """How many places are left for runs of 8, 4, 2 and 1 slices: what larger ones need counts first."""
     left: dict[int, int] = {}
-    for (_, size), starts in _STARTS[_slices(gpu)].items():
+    for (_, size), starts in placements(gpu).items():
         left[size] = left.get(size, 0) + sum(not taken & ((1 << size) - 1) << start for start in starts)
     return [left[size] for size in sorted(left, reverse=True)]

@@ -18,6 +18,7 @@ from planner.selection.base import Need
 from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
 from planner.types import GroupInfo, Reason, SessionRequest, Snapshot
+from planner.unfit import sentences
 from planner.worlds import group_world
 
 Verdict = Literal["room", "short", "closed", "too-small", "unfit"]
@@ -96,6 +97,8 @@ def _view(
     node = world.nodes[at]
     closed = [Lack(one.code, one.message) for one in (*refusals(node, need.filter), *kept[node.name])]
     short = list(_short(at, free, most))
+    if short and need.sum.wants_devices:
+        short += [Lack("unhealthy", sentence) for sentence in sentences(node)]
     mapped = None if short else chooser.map(at, need, world.states[at])
     if not short and mapped is None:
         short = [Lack("devices", unmappable(need.sum))]

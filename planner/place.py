@@ -86,7 +86,7 @@ def place_on(
 ) -> Outcome:
     """`place` on worlds that are there already, and that hold what was placed and not what was pushed out
     afterwards."""
-    ledger = Ledger(snapshot.quotas)
+    ledger = Ledger(snapshot.quotas, {group.name: group.fractional for group in snapshot.groups})
     for one in snapshot.running:
         ledger.take(one.request)
     ledger.close_before()

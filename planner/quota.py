@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner import slots
-from planner.types import QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
+from planner.demand import given_shares
+from planner.types import Fractional, QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
 
 
 class _Account:
@@ -40,7 +41,9 @@ class _Account:
 class Ledger:
     """Use of every quota; changed by `take`, asked by `refusals`."""
 
-    def __init__(self, limits: Sequence[QuotaLimit]) -> None:
+    def __init__(self, limits: Sequence[QuotaLimit], rules: Mapping[str, Fractional] | None = None) -> None:
+        """`rules`: by group, how parts of devices are rounded up: quotas count what is given."""
+        self._rules = rules or {}
         self._accounts = [_Account(limit) for limit in limits]
         self._by_subject: dict[tuple[str, str], list[_Account]] = {}
         for account in self._accounts:
@@ -80,7 +83,7 @@ class Ledger:
         reasons: list[Reason] = []
         for account in self._of(session):
             if request is None:
-                request = demand(session)
+                request = self._given(session)
             reasons.extend(_refusals(account, session, request))
         return reasons
 
@@ -88,7 +91,7 @@ class Ledger:
         """Whether the session's quotas justify pushing this one out: both count against one of them, or the
         victim's borrows from the session's, which itself stays within what it owns.
         """
-        request, own = demand(session), list(self._of(session))
+        request, own = self._given(session), list(self._of(session))
         theirs = list(self._of(victim))
         if any(one in own for one in theirs):
             return True
@@ -103,7 +106,7 @@ class Ledger:
 
     def borrowed(self, session: SessionRequest) -> str:
         """What the session holds beyond quotas of its own, in words; empty when nothing."""
-        request = demand(session)
+        request = self._given(session)
         found = [
             f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
             for account in self._of(session)
@@ -142,10 +145,23 @@ class Ledger:
         request: SlotMap | None = None
         for account in self._of(session):
             if request is None:
-                request = demand(session)
+                request = self._given(session)
             account.sessions += sign
             for slot, amount in request.items():
                 account.used[slot] = account.used.get(slot, 0) + sign * amount
+
+    def _given(self, session: SessionRequest) -> SlotMap:
+        """A session's slots in total as it is given them: parts of devices in the group's steps."""
+        rule = self._rules.get(session.group)
+        if rule is None or not any(slot.endswith(slots.SHARES) for k in session.kernels for slot in k.slots):
+            return demand(session)
+        return slots.total(
+            {
+                slot: given_shares(amount, rule) if slot.endswith(slots.SHARES) else amount
+                for slot, amount in kernel.slots.items()
+            }
+            for kernel in session.kernels
+        )
 
     def _of(self, session: SessionRequest) -> Iterator[_Account]:
         for key in (("domain", session.domain), ("project", session.project), ("user", session.user)):
@@ -160,18 +176,18 @@ def demand(session: SessionRequest) -> dict[str, int]:
 
 
 def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
-    limit = account.limit
+    limit, own = account.limit, demand(session)
     for slot in sorted(request):
         asked, used = request[slot], account.used.get(slot, 0)
         allowed = _allowed(limit, limit.slots, slot)
         if asked > 0 and allowed is not None and account.cohort and slot in limit.slots:
-            yield from _lent(account, slot, asked)
+            yield from _lent(account, slot, asked, f"this session {_asks(slot, asked, own[slot])}")
         elif asked > 0 and allowed is not None and used + asked > allowed:
             numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
-            yield _reason(limit, f"{numbers}; this session asks for {slots.amount_text(slot, asked)} more")
+            yield _reason(limit, f"{numbers}; this session {_asks(slot, asked, own[slot])}")
         single = limit.per_session.get(slot)
-        if single is not None and asked > single:
-            asks = f"this session asks for {slots.amount_text(slot, asked)}"
+        if single is not None and own[slot] > single:
+            asks = f"this session asks for {slots.amount_text(slot, own[slot])}"
             yield _reason(limit, f"allows {slots.amount_text(slot, single)} per session; {asks}")
     if limit.concurrent is not None and account.sessions >= limit.concurrent:
         yield _reason(
@@ -191,13 +207,18 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
 
 
-def _lent(account: _Account, slot: str, asked: int) -> Iterator[Reason]:
+def _asks(slot: str, given: int, asked: int) -> str:
+    """What a session asks for, and what it would be given where that is more."""
+    text = f"asks for {slots.amount_text(slot, asked)} more"
+    return text if given == asked else f"{text} and is given {slots.amount_text(slot, given)}"
+
+
+def _lent(account: _Account, slot: str, asked: int, asks: str) -> Iterator[Reason]:
     """Why a slot may not be taken from a quota that lends and borrows."""
     limit = account.limit
     used, own = account.used.get(slot, 0), limit.slots[slot]
     most = None if limit.borrowing is None else limit.borrowing.get(slot, 0)
     over = account.over(slot, asked)
-    asks = f"this session asks for {slots.amount_text(slot, asked)} more"
     uses = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, own)}"
     if most is not None and over > most:
         may = f"may borrow {slots.amount_text(slot, most)} from cohort {limit.cohort}"

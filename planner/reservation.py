@@ -25,10 +25,13 @@ class Reservation(NamedTuple):
     nodes: tuple[int, ...]
     start: float | None
 
+    def over(self, session: SessionRequest, now: float) -> bool:
+        """Whether this later session ends before the head can start."""
+        return session.timeout is not None and self.start is not None and now + session.timeout <= self.start
+
     def excluded(self, session: SessionRequest, now: float) -> tuple[int, ...]:
         """Nodes that this later session must stay off."""
-        over = session.timeout is not None and self.start is not None and now + session.timeout <= self.start
-        return () if over else self.nodes
+        return () if self.over(session, now) else self.nodes
 
 
 def reserve(
@@ -41,5 +44,5 @@ def reserve(
     """The earliest place for the head off the excluded nodes, by the timeouts of what runs; None when no
     release makes room.
     """
-    found = forecast(chooser, (shape,), occupants, excluded).get(shape)
+    found = forecast(chooser, (shape,), occupants, excluded).found.get(shape)
     return Reservation(head.id, found.nodes, found.latest) if found else None

@@ -20,9 +20,23 @@ class Reserved:
         self._now, self._index = now, world.index
         self._coming = tuple(one for one in group.reservations if now < one.ends)
 
+    @property
+    def any(self) -> bool:
+        return bool(self._coming)
+
     def away(self, session: SessionRequest) -> tuple[int, ...]:
         """Nodes (indices, ascending) that the session must stay off if it starts now."""
         return self._nodes(self._in_the_way(session))
+
+    def away_at(self, session: SessionRequest, time: float | None) -> tuple[int, ...]:
+        """The same if it starts then; None: nobody knows when."""
+        if time is None:
+            return self.ever(session)
+        return self._nodes(
+            one
+            for one in self._coming
+            if session.project not in one.projects and time < one.ends and not _over(session, time, one)
+        )
 
     def ever(self, session: SessionRequest) -> tuple[int, ...]:
         """Nodes that are or will be kept for others: where a session that starts later must not count on."""
@@ -43,8 +57,7 @@ class Reserved:
 
     def _in_the_way(self, session: SessionRequest) -> Iterator[NodeReservation]:
         for one in self._coming:
-            over = session.timeout is not None and self._now + session.timeout <= one.starts
-            if session.project not in one.projects and not over:
+            if session.project not in one.projects and not _over(session, self._now, one):
                 yield one
 
     def _nodes(self, found: Iterator[NodeReservation]) -> tuple[int, ...]:
@@ -64,3 +77,8 @@ class Reserved:
         may = "has no timeout" if session.timeout is None else f"may run {seconds_text(session.timeout)}"
         starts = seconds_text(one.starts - self._now)
         return f"{text} from in {starts} on (reservation {one.name}), and this session {may}"
+
+
+def _over(session: SessionRequest, starts: float, kept: NodeReservation) -> bool:
+    """Whether a session that starts then has ended before the nodes are kept."""
+    return session.timeout is not None and starts + session.timeout <= kept.starts

@@ -51,10 +51,12 @@ def decimal(milli: int) -> str:
 
 
 def bytes_text(amount: int) -> str:
-    """Bytes in the largest binary unit of which at most two decimals are needed."""
+    """Bytes in the largest binary unit that they fill, with two decimals, rounded down: what is a little less
+    than somebody asks for must not read like it."""
     for unit, size in _BINARY:
         if amount >= size:
-            return f"{amount / size:.2f}".rstrip("0").rstrip(".") + f" {unit}"
+            whole, part = divmod(100 * amount // size, 100)
+            return f"{whole}.{part:02d}".rstrip("0").rstrip(".") + f" {unit}" if part else f"{whole} {unit}"
     return f"{amount} B"
 
 

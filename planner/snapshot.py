@@ -18,9 +18,10 @@ from planner.devices.mapping import Mapper
 from planner.state import State, hold, initial, room_of
 from planner.topology import Topologies, Topology
 from planner.types import KernelPlacement, NodeInfo
+from planner.unfit import unfit
 
 if TYPE_CHECKING:
-    from planner.fragmentation import Typical
+    from planner.typical import Kind
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,11 +38,6 @@ class Feature(NamedTuple):
     """Most milli free on one partly used device."""
     milli: int
     """All free milli, partly used devices included."""
-
-
-class Resident(NamedTuple):
-    session: str
-    kernel: KernelPlacement
 
 
 class Machines:
@@ -82,7 +78,7 @@ class World:
         )
         self.devices: Ints = np.zeros((devices, len(self.nodes)), dtype=np.int64)
         """Free milli per device (of the `.device` families) and node."""
-        self.requests: Callable[[], Mapping[Typical, int]] = dict
+        self.requests: Callable[[], Mapping[Kind, int]] = dict
         """Tells the kinds of GPU requests that the group gets and how often: set by whoever knows the
         sessions."""
         self.depth = max((len(topology.domains) for topology in kinds.values()), default=1)
@@ -100,8 +96,9 @@ class World:
         self.capacity = self.totals.copy()
 
     @cached_property
-    def typical(self) -> Mapping[Typical, int]:
-        """Kinds of GPU requests that the group gets, and how often; asked of `requests` when first wanted."""
+    def kinds(self) -> Mapping[Kind, int]:
+        """Kinds of GPU request that the group gets and how often, most frequent first; asked of `requests`
+        once."""
         return self.requests()
 
     def checkpoint(self) -> int:
@@ -128,7 +125,7 @@ class World:
 
     def restore(self, at: int, session: str, kernel: KernelPlacement) -> tuple[str, ...]:
         """Put a recorded kernel on its node; what of the record cannot be true comes back in words."""
-        state, wrong = hold(self.topologies[at], self.states[at], kernel)
+        state, wrong = hold(self.topologies[at], self.states[at], kernel, unfit(self.nodes[at]))
         self.settle(at, session, kernel)
         self._put(at, state)
         return wrong

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from planner.devices.family import mask_of
 from planner.topology import Topology
 from planner.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
+from planner.unfit import unfit
 
 
 class State(NamedTuple):
@@ -43,10 +44,7 @@ def room_of(topology: Topology, state: State) -> Room:
 def initial(topology: Topology, node: NodeInfo) -> State:
     """A node with nothing on it: reserved cores and memory and unhealthy devices are not there."""
     reserved = {topology.core_of[cpu] for cpu in node.reserved_cpus if cpu in topology.core_of}
-    bad = set(node.unhealthy) | {gpu.id for gpu in topology.hardware.gpus if not gpu.healthy}
-    for gpu in topology.hardware.gpus:
-        if gpu.id in bad:
-            bad.update(instance.id for instance in gpu.mig_devices)
+    bad = unfit(node)
     free = tuple(
         family.all & ~mask_of([at for at, name in enumerate(family.ids) if name in bad])
         for family in topology.families
@@ -70,8 +68,11 @@ def _without_reserve(memory: tuple[int, ...], reserved: int) -> tuple[int, ...]:
     return tuple(size - gone for size, gone in zip(memory, taken, strict=True))
 
 
-def hold(topology: Topology, state: State, kernel: KernelPlacement) -> tuple[State, tuple[str, ...]]:
-    """The state with a recorded kernel on it, and what of the record does not exist or was already taken."""
+def hold(
+    topology: Topology, state: State, kernel: KernelPlacement, known: Collection[str] = ()
+) -> tuple[State, tuple[str, ...]]:
+    """The state with a recorded kernel on it, and what of the record does not exist or was already taken;
+    nothing is said of devices that are `known` to be out of placement."""
     cores = mask_of(sorted({topology.core_of[cpu] for cpu in kernel.cpus if cpu in topology.core_of}))
     wrong = [f"CPU {cpu}" for cpu in kernel.cpus if cpu not in topology.core_of]
     if cores & ~state.cores & topology.usable_cores:
@@ -84,7 +85,7 @@ def hold(topology: Topology, state: State, kernel: KernelPlacement) -> tuple[Sta
         at = topology.domains.index(part.node)
         memory[at] -= part.memory
         shared[at] += 0 if kernel.cpus else part.cpu_milli
-    free, part_free, missing = _hold_devices(topology, state, kernel.devices)
+    free, part_free, missing = _hold_devices(topology, state, kernel.devices, known)
     held = State(state.cores & ~cores, tuple(shared), tuple(memory), free, part_free)
     return held, (*wrong, *missing)
 
@@ -102,7 +103,7 @@ def _parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
 
 
 def _hold_devices(
-    topology: Topology, state: State, grants: tuple[DeviceGrant, ...]
+    topology: Topology, state: State, grants: tuple[DeviceGrant, ...], known: Collection[str]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...], list[str]]:
     free = list(state.free)
     part = {(family, device): left for family, device, left in state.part}
@@ -121,7 +122,7 @@ def _hold_devices(
             continue
         at, device = found
         left = 1000 if free[at] >> device & 1 else part.get(found, 0)
-        if left < grant.milli:
+        if left < grant.milli and grant.id not in known:
             missing.append(f"device {grant.id}, of which {left} milli are free and {grant.milli} recorded")
         free[at] &= ~(1 << device)
         part.pop(found, None)

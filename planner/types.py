@@ -12,13 +12,13 @@ its threads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from schemas.hardware.model import Hardware
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
-NodeState = Literal["active", "cordoned", "drained"]
+NodeState = Literal["active", "cordoned", "drained", "unreachable", "unprovisioned"]
 SlotMap = Mapping[str, int]
 
 
@@ -37,6 +37,10 @@ class NodeInfo:
     reserved_memory: int = 0
     unhealthy: frozenset[str] = frozenset()
     """Device ids taken out of placement."""
+    ailing: Mapping[str, str] = field(default_factory=dict)
+    """Device id → why it is taken out, where that is known."""
+    note: str = ""
+    """Why it is in this state, where that needs saying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,8 @@ class SessionRequest:
     designated: frozenset[str] = frozenset()
     gpu_models: frozenset[str] = frozenset()
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    architectures: frozenset[str] = frozenset()
+    """Of machines (`x86_64`) that its images run on; any when empty."""
     blocked_by: tuple[str, ...] = ()
     """Dependencies that have not succeeded, each with its state, e.g. `Session/vision/prep (RUNNING)`."""
     depends_on: frozenset[str] = frozenset()
@@ -145,6 +151,19 @@ class DeviceGrant:
     id: str
     slot: str
     milli: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PortGrant:
+    """A port of a node that a kernel holds: published there, or, on the node's own network, to listen on."""
+
+    name: str
+    """Of the session's port; `ssh` and `master` are bai's own."""
+    port: int
+    """As the session's document names it."""
+    on: int
+    """The node's port."""
+    udp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +191,16 @@ class KernelPlacement:
     nics: tuple[str, ...] = ()
     parts: tuple[NumaPart, ...] = ()
     """Cores and memory by NUMA node; empty means: evenly over `memory_nodes`."""
+    network: Literal["", "default", "host", "bridge", "overlay"] = ""
+    """How it is connected; empty where its provider has but one way."""
+    ports: tuple[PortGrant, ...] = ()
+
+    def listening(self, port: int) -> int:
+        """Where it really serves a port that its document names: another one on its node's own network,
+        perhaps."""
+        if self.network != "host":
+            return port
+        return next((grant.on for grant in self.ports if grant.port == port), port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +236,15 @@ class Wait:
     session: str
     group: str
     position: int
-    """Place in its group's queue, from 1."""
+    """Place in its group's queue, from 1; 0 for who cannot be queued at all."""
     reasons: tuple[Reason, ...]
     freed_by: str = ""
     """What would free it first: a running session's id, or empty."""
     latest: float | None = None
-    """When at the latest it fits, from the timeouts of what runs; None when unknown."""
+    """When at the latest it fits, from the timeouts of what runs and of who waits for room before it; None
+    when unknown."""
+    cut_short: bool = False
+    """Whether the search for what would free it ended before all was played through."""
     passed_over: bool = False
     """Whether later sessions were placed before it in this plan."""
     skips: int = 0
@@ -314,3 +346,19 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     """Running sessions that the placements count on being gone."""
+
+    def counted_from(self, start: Outcome) -> Outcome:
+        """The same, with what is used before the plan as `start` has it."""
+        quotas = {(use.quota, use.subject): use.before for use in start.quotas}
+        groups = {use.group: (use.before, use.fits_before) for use in start.groups}
+        counted = []
+        for use in self.groups:
+            before, fits = groups.get(use.group, (use.before, use.fits_before))
+            counted.append(replace(use, before=before, fits_before=fits))
+        return replace(
+            self,
+            quotas=tuple(
+                replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in self.quotas
+            ),
+            groups=tuple(counted),
+        )

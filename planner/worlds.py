@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.demand import demand_of
-from planner.fragmentation import typical
 from planner.selection.base import SelectionFactory
 from planner.selection.choose import Chooser
 from planner.snapshot import Machines, World
 from planner.types import GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
+from planner.typical import kinds_of
 
 
 def make_worlds(snapshot: Snapshot) -> tuple[dict[str, World], list[str]]:
@@ -38,7 +38,7 @@ def make_worlds(snapshot: Snapshot) -> tuple[dict[str, World], list[str]]:
 def make_chooser(snapshot: Snapshot, group: GroupInfo, world: World, factory: SelectionFactory) -> Chooser:
     """The chooser of one group; its strategy may ask the world for the group's typical requests."""
     running = [one for one in snapshot.running if one.request.group == group.name]
-    world.requests = lambda: typical(
+    world.requests = lambda: kinds_of(
         (demand_of(kernel, session, group), session.gpu_models)
         for session in known_sessions(snapshot, group)
         for kernel in session.kernels

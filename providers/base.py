@@ -7,6 +7,8 @@ is derived from the
 resource's identity and generation: creating twice finds the first. Every provider stores `Labels` where it
 survives
 the loss of bai's store, and gives them back in `Observed`.
+
+What only some providers can do besides (`attach`, copy, forward, measure, ...) stands in `abilities.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, Literal, Protocol
 
+ImageNow = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
 
 
@@ -71,6 +74,9 @@ class Mount:
 
     Empty: `source` must be there, and is only checked for links on the way.
     """
+    file_systems: tuple[str, ...] = ()
+    """Types (as in /proc/self/mountinfo) of which the root's file system must be one; empty: any. A root that
+    is not mounted must not be filled on the node's own disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,70 @@ class File:
     """One path component, unique within the kernel."""
     content: str
     variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Limits on a part of each of a kernel's GPUs, and what enforces them."""
+
+    means: Literal["mps", "hami", "mig", "none"]
+    milli: Mapping[str, int]
+    """Device id → thousandths of its compute."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """Device id → bytes of its memory; a device that is missing is not limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A port of a kernel that is reached at a port of its node."""
+
+    port: int
+    on: int
+    udp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a kernel is connected to.
+
+    `default`: the provider's usual network. `host`: the node's own. `bridge`: a network of the session's own
+    on one node. `overlay`: one that spans the cluster's nodes. A provider makes a named network with the
+    first kernel that asks for it and removes it with the last.
+    """
+
+    mode: Literal["default", "host", "bridge", "overlay"] = "default"
+    name: str = ""
+    """Of a `bridge` or `overlay`: the same for all kernels of a session's generation."""
+    aliases: tuple[str, ...] = ()
+    """Names that this kernel answers to on its network: `main1`."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """Host name → address (or a name that the node resolves), where the network has no names of its own."""
+    published: tuple[Published, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A kernel as the others of its session reach it by SSH."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How the kernels of a session log in to each other, where their image has SSH. All use one key pair."""
+
+    port: int
+    """Where this kernel's own server listens."""
+    peers: tuple[Peer, ...]
+    """Every kernel of the session, this one too."""
+    reference: str
+    """Of the seed that the key pair is made from: `session-key:...`, resolved only while applying."""
+    seed: str = field(default="", repr=False)
+    """Hexadecimal; like `secret_env`, never in labels, logs, plan or store."""
+    slots: Mapping[str, int] = field(default_factory=dict)
+    """Kernel → processes that a launcher starts there when nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +187,26 @@ class KernelSpec:
     pids: int = 0
     devices: tuple[str, ...] = ()
     """Device nodes or vendor device ids, by provider."""
+    nics: tuple[str, ...] = ()
+    """RDMA devices of the mapping (`mlx5_0`); only these reach the kernel."""
+    share: Share | None = None
+    """How a part of a GPU is limited; None for whole devices and for kernels without any."""
+    user: str = ""
+    """`uid[:gid]` or a name of the image; empty: the image's own."""
+    read_only_root: bool = False
+    ulimits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Name (`nofile`, `memlock`, ...) → soft and hard limit; -1 is unlimited."""
+    capabilities: tuple[str, ...] = ()
+    """Linux capabilities beyond the provider's small default, without `CAP_`."""
+    network: Network = Network()
+    login: Login | None = None
+    """None for sessions of one kernel, and where the provider offers none."""
     mounts: tuple[Mount, ...] = ()
     files: tuple[File, ...] = ()
     ports: tuple[int, ...] = ()
     restart: RestartRule = RestartRule()
+    tty: bool = False
+    """Its main process has a terminal, kept open for `attach`."""
     stop_signal: str = "SIGTERM"
     stop_grace: float = 10.0
     timeout: float = 0.0
@@ -148,6 +234,10 @@ class Observed:
     memory: int = 0
     pids: int = 0
     env_digest: str = ""
+    image: str = ""
+    """The name of the image that it was made from, where the provider has images."""
+    image_now: ImageNow = "same"
+    """What its node means by that name now: an image can lose its name, and another one get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +249,9 @@ class Observation:
     complete: bool = True
     errors: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """Node → why it could not be asked: kernels on it may be there or not. The other nodes were seen
+    completely, so that `complete` may still be True."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +265,21 @@ class Capabilities:
     in_place: frozenset[str] = frozenset()
     """KernelSpec fields that `update` changes without a restart: `cpus`, `memory`, ..."""
     fractions: frozenset[str] = frozenset()
-    """Enforcement means available for GPU fractions: `mps`, `hami`, `mig`."""
+    """Enforcement means available for GPU fractions on every node: `mps`, `hami`, `mig`."""
+    timeouts: bool = False
+    """A kernel that runs longer than its `KernelSpec.timeout` is ended without anybody's help."""
+    pulls: bool = False
+    """Whether it fetches images (`providers.images.Pulls`)."""
+    node_fractions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The same by node, where nodes differ; a node that is missing has `fractions`."""
+    no_fractions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Node → means → why it cannot enforce fractions so."""
+    overlays: Mapping[str, str] = field(default_factory=dict)
+    """Node → what it belongs to (a Docker Swarm's id): networks of kernels can span nodes of equal value."""
+    no_overlay: Mapping[str, str] = field(default_factory=dict)
+    """Node → why no network of kernels can span it and others."""
+    cautions: tuple[str, ...] = ()
+    """What is weaker here than it looks, in words: said with plans that start something."""
 
 
 class Provider(Protocol):
@@ -196,7 +303,11 @@ class Provider(Protocol):
 
     def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         """Stop gracefully, then kill the whole tree; the record, exit code and logs stay. Stopping an exited
-        one is a no-op. `signal` (a name) is sent in place of the kernel's own stop signal."""
+        one is a no-op.
+
+        `signal` (a name) is a notice, to save work: it is sent first, and whoever has not ended by itself
+        after `grace` seconds is stopped as usual, by its own signal and `KernelSpec.stop_grace`.
+        """
         ...
 
     def remove(self, kernel_id: str) -> None:

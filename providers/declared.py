@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from providers.base import Capabilities, KernelSpec, Limit, Observation, Observed
+from providers.machine import Endpoint
 from schemas.errors import KernelNotFound, KernelRefused
 
 
@@ -45,5 +46,7 @@ class DeclaredProvider:
         raise KernelNotFound(provider="declared", kernel=kernel_id)
 
 
-def open_declared(options: Mapping[str, object], *, state_root: Path | None = None) -> DeclaredProvider:
+def open_declared(
+    options: Mapping[str, object], *, state_root: Path | None = None, machines: Sequence[Endpoint] = ()
+) -> DeclaredProvider:
     return DeclaredProvider()

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import IO, Literal
 
+from providers.abilities import GpuUsage, Usage
 from providers.base import (
     Capabilities,
     KernelSpec,
@@ -77,6 +78,15 @@ class Ending:
     reason: str = "exit"
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a kernel uses all the time: cores, bytes a second, percent of its GPU."""
+
+    cores: float = 0.0
+    network: float = 0.0
+    gpu: int | None = None
+
+
 @dataclass(slots=True)
 class Kernel:
     """One kernel of the world. Times are seconds since the epoch; `ready` and `gone` end slow transitions."""
@@ -91,6 +101,8 @@ class Kernel:
     ended: tuple[KernelState, float, int | None, str] | None = None
     log: list[bytes] = field(default_factory=list)
     executed: list[tuple[str, ...]] = field(default_factory=list)
+    used: tuple[float, float, float] | None = None
+    """Time, CPU seconds and bytes when it was measured last."""
 
 
 class World:
@@ -98,6 +110,8 @@ class World:
 
     `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `creating` and `stopping`.
     `hidden` kernels are missing from observations, which are then incomplete.
+    `down`: node → why it cannot be reached; its kernels go on, unseen and untouched. `loads`: what kernels
+    use (see `use`); one that is missing is not measured.
     `at(operation, kernel_id, moment)` is called at every effect boundary and may raise anything, for example
     a simulated kill.
     """
@@ -106,6 +120,10 @@ class World:
         self.clock = clock or VirtualClock()
         self.kernels: dict[str, Kernel] = {}
         self.hidden: set[str] = set()
+        self.down: dict[str, str] = {}
+        self.loads: dict[str, Load] = {}
+        self.twins: list[str] = []
+        """Ids that were to be made a second time while the first could not be reached: must stay empty."""
         self.unlabelled: tuple[str, ...] = ()
         self.ends_after: dict[str, Ending] = {}
         self.slow_create = 0.0
@@ -131,6 +149,28 @@ class World:
     def vanish(self, kernel_id: str) -> None:
         """Somebody removed the kernel behind everyone's back."""
         self.kernels.pop(kernel_id, None)
+
+    def use(self, kernel_id: str, load: Load) -> None:
+        """From now on the kernel uses so much."""
+        if kernel_id in self.loads:
+            _used(self, kernel_id)
+        self.loads[kernel_id] = load
+
+    def crash(self, node: str) -> None:
+        """The machine stops, and what runs on it."""
+        for kernel_id, kernel in self.kernels.items():
+            if kernel.spec.labels.node == node and self.settle(kernel_id).ended is None:
+                self.lose(kernel_id, reason="the machine was restarted")
+
+    def away(self, kernel_id: str) -> bool:
+        """Whether the kernel is there and out of reach."""
+        kernel = self.kernels.get(kernel_id)
+        return kernel is not None and kernel.spec.labels.node in self.down
+
+    def reach(self, node: str) -> None:
+        """Raises ProviderUnavailable for a node that is down."""
+        if node in self.down:
+            raise ProviderUnavailable(provider="fake", why=f"{node}: {self.down[node]}")
 
     def boundary(self, operation: Operation, kernel_id: str, moment: Moment) -> None:
         """Called by providers around each effect; raises the fault due here, if any."""
@@ -184,9 +224,10 @@ class FakeProvider:
         limits: frozenset[Limit] = frozenset(Limit),
         limits_missing: Mapping[Limit, str] | None = None,
         in_place: frozenset[str] = IN_PLACE,
+        timeouts: bool = False,
     ) -> None:
         self.world = world or World()
-        self._capabilities = Capabilities("fake", limits, limits_missing or {}, in_place)
+        self._capabilities = Capabilities("fake", limits, limits_missing or {}, in_place, timeouts=timeouts)
 
     def capabilities(self) -> Capabilities:
         return self._capabilities
@@ -196,18 +237,22 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("observe", ""))
             world.boundary("observe", "", "before")
-            visible = sorted(world.kernels.keys() - world.hidden)
+            visible = sorted(one for one in world.kernels.keys() - world.hidden if not world.away(one))
             seen = tuple(_observed(world, kernel_id) for kernel_id in visible)
             missing = tuple(sorted(world.hidden & world.kernels.keys()))
+            unreachable = dict(world.down)
             world.boundary("observe", "", "after")
         errors = tuple(f"{kernel_id}: cannot be read" for kernel_id in missing)
-        return Observation(seen, complete=not missing, errors=errors, unlabelled=world.unlabelled)
+        return Observation(seen, not missing, errors, world.unlabelled, unreachable)
 
     def create(self, spec: KernelSpec) -> Observed:
         world = self.world
         with world.lock:
             world.calls.append(("create", spec.id))
             world.boundary("create", spec.id, "before")
+            world.reach(spec.labels.node)
+            if world.away(spec.id):
+                world.twins.append(spec.id)
             if spec.id not in world.kernels:
                 now = world.clock.now()
                 kept = replace(spec, secret_env={})
@@ -216,11 +261,23 @@ class FakeProvider:
             world.boundary("create", spec.id, "after")
             return _observed(world, spec.id)
 
+    def usage(self) -> Iterator[Usage]:
+        world = self.world
+        with world.lock:
+            live = [one for one in sorted(world.loads) if one in world.kernels and not world.away(one)]
+            found = [_used(world, one) for one in live if world.settle(one).ended is None]
+        yield from found
+
+    def _reach(self, kernel_id: str) -> None:
+        if kernel_id in self.world.kernels:
+            self.world.reach(self.world.kernels[kernel_id].spec.labels.node)
+
     def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
         world = self.world
         with world.lock:
             world.calls.append(("update", kernel_id))
             world.boundary("update", kernel_id, "before")
+            self._reach(kernel_id)
             kernel = world.settle(kernel_id)
             changes = {name: getattr(spec, name) for name in self._capabilities.in_place}
             kernel.spec = replace(kernel.spec, **changes)
@@ -232,6 +289,7 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("stop", kernel_id))
             world.boundary("stop", kernel_id, "before")
+            self._reach(kernel_id)
             kernel = world.settle(kernel_id)
             if kernel.ended is None and kernel.gone is None:
                 kernel.gone = world.clock.now() + min(world.slow_stop, grace)
@@ -244,6 +302,7 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("remove", kernel_id))
             world.boundary("remove", kernel_id, "before")
+            self._reach(kernel_id)
             world.kernels.pop(kernel_id, None)
             world.boundary("remove", kernel_id, "after")
 
@@ -296,6 +355,16 @@ def _observed(world: World, kernel_id: str) -> Observed:
         memory=spec.memory,
         pids=spec.pids,
         env_digest=env_digest(spec.env),
+    )
+
+
+def _used(world: World, kernel_id: str) -> Usage:
+    kernel, load, now = world.kernels[kernel_id], world.loads[kernel_id], world.clock.now()
+    at, cpu, network = kernel.used or (min(kernel.ready, now), 0.0, 0.0)
+    kernel.used = (now, cpu + load.cores * (now - at), network + load.network * (now - at))
+    gpus = {each: GpuUsage(load.gpu, None) for each in kernel.spec.devices}
+    return Usage(
+        kernel_id, _time(now), kernel.used[1], network_in=int(kernel.used[2]), network_out=0, gpus=gpus
     )
 
 

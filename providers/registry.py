@@ -1,25 +1,28 @@
 """Providers by name, through the entry-point group `bai.providers`. Only the one that is opened is imported.
 
-An entry point is a callable `(options, *, state_root) -> Provider`: the cluster's options for this provider
-as written in its document, and where machine-level records go when the provider's own default is not wanted.
+An entry point is a callable `(options, *, state_root, machines) -> Provider`: the cluster's options for this
+provider as written in its document, where machine-level records go when the provider's own default is not
+wanted, and the cluster's nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
 from providers.base import Provider
+from providers.machine import Endpoint
 from schemas.errors import UnknownProvider
 
 GROUP = "bai.providers"
 BUILT_IN = {
     "process": "providers.process.options:open_process",
+    "docker": "providers.docker.options:open_docker",
     "declared": "providers.declared:open_declared",
 }
-"""The same as in pyproject.toml: so that a source tree that was never installed works too."""
+"""The same as in pyproject.toml; opened without a search through the metadata of every installed package."""
 
 Opener = Callable[..., Provider]
 
@@ -29,12 +32,23 @@ def names() -> list[str]:
     return sorted({entry.name for entry in entry_points(group=GROUP)} | BUILT_IN.keys())
 
 
-def open_provider(name: str, options: Mapping[str, object], *, state_root: Path | None = None) -> Provider:
-    """The provider of this name. Raises UnknownProvider, InvalidOption."""
-    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
-    if not found and name in BUILT_IN:
+def open_provider(
+    name: str,
+    options: Mapping[str, object],
+    *,
+    state_root: Path | None = None,
+    machines: Sequence[Endpoint] = (),
+) -> Provider:
+    """The provider of this name for these nodes. Raises UnknownProvider, InvalidOption."""
+    return load_provider(name)(options, state_root=state_root, machines=machines)
+
+
+def load_provider(name: str) -> Opener:
+    """What opens it. Raises UnknownProvider."""
+    if name in BUILT_IN:
         found = [EntryPoint(name, BUILT_IN[name], GROUP)]
+    else:
+        found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
     if not found:
         raise UnknownProvider(provider=name, known=", ".join(names()))
-    opener = cast(Opener, found[0].load())
-    return opener(options, state_root=state_root)
+    return cast(Opener, found[0].load())

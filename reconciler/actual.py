@@ -13,9 +13,15 @@ from functools import cached_property
 
 from planner.types import KernelPlacement
 from providers.base import Capabilities, Observed
-from reconciler.records import Recorded
+from providers.health.values import Health
+from providers.images import NodeImage
+from providers.storage.base import Seen
+from reconciler.derive import ENDED
+from reconciler.provisioning.upkeep import Upkeep
+from reconciler.records import Balance, Contact, Recorded, Sample, Standing
 from schemas.envelope import Resource
 from schemas.hardware.model import Hardware
+from schemas.image_facts import ImageFacts
 from schemas.node import Node
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
@@ -66,7 +72,8 @@ class Existing:
 
     `phase`, `result`, `exit_codes` and `reason` are derived from what runs, not from what was recorded.
     `kernels` are those of the recorded generation, `strays` those of other generations, which an apply
-    removes. `missing` names kernels that are recorded but not found.
+    removes. `missing` names kernels that are recorded but not found, `away` those on nodes that could not be
+    asked, with the nodes.
     """
 
     id: str
@@ -75,6 +82,7 @@ class Existing:
     kernels: tuple[Observed, ...] = ()
     strays: tuple[Observed, ...] = ()
     missing: tuple[str, ...] = ()
+    away: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
     exit_codes: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
@@ -86,6 +94,14 @@ class Existing:
         """Whether the record or any live kernel says so."""
         return self.recorded.protected or any(k.labels.protected for k in self.kernels + self.strays)
 
+    @property
+    def finished_at(self) -> float | None:
+        """When it ended, in seconds since the epoch: as recorded, else as its containers tell."""
+        if self.phase not in ENDED:
+            return None
+        ends = [kernel.finished.timestamp() for kernel in self.kernels if kernel.finished]
+        return self.recorded.finished_at or max(ends, default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -94,6 +110,17 @@ class Hold:
     kernel: str
     owner: str
     placement: KernelPlacement
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A node that could not be asked. `since` is None when it was reached the last time; `stranger`: a store
+    that is new or was restored has never seen it, and does not know what may run there. A node that joined
+    after all others were once reached is none: nothing was ever placed on it."""
+
+    why: str
+    since: float | None = None
+    stranger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +134,31 @@ class Actual:
     holds: tuple[Hold, ...] = ()
     hardware: Mapping[str, Hardware] = field(default_factory=dict)
     """Node name → what the machine is: probed now, else last observed."""
+    unprobed: Mapping[str, str] = field(default_factory=dict)
+    """Node → why it could not be probed when that was tried; what it was last seen as still counts."""
     capabilities: Capabilities | None = None
     """None when no provider was asked (`offline`)."""
     complete: bool = True
     errors: tuple[str, ...] = ()
+    volumes: Mapping[str, Seen] | None = None
+    """Volume → its folder as it is; None when nobody looks after folders here, or nobody looked."""
+    images: Mapping[str, ImageFacts] = field(default_factory=dict)
+    """Full reference → what is remembered of an image."""
+    held: Mapping[str, tuple[NodeImage, ...]] | None = None
+    """Node → the images it has, of the nodes that are to have some early; None when nobody looked."""
     unlabelled: tuple[str, ...] = ()
     """Ids found that carry no readable labels: reported, never touched."""
+    missed: Mapping[str, Missed] = field(default_factory=dict)
+    """Node → why it could not be asked, and since when."""
+    contacts: Mapping[str, Contact] = field(default_factory=dict)
+    """Node → how it was last found, by the store."""
+    samples: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+    """Kernel → what it had used at some moments, oldest first."""
+    balances: Mapping[str, Balance] = field(default_factory=dict)
+    """User → what the user's ended sessions used."""
+    health: Mapping[str, Health] = field(default_factory=dict)
+    """Node → its health, of those that were asked."""
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    """Node → how far its provisioning has come, by the store."""
+    upkeep: Upkeep | None = None
+    """Nodes with a profile, what they are to be and how they stand; None where no node has one."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.types import KernelPlacement, Placement
 from providers.base import Labels, Observed
-from reconciler.derive import derive
+from reconciler.derive import cause, derive
 from reconciler.plan_values import kernel_placement
 from reconciler.records import Recorded
 from schemas.errors import PlanError
@@ -44,7 +44,8 @@ def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
     found = derive(record, kernels, complete=True)
     finished = [kernel.finished.timestamp() for kernel in kernels if kernel.finished]
     ended = found.phase in ("TERMINATED", "ERROR")
-    if ended and kernels[0].reason == "stopped":
+    first = cause(record, kernels)
+    if ended and first is not None and first.reason == "stopped":
         # Only an apply stops what has not ended: it was replacing or deleting it, and died.
         return dataclasses.replace(record, phase="TERMINATING")
     return dataclasses.replace(

@@ -14,14 +14,17 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from providers.abilities import Sweeps
 from providers.base import Observation, Provider
-from reconciler import secret_values
+from providers.storage.base import Storage
 from reconciler.clock import Clock
 from reconciler.execute import Engine
 from reconciler.graph import build
 from reconciler.ledger import Ledger
+from reconciler.marks import resolver_of
 from reconciler.observe import current_basis
 from reconciler.plan import Plan
+from reconciler.provisioning.carry import Site
 from reconciler.records import JournalEntry, JournalState, Recorded
 from reconciler.results import ActionResult, ApplyEvent, ApplyResult
 from reconciler.runner import Runner, ThreadRunner
@@ -43,16 +46,19 @@ def apply(
     *,
     store: Store,
     provider: Provider,
+    storage: Storage | None = None,
     clock: Clock,
     holder: str,
-    parallel: int = 8,
+    parallel: int = 32,
     on_event: Callable[[ApplyEvent], None] | None = None,
     stop: threading.Event | None = None,
-    secrets: Callable[[str], str] = secret_values.resolve,
+    secrets: Callable[[str], str] | None = None,
     runner: Runner | None = None,
+    site: Site | None = None,
 ) -> ApplyResult:
     """Carry out `plan`; `secrets` resolves one reference (`env:NAME`, `file:/path`), by default in this
-    process' environment.
+    process' environment; keys of sessions follow from the one beside the store. `storage` looks after the
+    folders of volumes, `site` after nodes that are provisioned.
 
     Setting `stop` lets what has begun come to its end and starts nothing more. Raises LeaseHeld, StalePlan,
     GuardRefused and IncompleteObservation before anything happens; LeaseLost and StoreError when nothing more
@@ -61,16 +67,19 @@ def apply(
     parts = build(plan)
     stop = stop or threading.Event()
     tell = on_event or _say_nothing
-    runner = runner or ThreadRunner(max(1, parallel))
+    nodes = sum(1 for action in plan.changes if action.after and action.after.provision)
+    runner = runner or ThreadRunner(max(1, parallel) + min(nodes, parallel))
     started = clock.now()
-    ledger = Ledger(store, clock, plan.cluster, holder, plan.commit)
+    ledger = Ledger(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
         _verify(plan, ledger, store, provider)
         _close_intents(ledger, store, provider)
+        ledger.begin(len(plan.changes))
         tell(ApplyEvent("begin", started, total=len(plan.changes)))
         engine = Engine(
-            plan, parts, ledger=ledger, provider=provider, clock=clock, runner=runner, parallel=parallel,
-            resolve=secrets, on_event=tell, stop=stop,
+            plan, parts, ledger=ledger, provider=provider, storage=storage, clock=clock, runner=runner,
+            parallel=parallel, resolve=secrets or resolver_of(store), on_event=tell,
+            stop=stop, site=site,
         )  # fmt: skip
         results = engine.run()
     except (Exception, KeyboardInterrupt) as error:
@@ -78,7 +87,11 @@ def apply(
         _let_go(ledger, error)
         raise
     runner.close()
-    ledger.release()
+    # All that counts is written. A lease that cannot be given back is not in our own way, and is over soon.
+    with contextlib.suppress(StoreError):
+        ledger.prune()
+    with contextlib.suppress(StoreError):
+        ledger.release()
     finished = clock.now()
     tell(ApplyEvent("end", finished, state="done", done=len(results), total=len(results)))
     return ApplyResult(ledger.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
@@ -89,7 +102,8 @@ def _verify(plan: Plan, ledger: Ledger, store: Store, provider: Provider) -> Non
     ledger.load()
     _guard(plan, ledger.known)
     if current_basis(store, provider, plan) != plan.basis:
-        raise StalePlan(why="what is recorded or runs has changed since it was made", hint="plan again")
+        hint = "plan again, and not with --offline: that does not see what runs"
+        raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
 
 
 def _guard(plan: Plan, recorded: dict[str, Recorded]) -> None:
@@ -117,8 +131,12 @@ def _close_intents(ledger: Ledger, store: Store, provider: Provider) -> None:
         return
     for entry in opened:
         outcome = _outcome(entry, seen)
-        if outcome is not None:
-            ledger.close_intent(entry, *outcome)
+        if outcome is None:
+            continue
+        if entry.kind == "create" and outcome[0] == "failed" and isinstance(provider, Sweeps):
+            with contextlib.suppress(ProviderError):
+                provider.sweep(entry.kernel)
+        ledger.close_intent(entry, *outcome)
     ledger.flush()
 
 

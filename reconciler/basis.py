@@ -15,15 +15,16 @@ from reconciler.plan_values import fingerprint
 
 def basis(actual: Actual) -> str:
     """64 hex digits; equal for equal states, however they were reached."""
-    return fingerprint(
-        {
-            "repo": actual.repo,
-            "cluster": actual.cluster,
-            "existing": {identity: _existing(each) for identity, each in sorted(actual.existing.items())},
-            "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
-            "complete": actual.complete,
-        }
-    )
+    whole: dict[str, object] = {
+        "repo": actual.repo,
+        "cluster": actual.cluster,
+        "existing": {identity: _existing(each) for identity, each in sorted(actual.existing.items())},
+        "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
+        "complete": actual.complete,
+    }
+    if provisioned := {node: one for node, one in sorted(actual.standings.items()) if one.state}:
+        whole["nodes"] = [(node, one.state, one.fingerprint) for node, one in provisioned.items()]
+    return fingerprint(whole)
 
 
 def _existing(each: Existing) -> dict[str, object]:

@@ -6,27 +6,56 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from providers.base import KernelSpec, Provider
+from providers.images import PullProgress
+from providers.storage.base import Storage
+from reconciler.derive import LIVE
+from reconciler.provisioning.carry import NodeNews, Site, probe, provision
+from reconciler.pulling import pull, with_image
 from reconciler.steps import Step
-from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError
+from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 
 ATTEMPTS = 4
 FIRST_DELAY = 0.5
 """Seconds before the second attempt; doubled for each further one."""
 
 Resolve = Callable[[str], str]
+News = PullProgress | NodeNews
+"""What is heard of an effect while it goes on."""
 
 
-def carry_out(step: Step, provider: Provider, resolve: Resolve) -> None:
-    """Do one step's effect. Raises BaiError."""
+def _nobody(news: News) -> None:
+    return None
+
+
+def carry_out(
+    step: Step,
+    provider: Provider,
+    resolve: Resolve,
+    storage: Storage | None = None,
+    tell: Callable[[News], None] = _nobody,
+    site: Site | None = None,
+) -> None:
+    """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError."""
     match step.kind:
         case "create" if step.spec is not None:
-            _create(_with_secrets(step, step.spec, resolve), provider)
+            spec = _with_secrets(step, step.spec, resolve)
+            with_image(step.pull, lambda: _create(spec, provider), provider, resolve, tell)
+        case "pull" if step.pull is not None:
+            pull(step.pull, provider, resolve, tell)
+        case "provision" if step.provision is not None:
+            provision(step.provision, site, tell)
+        case "probe":
+            probe(step.kernel_id, provider, tell)
         case "update" if step.spec is not None:
             provider.update(step.kernel_id, _with_secrets(step, step.spec, resolve))
         case "stop":
             _stop(step, provider)
         case "remove":
             provider.remove(step.kernel_id)
+        case "make" if step.folder is not None and storage is not None:
+            storage.make(step.folder)
+        case "trash" if step.folder is not None and step.entry is not None and storage is not None:
+            storage.trash(step.folder, step.entry)
         case _:
             raise ProviderError(provider="", why=f"step {step.key} has nothing to carry out")
 
@@ -54,12 +83,17 @@ def _create(spec: KernelSpec, provider: Provider) -> None:
 
 def _stop(step: Step, provider: Provider) -> None:
     try:
-        provider.stop(step.kernel_id, grace=step.grace, signal=step.signal)
+        seen = provider.stop(step.kernel_id, grace=step.grace, signal=step.signal)
     except KernelNotFound:
         return
+    if step.stays and seen.state in LIVE:
+        # What it holds is given to others now.
+        raise ProviderUnavailable(provider=provider.capabilities().name, why=f"{seen.id} is still stopping")
 
 
 def _with_secrets(step: Step, spec: KernelSpec, resolve: Resolve) -> KernelSpec:
+    if spec.login is not None:
+        spec = replace(spec, login=replace(spec.login, seed=resolve(spec.login.reference)))
     if not step.secrets:
         return spec
     values = {variable: resolve(reference) for variable, reference in step.secrets.items()}

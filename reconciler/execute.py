@@ -4,17 +4,23 @@ state."""
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 from providers.base import Provider
-from reconciler.carry import Resolve, carry_out, explain, retry_delay
+from providers.images import PullProgress
+from providers.provisioning import ProvisionEvent
+from providers.storage.base import Storage
+from reconciler.carry import News, Resolve, carry_out, explain, retry_delay
 from reconciler.clock import Clock
 from reconciler.graph import Part
 from reconciler.ledger import Ledger
 from reconciler.plan import Plan
 from reconciler.progress import Effect, PartProgress, Tally
+from reconciler.provisioning.book import Book
+from reconciler.provisioning.carry import Site
 from reconciler.results import ActionResult, ApplyEvent, Outcome
 from reconciler.runner import Runner
 from reconciler.steps import Step
@@ -22,6 +28,8 @@ from reconciler.walk import Walk
 
 _TICK = 1.0
 """Most seconds without looking at the stop flag and the lease."""
+_LONGEST = 60.0
+"""Most seconds that anything is put off: what is put off for longer is so by a clock that was set back."""
 
 
 class Engine:
@@ -34,27 +42,35 @@ class Engine:
         *,
         ledger: Ledger,
         provider: Provider,
+        storage: Storage | None = None,
         clock: Clock,
         runner: Runner,
         parallel: int,
         resolve: Resolve,
         on_event: Callable[[ApplyEvent], None],
         stop: threading.Event,
+        site: Site | None = None,
     ) -> None:
         self._ledger = ledger
         self._provider = provider
+        self._storage = storage
         self._clock = clock
         self._runner = runner
         self._parallel = max(1, parallel)
         self._resolve = resolve
         self._on_event = on_event
         self._stop = stop
+        self._site = site
+        self._book = Book(ledger, clock, plan.commit)
+        self._broken = ""
+        """The node whose provisioning failed: no other one is begun."""
         self._walk = Walk(parts)
         self._tally = Tally(plan.changes, parts)
         self._numbers = itertools.count(1)
         self._queue: list[Effect] = []
         self._running: dict[int, Effect] = {}
         self._news: list[ApplyEvent] = []
+        self._heard: queue.SimpleQueue[tuple[Effect, News]] = queue.SimpleQueue()
 
     def run(self) -> tuple[ActionResult, ...]:
         """Everything that can be done; raises StoreError or LeaseLost when nothing more can be written."""
@@ -62,7 +78,9 @@ class Engine:
         while self._queue or self._running:
             self._start_effects()
             self._ledger.renew()
-            for number, error in self._wait():
+            ended = self._wait()
+            self._hear()
+            for number, error in ended:
                 self._ended(self._running.pop(number), error)
             self._begin_ready()
         self._flush()
@@ -78,6 +96,7 @@ class Engine:
                     self._give_up(part, "stopped")
                     continue
                 if self._tally.start(part.action, self._clock.now()):
+                    self._ledger.begin_action(part.action)
                     self._tell("action", part, "started")
                 self._advance(PartProgress(part))
 
@@ -86,11 +105,14 @@ class Engine:
         waves = progress.part.waves
         while progress.wave < len(waves):
             wave = waves[progress.wave]
-            if wave[0].kind in ("record", "forget"):
+            if wave[0].kind in ("record", "forget", "ready"):
                 self._write(progress.part, wave[0])
                 progress.wave += 1
             elif self._stop.is_set():
                 self._give_up(progress.part, "stopped")
+                return
+            elif self._broken and wave[0].kind == "provision":
+                self._give_up(progress.part, "skipped", because=self._broken)
                 return
             else:
                 self._enqueue(progress, wave)
@@ -100,7 +122,9 @@ class Engine:
             self._tell("action", progress.part, "done")
 
     def _write(self, part: Part, step: Step) -> None:
-        if step.record is not None:
+        if step.provision is not None:
+            self._book.ready(step.provision)
+        elif step.record is not None:
             self._ledger.put(step.record, part.action.why or part.action.verb)
         else:
             self._ledger.forget(step.resource, part.action.why or part.action.verb)
@@ -109,10 +133,12 @@ class Engine:
         progress.open = len(wave)
         self._queue.extend(Effect(step, progress) for step in wave)
 
-    def _give_up(self, part: Part, outcome: Outcome, error: str = "") -> None:
+    def _give_up(self, part: Part, outcome: Outcome, error: str = "", because: str = "") -> None:
         """End this part's action so, and skip what depends on it."""
         now = self._clock.now()
-        if self._tally.end(part.action, outcome, now, error=error):
+        if self._tally.end(part.action, outcome, now, error=error, because=because):
+            if outcome == "failed":
+                self._ledger.fail_action(part.action, error)
             self._tell("action", part, outcome, error=error)
         follow: Outcome = "stopped" if outcome == "stopped" else "skipped"
         for other in self._walk.failed(part):
@@ -124,12 +150,13 @@ class Engine:
     def _start_effects(self) -> None:
         """Write down the intents of all that starts now, then start it."""
         now = self._clock.now()
-        free = self._parallel - len(self._running)
-        starting = [effect for effect in self._queue if effect.due <= now][: max(0, free)]
+        starting = self._next(now)
         for effect in starting:
             self._queue.remove(effect)
             if effect.attempt == 1:
                 self._ledger.journal(effect.progress.part.action.id, effect.step, "intent")
+                if effect.step.kind == "provision" and effect.step.provision is not None:
+                    self._book.begin(effect.step.provision, effect.progress.part.action.why)
                 self._tell("step", effect.progress.part, "started", step=effect.step)
             if effect.step.kind == "create" and effect.step not in effect.progress.created:
                 effect.progress.created.append(effect.step)
@@ -137,10 +164,51 @@ class Engine:
         for effect in starting:
             number = next(self._numbers)
             self._running[number] = effect
-            self._runner.submit(number, lambda step=effect.step: self._carry_out(step))  # type: ignore[misc]
+            self._runner.submit(number, lambda effect=effect: self._carry_out(effect))  # type: ignore[misc]
 
-    def _carry_out(self, step: Step) -> None:
-        carry_out(step, self._provider, self._resolve)
+    def _next(self, now: float) -> list[Effect]:
+        """What may start now. Nodes have a room of their own, for they take long."""
+        due = [effect for effect in self._queue if not 0 < effect.due - now <= _LONGEST]
+        nodes = [effect for effect in due if effect.step.kind == "provision"]
+        under_way = sum(effect.step.kind == "provision" for effect in self._running.values())
+        busy = len(self._running) - under_way
+        return [*self._quick(due, busy), *nodes[: max(0, self._parallel - under_way)]]
+
+    def _quick(self, due: list[Effect], busy: int) -> list[Effect]:
+        """All but nodes. Images that are brought early take long: they go last, and leave room."""
+        pulls = [effect for effect in due if effect.step.kind == "pull"]
+        under_way = sum(effect.step.kind == "pull" for effect in self._running.values())
+        pulls = pulls[: max(0, max(1, self._parallel // 2) - under_way)]
+        others = [effect for effect in due if effect.step.kind not in ("pull", "provision")]
+        return [*others, *pulls][: max(0, self._parallel - busy)]
+
+    def _carry_out(self, effect: Effect) -> None:
+        """In a thread of its own: what it tells is heard by ours."""
+        carry_out(
+            effect.step,
+            self._provider,
+            self._resolve,
+            self._storage,
+            lambda news: self._heard.put((effect, news)),
+            self._site,
+        )
+
+    def _hear(self) -> None:
+        """How far effects have come: told, and written down where a session waits for its image, or a
+        node's history is at stake."""
+        while not self._heard.empty():
+            effect, news = self._heard.get()
+            part = effect.progress.part
+            if not isinstance(news, PullProgress):
+                self._book.hear(news)
+                if isinstance(news, ProvisionEvent):
+                    self._tell("progress", part, "started", step=effect.step, node=news)
+                continue
+            self._tell("progress", part, "started", step=effect.step, pull=news)
+            records = (step.record for wave in part.waves for step in wave if step.record)
+            target = next((record for record in records if record.phase == "CREATING"), None)
+            if target is not None and self._ledger.known[target.resource].phase == "CREATING":
+                self._ledger.put(replace(target, phase="PULLING"), f"{news.node} fetches {news.image}")
 
     def _wait(self) -> list[tuple[int, BaseException | None]]:
         due = min((effect.due for effect in self._queue), default=None)
@@ -205,7 +273,22 @@ class Engine:
     def _fail(self, progress: PartProgress) -> None:
         if progress.created:
             self._record_error(progress)
+        side = progress.part.action.after
+        if side is not None and side.provision is not None:
+            self._book.failed(side.provision, progress.error)
+            self._break_off(progress.part.action.id)
         self._give_up(progress.part, "failed", progress.error)
+
+    def _break_off(self, node: str) -> None:
+        """No other node is begun; those that are at it go on."""
+        self._broken = self._broken or node
+        kept = []
+        for effect in self._queue:
+            if effect.step.kind == "provision" and effect.attempt == 1:
+                self._give_up(effect.progress.part, "skipped", because=self._broken)
+            else:
+                kept.append(effect)
+        self._queue = kept
 
     def _record_error(self, progress: PartProgress) -> None:
         """Nothing of it is left: ERROR. What is half there stays CREATING: the next run goes on from it."""
@@ -222,17 +305,30 @@ class Engine:
 
     # Telling
 
-    def _tell(self, kind: str, part: Part, state: str, *, step: Step | None = None, error: str = "") -> None:
+    def _tell(
+        self,
+        kind: str,
+        part: Part,
+        state: str,
+        *,
+        step: Step | None = None,
+        error: str = "",
+        pull: PullProgress | None = None,
+        node: ProvisionEvent | None = None,
+    ) -> None:
+        provisions = part.action.after is not None and part.action.after.provision is not None
         self._news.append(
             ApplyEvent(
                 kind=kind,  # type: ignore[arg-type]
                 at=self._clock.now(),
                 action=part.action.id,
-                verb=part.action.verb,
+                verb="provision" if provisions else part.action.verb,
                 state=state,  # type: ignore[arg-type]
                 step=f"{step.kind} {step.kernel_id}" if step else "",
                 kernel=step.kernel_id if step else "",
                 error=error,
+                pull=pull,
+                node=node,
                 done=self._tally.ended,
                 total=self._tally.total,
             )

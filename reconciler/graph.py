@@ -18,7 +18,8 @@ from schemas.errors import PlanError
 
 _RELEASING: frozenset[StepKind] = frozenset({"stop", "remove"})
 _ACQUIRING: frozenset[StepKind] = frozenset({"create", "update"})
-_ALONE: frozenset[StepKind] = frozenset({"record", "forget"})
+_ALONE: frozenset[StepKind] = frozenset({"record", "forget", "ready"})
+_PULL = "#pull@"
 _Unit = tuple[str, str]
 """A node and one of its cores (`cpu 3`) or devices."""
 
@@ -45,10 +46,11 @@ def build(plan: Plan) -> dict[str, Part]:
     parts = {part.id: part for action_parts in split.values() for part in action_parts}
     firm = {part.id: _firm(part, split) for part in parts.values()}
     freed = {part.id: _freeing(part, holders) - {part.id} for part in parts.values()}
-    for part in _in_circles({name: firm[name] | freed[name] for name in parts}):
+    for part in _circling({name: firm[name] | freed[name] for name in parts}):
         # Two sessions that trade cores while both go on running: their cpusets overlap for a moment.
         freed[part] = {holder for holder in freed[part] if holder.endswith("#release")}
-    after = {name: firm[name] | freed[name] for name in parts}
+    pulled = _pulled(split)
+    after = {name: firm[name] | freed[name] | pulled.get(name, set()) for name in parts}
     if circle := _in_circles(after):
         names = ", ".join(sorted({parts[name].action.id for name in circle}))
         raise PlanError(why=f"these wait for each other: {names}")
@@ -59,11 +61,38 @@ def _split(action: Action, plan: Plan) -> tuple[Part, ...]:
     """The release and acquire parts of an action, in this order; one of them when the other has nothing to
     do."""
     todo = steps(action, plan)
+    if action.id.startswith("Image/") and any(step.kind == "pull" for step in todo):
+        return _node_by_node(action, todo)
     cut = max((at + 1 for at, step in enumerate(todo) if step.kind in _RELEASING), default=0)
     if not any(step.kind in _ACQUIRING for step in todo[cut:]):
         return (Part(f"{action.id}#release", action, _waves(todo)),)
     acquire = Part(f"{action.id}#acquire", action, _waves(todo[cut:]))
     return (Part(f"{action.id}#release", action, _waves(todo[:cut])), acquire) if cut else (acquire,)
+
+
+def _node_by_node(action: Action, todo: tuple[Step, ...]) -> tuple[Part, ...]:
+    """Every node gets an image by itself, so that one that cannot be reached stops nobody elsewhere."""
+    pulls = [step for step in todo if step.kind == "pull"]
+    rest = tuple(step for step in todo if step.kind != "pull")
+    parts = (Part(f"{action.id}{_PULL}{step.kernel_id}", action, ((step,),)) for step in pulls)
+    return (*parts, Part(f"{action.id}#record", action, _waves(rest)))
+
+
+def _pulled(split: Mapping[str, tuple[Part, ...]]) -> dict[str, set[str]]:
+    """Parts that create kernels → those that bring the images of these to their nodes."""
+    brings: dict[tuple[str, str], str] = {}
+    for parts in split.values():
+        for part in parts:
+            pull = part.waves[0][0].pull if _PULL in part.id and part.waves else None
+            if pull is not None:
+                brings[pull.node, pull.image] = part.id
+    needs: dict[str, set[str]] = {}
+    for parts in split.values() if brings else ():
+        acquire, after = parts[-1], parts[-1].action.after
+        if after is not None and acquire.id.endswith("#acquire"):
+            wanted = {(pull.node, pull.image) for pull in after.pulls}
+            needs[acquire.id] = {brings[each] for each in wanted & brings.keys()}
+    return needs
 
 
 def _waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
@@ -78,18 +107,24 @@ def _waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
 
 
 def _holders(split: Mapping[str, tuple[Part, ...]]) -> dict[_Unit, set[str]]:
-    """Which parts free which units: a release all that was held, an update in place what it gives up."""
+    """Which parts free which units: a release all that was held, an update in place what it gives up, also
+    when something else of its session is removed before."""
     holders: dict[_Unit, set[str]] = {}
-    for first, *_ in split.values():
+    for first, *rest in split.values():
         before, after = first.action.before, first.action.after
         if before is None:
             continue
+        holder = rest[-1] if rest and _updates(rest[-1]) else first
         freed = set(_units(before.placement))
-        if after is not None and not first.id.endswith("#release"):
+        if after is not None and not holder.id.endswith("#release"):
             freed -= set(_units(after.placement))
         for unit in freed:
-            holders.setdefault(unit, set()).add(first.id)
+            holders.setdefault(unit, set()).add(holder.id)
     return holders
+
+
+def _updates(part: Part) -> bool:
+    return any(step.kind == "update" for wave in part.waves for step in wave)
 
 
 def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
@@ -100,11 +135,17 @@ def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
         return {split[turn][-1].id}
     if part is not own[-1]:
         return set()
-    first = {own[0].id} if len(own) > 1 else set()
+    first = {own[0].id} if len(own) > 1 and _PULL not in own[0].id else set()
     if not _needs_others(part):
         return first
     others = (other for other in part.action.depends_on if other != part.action.id)
-    return first | {split[other][-1].id for other in others if other in split}
+    # A node has to be empty; where its sessions go on is not for it to wait for.
+    last = 0 if _provisions(part) else -1
+    return first | {split[other][last].id for other in others if other in split}
+
+
+def _provisions(part: Part) -> bool:
+    return part.action.after is not None and part.action.after.provision is not None
 
 
 def _needs_others(part: Part) -> bool:
@@ -134,12 +175,28 @@ def _units(placement: Placement | None) -> Iterator[_Unit]:
             yield kernel.node, device.id
 
 
+def _circling(after: Mapping[str, set[str]]) -> set[str]:
+    """Parts that wait for themselves, or stand between such; not those that only wait for these."""
+    followers: dict[str, set[str]] = {part: set() for part in after}
+    for part, before in after.items():
+        for name in before:
+            followers[name].add(part)
+    return _in_circles(after) & _in_circles(followers)
+
+
 def _in_circles(after: Mapping[str, set[str]]) -> set[str]:
     """Parts that can never start, because they wait for each other or for ones that do."""
-    waiting = {part: set(before) for part, before in after.items()}
-    while free := [part for part, before in waiting.items() if not before]:
-        for part in free:
-            del waiting[part]
-        for before in waiting.values():
-            before.difference_update(free)
-    return set(waiting)
+    left = {part: len(before) for part, before in after.items()}
+    followers: dict[str, list[str]] = {}
+    for part, before in after.items():
+        for name in before:
+            followers.setdefault(name, []).append(part)
+    free = [part for part, count in left.items() if not count]
+    while free:
+        done = free.pop()
+        del left[done]
+        for follower in followers.get(done, ()):
+            left[follower] -= 1
+            if not left[follower]:
+                free.append(follower)
+    return set(left)

@@ -8,32 +8,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from reconciler import audit
+from reconciler.accounts import charges
 from reconciler.clock import Clock
-from reconciler.records import Event, Forget, JournalEntry, JournalState, Put, Recorded, StoreChange
+from reconciler.derive import ENDED, timed
+from reconciler.plan import Action
+from reconciler.records import Event, Forget, JournalEntry, JournalState, Put, Recorded, Standing, StoreChange
 from reconciler.steps import Step
 from reconciler.store import Store
 
 TTL = 60.0
 """Seconds that a lease is good for without renewal."""
-ENDED = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
-_LIFE = ("PENDING", "SCHEDULED", "PREPARING", "CREATING", "RUNNING")
+_LIFE = ("PENDING", "SCHEDULED", "PREPARING", "PULLING", "CREATING", "RUNNING")
+_ALWAYS = frozenset(_LIFE) - {"PULLING"}
 
 
 class Ledger:
     """One apply's pen. Raises StoreError and LeaseLost from `flush` and `renew` only."""
 
-    def __init__(self, store: Store, clock: Clock, cluster: str, holder: str, commit: str) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, cluster: str, holder: str, commit: str, plan: str = ""
+    ) -> None:
         self._store = store
         self._clock = clock
         self._commit = commit
+        self._plan = plan
         self.lease = store.acquire(cluster, holder, TTL, clock.now())
         self.apply = f"{cluster}-{self.lease.token}"
         self.known: dict[str, Recorded] = {}
+        self.standings: dict[str, Standing] = {}
         self._changes: list[StoreChange] = []
 
     def load(self) -> None:
         """Read what is recorded, under the lease."""
         self.known = self._store.recorded(self.lease.cluster)
+        self.standings = self._store.standings(self.lease.cluster)
+
+    def begin(self, count: int) -> None:
+        """For the audit: a plan of so many actions is carried out."""
+        self._changes.append(audit.applying(self.apply, self._plan, self._commit, count, self._clock.now()))
+
+    def begin_action(self, action: Action) -> None:
+        """For the audit: who changes what, before it happens."""
+        now = self._clock.now()
+        self._changes.append(audit.begun(action, self.apply, self._plan, self._commit, now))
+
+    def fail_action(self, action: Action, error: str) -> None:
+        now = self._clock.now()
+        self._changes.append(audit.failed(action, error, self.apply, self._plan, self._commit, now))
 
     def journal(self, action: str, step: Step, state: JournalState, error: str = "") -> None:
         now = self._clock.now()
@@ -48,18 +70,24 @@ class Ledger:
         """Record it, with the times that it does not say itself, and an event for each phase entered."""
         now = self._clock.now()
         old = self.known.get(record.resource)
-        record = _timed(record, old, now)
+        record = timed(record, old, now)
+        self._changes += charges(old, record, now)
         self._changes.append(Put(record))
         self._transition(record.resource, old.phase if old else "", record.phase, cause, old is not None)
         self.known[record.resource] = record
 
     def forget(self, resource: str, cause: str) -> None:
         old = self.known.pop(resource, None)
+        self._changes += charges(old, None, self._clock.now())
         self._changes.append(Forget(resource))
         if old is not None:
             after = "TERMINATED" if old.phase else "DELETED"
             if old.phase not in ENDED:
                 self._event(resource, old.phase, after, cause)
+
+    def add(self, *changes: StoreChange) -> None:
+        """Whatever else has to be written with the rest."""
+        self._changes += changes
 
     def flush(self) -> None:
         """Write everything gathered, or nothing."""
@@ -70,8 +98,14 @@ class Ledger:
     def renew(self) -> None:
         """Renew the lease when a third of its time has passed."""
         now = self._clock.now()
-        if now >= self.lease.expires - self.lease.ttl * 2 / 3:
+        left = self.lease.expires - now
+        # More than there ever was is left when our clock was set back, which the server's was not.
+        if not self.lease.ttl * 2 / 3 < left <= self.lease.ttl:
             self.lease = self._store.renew(self.lease, now)
+
+    def prune(self) -> None:
+        """Keep the journal within its bounds."""
+        self._store.prune(self.lease)
 
     def release(self) -> None:
         self._store.release(self.lease)
@@ -97,18 +131,7 @@ def _between(before: str, after: str) -> Iterator[str]:
         first = _LIFE.index(before) + 1 if before in _LIFE else 0
         last = _LIFE.index(after)
         if first <= last:
-            yield from _LIFE[first : last + 1]
+            # Most sessions find their image where they start: nothing is pulled for these.
+            yield from (phase for phase in _LIFE[first : last + 1] if phase in (after, *_ALWAYS))
             return
     yield after
-
-
-def _timed(record: Recorded, old: Recorded | None, now: float) -> Recorded:
-    same = old is not None and old.generation == record.generation
-    started, finished = record.started_at, record.finished_at
-    if started is None and old is not None and same:
-        started = old.started_at
-    if started is None and record.phase == "RUNNING":
-        started = now
-    if finished is None and record.phase in ENDED:
-        finished = old.finished_at if old is not None and same and old.phase in ENDED else now
-    return replace(record, started_at=started, finished_at=finished)

@@ -1,18 +1,13 @@
-"""What nodes are that declare no hardware: this machine is probed, others are as they were last seen."""
+"""How nodes are reached: what their documents and their cluster's say, put together. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from pydantic import ValidationError
-
+from providers.machine import Endpoint
 from reconciler.diff.snapshot import LOCAL_ADDRESSES
-from schemas.hardware.model import Hardware
+from schemas.cluster import ClusterSpec, Ssh
 from schemas.node import Node
-
-if TYPE_CHECKING:
-    from reconciler.store import Store
 
 
 def is_local(node: Node) -> bool:
@@ -20,44 +15,19 @@ def is_local(node: Node) -> bool:
     return (node.spec.address or node.name) in LOCAL_ADDRESSES
 
 
-def find_hardware(
-    nodes: Iterable[Node], store: Store | None, cluster: str, *, probe: bool
-) -> Mapping[str, Hardware]:
-    """Hardware by node name, of the nodes that do not declare theirs. Without `probe`, only what the store
-    remembers."""
-    wanted = [node for node in nodes if node.spec.hardware is None]
-    if not wanted:
-        return {}
-    here = _probe() if probe and any(is_local(node) for node in wanted) else None
-    seen = _remembered(store, cluster)
-    found: dict[str, Hardware] = {}
-    for node in wanted:
-        if here is not None and is_local(node):
-            found[node.name] = here
-        elif node.name in seen:
-            found[node.name] = seen[node.name]
-    return found
+def endpoints(nodes: Iterable[Node], cluster: ClusterSpec) -> tuple[Endpoint, ...]:
+    """How each node is reached: its own SSH values over its cluster's."""
+    return tuple(
+        Endpoint(
+            node.name,
+            node.spec.address or node.name,
+            is_local(node),
+            cluster.ssh.model_copy(update=_given(node.spec.ssh)),
+            node.spec.docker.given if cluster.provider == "docker" else {},
+        )
+        for node in nodes
+    )
 
 
-def _probe() -> Hardware:
-    from providers.probe import probe_local
-
-    return probe_local()
-
-
-def _remembered(store: Store | None, cluster: str) -> dict[str, Hardware]:
-    """What the store knows; equal nodes share one value."""
-    known: dict[str, Hardware | None] = {}
-    observed = store.hardware(cluster) if store is not None else {}
-    for each in observed.values():
-        if each.hardware not in known:
-            known[each.hardware] = _parsed(each.hardware)
-    pairs = ((node, known[each.hardware]) for node, each in observed.items())
-    return {node: hardware for node, hardware in pairs if hardware is not None}
-
-
-def _parsed(text: str) -> Hardware | None:
-    try:
-        return Hardware.model_validate_json(text)
-    except ValidationError:
-        return None
+def _given(model: Ssh) -> dict[str, object]:
+    return {name: value for name, value in model if value is not None}

@@ -3,17 +3,17 @@ reality wins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from providers.base import Capabilities, Observation, Observed, Provider
-from reconciler.actual import Actual, Existing, Hold
+from reconciler.actual import Actual, Existing, Hold, Missed
 from reconciler.adopt import adopted, placement_of
 from reconciler.basis import basis
 from reconciler.derive import LIVE, derive
 from reconciler.plan import Plan
-from reconciler.records import Recorded
+from reconciler.records import EVERYBODY, Contact, Recorded
 from schemas.errors import ProviderError
 from schemas.hardware.model import Hardware
 
@@ -34,11 +34,46 @@ def observe(
 
     Never raises for what cannot be observed: `complete` is False then, and `errors` says why.
     """
-    recorded = store.recorded(cluster) if store is not None else {}
-    if provider is None:
-        return combine(recorded, None, None, repo=repo, cluster=cluster, hardware=hardware or {})
-    seen, capabilities = _look(provider)
-    return combine(recorded, seen, capabilities, repo=repo, cluster=cluster, hardware=hardware or {})
+    return with_store(store, look(provider), cluster, repo=repo, hardware=hardware)
+
+
+def with_store(
+    store: Store | None,
+    seen: Look,
+    cluster: str,
+    *,
+    repo: str,
+    hardware: Mapping[str, Hardware] | None = None,
+) -> Actual:
+    """What was seen, with what is recorded now."""
+    books = store.books(cluster) if store is not None else None
+    found = combine(
+        books.recorded if books else {},
+        seen.observation,
+        seen.capabilities,
+        repo=repo,
+        cluster=cluster,
+        hardware=hardware or {},
+    )
+    if books is None:
+        return found
+    return replace(
+        found,
+        missed=missed_nodes(seen.observation, books.contacts),
+        contacts=books.contacts,
+        samples=books.samples,
+        balances=books.balances,
+        standings=books.standings,
+    )
+
+
+def missed_nodes(seen: Observation | None, contacts: Mapping[str, Contact]) -> dict[str, Missed]:
+    """The nodes that could not be asked, with what is known of when they were last reached."""
+    found = {}
+    for node, why in sorted((seen.unreachable if seen else {}).items()):
+        known = contacts.get(node, Contact(node))
+        found[node] = Missed(why, known.lost, stranger=known.reached is None and EVERYBODY not in contacts)
+    return found
 
 
 def current_basis(store: Store, provider: Provider, plan: Plan) -> str:
@@ -46,12 +81,23 @@ def current_basis(store: Store, provider: Provider, plan: Plan) -> str:
     return basis(observe(store, provider, plan.cluster, repo=plan.repo))
 
 
-def _look(provider: Provider) -> tuple[Observation, Capabilities | None]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a provider said; nothing where nobody was asked."""
+
+    observation: Observation | None = None
+    capabilities: Capabilities | None = None
+
+
+def look(provider: Provider | None) -> Look:
+    """Ask the provider, if there is one. Never raises: what cannot be observed is incomplete."""
+    if provider is None:
+        return Look()
     try:
         capabilities = provider.capabilities()
-        return provider.observe(), capabilities
+        return Look(provider.observe(), capabilities)
     except ProviderError as error:
-        return Observation((), complete=False, errors=(str(error),)), None
+        return Look(Observation((), complete=False, errors=(str(error),)))
 
 
 def combine(
@@ -69,14 +115,12 @@ def combine(
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
             ours.setdefault(_identity(kernel), []).append(kernel)
-    complete = seen.complete if seen else True
     existing = {
         identity: _existing(
             identity,
             recorded.get(identity),
             ours.get(identity, []),
-            complete=complete,
-            looked=seen is not None,
+            seen=seen,
         )
         for identity in sorted({*recorded, *ours})
     }
@@ -87,9 +131,10 @@ def combine(
         holds=tuple(hold for kernel in kernels if (hold := _hold(kernel, repo, cluster)) is not None),
         hardware=dict(hardware),
         capabilities=capabilities,
-        complete=complete,
+        complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
         unlabelled=seen.unlabelled if seen else (),
+        missed=missed_nodes(seen, {}),
     )
 
 
@@ -100,14 +145,19 @@ def _identity(kernel: Observed) -> str:
 
 
 def _existing(
-    identity: str, record: Recorded | None, kernels: list[Observed], *, complete: bool, looked: bool
+    identity: str, record: Recorded | None, kernels: list[Observed], *, seen: Observation | None
 ) -> Existing:
     newest = max((kernel.labels.generation for kernel in kernels), default=0)
     # A record older than what runs comes from a restored backup: the labels know better.
-    adopt = record is None or newest > record.generation
+    # So does one that waits to become what runs already.
+    adopt = (
+        record is None
+        or newest > record.generation
+        or (bool(newest) and newest == record.generation and record.phase == "PENDING")
+    )
     if record is None or adopt:
         record = adopted(kernels)
-    if not looked:
+    if seen is None:
         return Existing(
             identity,
             record,
@@ -117,7 +167,8 @@ def _existing(
             reason=record.reason,
         )
     current = tuple(kernel for kernel in kernels if kernel.id in record.kernels)
-    found = derive(record, current, complete=complete)
+    away = _away(record, {kernel.id for kernel in current}, seen.unreachable)
+    found = derive(record, current, complete=seen.complete, away=away)
     return Existing(
         id=identity,
         recorded=record,
@@ -125,11 +176,29 @@ def _existing(
         kernels=current,
         strays=tuple(kernel for kernel in kernels if kernel.id not in record.kernels),
         missing=found.missing,
+        away=away,
         result=found.result,
         exit_codes=found.exit_codes,
         reason=found.reason,
         adopted=adopt,
     )
+
+
+def _away(record: Recorded, seen: Set[str], unreachable: Mapping[str, str]) -> dict[str, str]:
+    """The record's kernels that were not seen because their nodes could not be asked, and these nodes."""
+    if not unreachable or record.placement is None:
+        return {}
+    parts = record.placement.kernels
+    if len(parts) == len(record.kernels):
+        where = {kernel: part.node for kernel, part in zip(record.kernels, parts, strict=True)}
+    else:
+        nodes = sorted({part.node for part in parts} & unreachable.keys())
+        where = dict.fromkeys(record.kernels, nodes[0] if nodes else "")
+    return {
+        kernel: where[kernel]
+        for kernel in record.kernels
+        if where[kernel] in unreachable and kernel not in seen
+    }
 
 
 def _hold(kernel: Observed, repo: str, cluster: str) -> Hold | None:

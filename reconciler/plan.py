@@ -14,6 +14,9 @@ from typing import Literal
 
 from planner.types import GroupUse, Placement, QuotaUse, Wait
 from providers.base import KernelSpec
+from providers.storage.base import Folder
+from reconciler.provisioning.values import Provision, Rollout
+from reconciler.records import Account, Ghost
 
 Verb = Literal["create", "update", "replace", "delete", "no-op"]
 
@@ -27,6 +30,23 @@ class Change:
     before: str | None
     after: str | None
     forces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """An image that a node must have, and who logs in to the registry: references, never a password."""
+
+    node: str
+    image: str
+    """With the digest where it is pinned."""
+    policy: Literal["missing", "always"] = "missing"
+    size: int = 0
+    """Bytes to be transferred at most; 0 where that is not known."""
+    registry: str = ""
+    """Its address, where somebody logs in."""
+    username: str = ""
+    username_from: str = ""
+    password_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +75,27 @@ class Side:
     specs: tuple[KernelSpec, ...] = ()
     """What to create or update, complete but for secrets; `labels.document` and `labels.placement` are
     filled in by `steps`."""
+    ghosts: tuple[Ghost, ...] = ()
+    """Kernels of earlier generations that may still run where nobody sees them; left out of the JSON when
+    there are none."""
+    account: Account | None = None
+    """Whom what it holds is charged to; left out of the JSON where it holds nothing."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Variable → reference (`env:NAME`, `file:/path`), resolved only while applying."""
+    pulls: tuple[Pull, ...] = ()
+    """Of a session: images that its kernels are created from. Of an image: where it is brought to. Left out
+    of the JSON when there are none."""
+    folder: Folder | None = None
+    """Of a volume: what is made, or moved aside; left out of the JSON otherwise."""
+    provision: Provision | None = None
+    """Of a node: what it is brought to; left out of the JSON otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """How a session that is pushed out is told: `signal` in place of its own stop signal (empty: its own),
-    and `grace` seconds to save its work before it is killed."""
+    """How a session that is pushed out, moved or has had its time is told: `signal` first, with `grace`
+    seconds to save its work, then it is stopped as usual; without `signal`, its own stop signal with that
+    grace."""
 
     signal: str
     grace: float
@@ -89,6 +122,9 @@ class Action:
     """For a session that makes room for another or is moved; left out of the JSON otherwise."""
     in_turn: str = ""
     """The action that must be done before this one stops anything; left out of the JSON when empty."""
+    ghosts: tuple[Ghost, ...] = ()
+    """For a deletion: kernels that cannot be reached. Its record stays until they are gone; left out of the
+    JSON when there are none."""
 
     @property
     def verb(self) -> Verb:
@@ -114,6 +150,16 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreached:
+    """A node that could not be asked, why, and since when (seconds since the epoch; None: first noticed
+    now)."""
+
+    node: str
+    why: str
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A reviewed, applicable value. `digest` covers everything an apply depends on except `made_at`; same
     inputs, same bytes."""
@@ -136,6 +182,10 @@ class Plan:
     groups: tuple[GroupUse, ...] = ()
     warnings: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    unreached: tuple[Unreached, ...] = ()
+    """Left out of the JSON when all nodes answered."""
+    rollout: Rollout | None = None
+    """The provisioning of nodes; left out of the JSON when there is none to be done."""
     made_at: float = 0.0
     digest: str = ""
 

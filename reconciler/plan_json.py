@@ -11,10 +11,16 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from providers.base import KernelSpec, Labels
 from reconciler.plan import Plan
+from reconciler.plan_values import without_unset
 from schemas.errors import PlanError
 
 VERSION = "bai.plan/v1"
+_OPTIONAL = frozenset(
+    {"files", "nics", "tty", "share", "user", "read_only_root", "ulimits", "capabilities", "network", "login"}
+)
+"""Parts of a kernel's spec that are left out where they say nothing."""
 
 
 @functools.cache
@@ -22,26 +28,56 @@ def _adapter() -> TypeAdapter[Plan]:
     return TypeAdapter(Plan)
 
 
-def _plain(plan: Plan) -> dict[str, Any]:
+@functools.cache
+def _unset() -> dict[str, Any]:
+    blank = KernelSpec("", Labels("", "", "", 0, "", "", ""), (), {})
+    value: dict[str, Any] = TypeAdapter(KernelSpec).dump_python(blank, mode="json")
+    return value
+
+
+def plain(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON values, with the verbs of its actions."""
     value: dict[str, Any] = _adapter().dump_python(plan, mode="json")
+    _drop_empty(value, "unreached", "rollout")
+    for wait in value["waits"]:
+        _drop_empty(wait, "cut_short")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):
         dumped["verb"] = action.verb
-        if action.notice is None:
-            del dumped["notice"]
-        if not action.in_turn:
-            del dumped["in_turn"]
-        for side in ("before", "after"):
-            for spec in (dumped[side] or {}).get("specs", ()):
-                del spec["secret_env"]
-                if not spec["files"]:
-                    del spec["files"]
+        _drop_empty(dumped, "notice", "in_turn", "ghosts")
+        for side in (dumped["before"], dumped["after"]):
+            if side is not None:
+                _shorten(side)
     return value
+
+
+def _shorten(side: dict[str, Any]) -> None:
+    """One side of an action, without what says nothing."""
+    _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
+    for pull in side.get("pulls", ()):
+        _drop_empty(pull, "size", "registry", "username", "username_from", "password_from")
+    for spec in side["specs"]:
+        del spec["secret_env"]
+        for name in _OPTIONAL & spec.keys():
+            if spec[name] == _unset()[name]:
+                del spec[name]
+        for mount in spec["mounts"]:
+            _drop_empty(mount, "file_systems")
+        if "login" in spec:
+            del spec["login"]["seed"]
+    for part in (side["placement"] or {}).get("kernels", ()):
+        without_unset(part)
+
+
+def _drop_empty(value: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if not value[name]:
+            del value[name]
 
 
 def plan_digest(plan: Plan) -> str:
     """Digest (64 hex digits) of everything that an apply depends on: all but `made_at` and the digest
     itself."""
-    value = _plain(plan)
+    value = plain(plan)
     del value["made_at"], value["digest"]
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -55,7 +91,7 @@ def sealed(plan: Plan) -> Plan:
 def dump(plan: Plan) -> str:
     """The plan as JSON text, keys sorted, ending in a newline. `verb` is written for readers, and ignored
     when loading."""
-    value = {"version": VERSION, "plan": _plain(plan)}
+    value = {"version": VERSION, "plan": plain(plan)}
     return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -68,7 +104,8 @@ def load(text: str) -> Plan:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PlanError(why="the saved plan is not JSON", hint=str(error)) from error
+        hint = "`bai plan --out FILE` saves one"
+        raise PlanError(why=f"this is no saved plan, not even JSON: {error}", hint=hint) from error
     if not isinstance(value, dict) or value.get("version") != VERSION:
         found = value.get("version") if isinstance(value, dict) else None
         raise PlanError(

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,9 +32,18 @@ def compact(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
+def without_unset(part: dict[str, Any]) -> dict[str, Any]:
+    """A kernel's placement without what it has nothing to say about its network (changed in place)."""
+    for name in ("network", "ports"):
+        if name in part and not part[name]:
+            del part[name]
+    return part
+
+
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return without_unset(found) if isinstance(value, KernelPlacement) else found
     if isinstance(value, frozenset | set):
         return sorted(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from providers.base import Observation
 from reconciler.observe import combine
-from reconciler.records import Event, Put, Recorded, StoreChange
+from reconciler.records import Audit, Event, Put, Recorded, StoreChange
+from reconciler.source import path_id
 from schemas.errors import IncompleteObservation
+
+if TYPE_CHECKING:
+    from reconciler.workspace import Workspace
+
+
+def rebuild(workspace: Workspace, holder: str) -> tuple[str, ...]:
+    """Fill an empty or lost store from the labels of what runs; gives the identities recovered.
+
+    Raises IncompleteObservation, LeaseHeld.
+    """
+    from reconciler.marks import known_repository, remember_repository
+
+    seen = workspace.provider.observe()
+    store, source, cluster = workspace.store, workspace.source, workspace.cluster.name
+    if known_repository(store, cluster) is None:
+        repo = owner(seen, cluster, (source.repo, path_id(source.directory)))
+        remember_repository(store, cluster, repo)
+        workspace.call_itself(repo)
+    now = workspace.clock.now()
+    with workspace.lease(holder) as lease:
+        known = store.recorded(cluster)
+        changes = rebuilt(seen, repo=workspace.repo_id, cluster=cluster, known=known, now=now, actor=holder)
+        entry = Audit("rebuild", "", now, f"{len(changes)} changes from the labels of what runs")
+        store.write(lease, [*changes, entry])
+    return tuple(change.record.resource for change in changes if isinstance(change, Put))
 
 
 def owner(seen: Observation, cluster: str, candidates: Iterable[str]) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from providers.images import PullProgress
+from providers.provisioning import ProvisionEvent
+
 Outcome = Literal["done", "failed", "skipped", "stopped"]
 """`skipped`: something it depends on did not come about; `stopped`: the apply was interrupted before or while
 doing it."""
@@ -14,9 +17,9 @@ doing it."""
 class ApplyEvent:
     """Progress, in the order in which it was written down. Called from the thread that called `apply`."""
 
-    kind: Literal["begin", "action", "step", "retry", "end"]
+    kind: Literal["begin", "action", "step", "progress", "retry", "end"]
     """`begin`/`end`: the apply itself; `action`: an action started or ended; `step`: one step of it did;
-    `retry`: a step is tried again."""
+    `progress`: a step has come further; `retry`: a step is tried again."""
     at: float
     action: str = ""
     verb: str = ""
@@ -25,6 +28,10 @@ class ApplyEvent:
     """E.g. `create llama-main1-…`."""
     kernel: str = ""
     error: str = ""
+    pull: PullProgress | None = None
+    """How far an image has come."""
+    node: ProvisionEvent | None = None
+    """What the provisioning of a node tells."""
     done: int = 0
     """Actions that have ended."""
     total: int = 0

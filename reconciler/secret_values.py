@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+from reconciler.session_keys import PREFIX, Agree, seed
 from schemas.errors import SecretMissing
 
 MAX_BYTES = 64 * 1024
@@ -21,6 +23,15 @@ def resolve(reference: str) -> str:
     if kind == "file":
         return _from_file(reference, rest)
     raise SecretMissing(reference=reference, why="it is neither env:NAME nor file:/path")
+
+
+def resolver(key: Path, agree: Agree | None = None) -> Callable[[str], str]:
+    """Like `resolve`, and for the keys of sessions what follows from the random key in the file `key`."""
+
+    def known(reference: str) -> str:
+        return seed(key, reference, agree) if reference.startswith(PREFIX) else resolve(reference)
+
+    return known
 
 
 def _from_environment(reference: str, name: str) -> str:

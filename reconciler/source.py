@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.actual import Desired
+from reconciler.git import said
 from reconciler.plan_values import fingerprint
 from schemas.canonical import canonical, digest
 from schemas.cluster import Cluster
@@ -17,6 +17,7 @@ from schemas.errors import CannotRead, PlanError
 from schemas.loader import load_commit, load_directory
 from schemas.repository import Repository
 from schemas.session import Session
+from schemas.session_images import with_images
 
 _ANSWERS = 4
 
@@ -56,41 +57,29 @@ def open_source(directory: Path | str, revision: str | None = None) -> Source:
         raise CannotRead(what=str(directory), why="it is not a folder")
     folder = folder.resolve()
     alone = Source(folder, None, "", path_id(folder), "", revision)
-    found = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD")
+    found = said(folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD")
     if found is None or len(found) < _ANSWERS:
         return alone
     top, prefix, shallow, head = found
-    roots = _git(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
+    roots = said(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
     subpath = prefix.strip("/")
     # A shallow clone does not know its root, so only its place tells it apart.
     repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(folder)
     return Source(folder, Path(top), subpath, repo, head, revision)
 
 
+def remote_source(copy: Path, commit: str, subpath: str) -> Source:
+    """The documents of a commit in a bare copy of a remote; the repository is the same wherever it was cloned
+    to."""
+    subpath = subpath.strip("/")
+    roots = said(copy, "rev-list", "--max-parents=0", commit)
+    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(copy)
+    return Source(copy, copy, subpath, repo, commit, commit)
+
+
 def path_id(folder: Path) -> str:
     """Id of a repository that has no commit yet: where it is."""
     return _hashed(str(folder))
-
-
-def _git(folder: Path, *arguments: str) -> list[str] | None:
-    """Lines that git says, or None when it fails. Raises CannotRead when it refuses to look because somebody
-    else owns the folder."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except OSError:
-        return None
-    if "dubious ownership" in done.stderr:
-        hint = f"git config --global --add safe.directory {folder}"
-        raise CannotRead(
-            what=str(folder), why="git distrusts a repository that somebody else owns", hint=hint
-        )
-    return done.stdout.splitlines() if done.returncode == 0 else None
 
 
 def _hashed(text: str) -> str:
@@ -131,7 +120,7 @@ def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str
         repo=repo,
         cluster=cluster,
         commit=commit,
-        tree=fingerprint([documents, others, {name: _hardware(value) for name, value in hardware.items()}]),
+        tree=fingerprint([documents, others, _machines(hardware)]),
         repository=repository,
         resources=resources,
         documents=documents,
@@ -139,19 +128,15 @@ def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str
     )
 
 
-_digests: dict[int, tuple[object, str]] = {}
+def _machines(hardware: Mapping[str, object]) -> dict[str, str]:
+    """Digests of machines by node; the nodes of a pool share one value, which is read once."""
+    known = {id(value): value for value in hardware.values()}
+    digests = {key: _hardware(value) for key, value in known.items()}
+    return {name: digests[id(value)] for name, value in hardware.items()}
 
 
 def _hardware(value: object) -> str:
-    """Digest of a machine; the nodes of a pool share one value, which is read once."""
-    known = _digests.get(id(value))
-    if known is not None and known[0] is value:
-        return known[1]
-    text = value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value)
-    if len(_digests) > 1000:
-        _digests.clear()
-    _digests[id(value)] = (value, _hashed(text))
-    return _digests[id(value)][1]
+    return _hashed(value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value))
 
 
 def _effective(session: Session, repository: Repository, cluster: Cluster) -> Session:
@@ -167,4 +152,4 @@ def _effective(session: Session, repository: Repository, cluster: Cluster) -> Se
             "env": env,
         }
     )
-    return session.model_copy(update={"spec": spec})
+    return session.model_copy(update={"spec": with_images(spec, repository)})

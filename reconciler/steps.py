@@ -9,12 +9,18 @@ from typing import Literal, cast
 
 from planner.types import KernelPlacement, Placement
 from providers.base import KernelSpec
+from providers.storage.base import Folder, Trashed
 from reconciler.derive import ENDED, UNFINISHED
-from reconciler.plan import Action, Plan, Side
+from reconciler.plan import Action, Plan, Pull, Side
 from reconciler.plan_values import compact
-from reconciler.records import Phase, Recorded, Result
+from reconciler.provisioning.values import Provision
+from reconciler.records import Ghost, Phase, Recorded, Result
+from reconciler.volumes import trashed
 
-StepKind = Literal["record", "create", "update", "stop", "remove", "forget"]
+StepKind = Literal[
+    "record", "create", "update", "stop", "remove", "forget", "make", "trash", "pull", "provision", "probe",
+    "ready",
+]  # fmt: skip
 DEFAULT_GRACE = 10.0
 
 
@@ -28,9 +34,13 @@ class Step:
     - `create`, `update`: `spec` to the provider, after the references in `secrets` (variable → reference)
       have been resolved into
       `spec.secret_env`.
-    - `stop` (gracefully, `grace` seconds, with `signal` in place of the kernel's own), `remove`: by
+    - `stop` (gracefully, `grace` seconds; with `signal` as a notice before the kernel's own), `remove`: by
       `kernel_id`.
     - `forget`: remove the resource's record.
+    - `pull`: bring an image to a node. A `create` has one too, for the image that its kernel needs.
+    - `provision`: bring a node to its profile; `probe`: see what it is now; `ready`: write down that it may
+      take sessions.
+    - `make`: bring a volume's `folder` to what it must be. `trash`: move it aside, under `entry`.
     """
 
     kind: StepKind
@@ -40,7 +50,13 @@ class Step:
     secrets: Mapping[str, str] = field(default_factory=dict)
     grace: float = DEFAULT_GRACE
     signal: str = ""
+    stays: bool = False
+    """For `stop`: the kernel is not removed afterwards, so that it must have ended when the step is done."""
     record: Recorded | None = None
+    folder: Folder | None = None
+    entry: Trashed | None = None
+    pull: Pull | None = None
+    provision: Provision | None = None
 
     @property
     def key(self) -> str:
@@ -58,10 +74,32 @@ def steps(action: Action, plan: Plan) -> tuple[Step, ...]:
     if action.after is None:
         return tuple(_delete(action, plan))
     if not action.id.startswith("Session/"):
-        return (_record(action, plan, action.after),)
+        folder = action.after.folder
+        make = (Step("make", action.id, folder=folder),) if folder else ()
+        todo = (*make, *_pulls(action, action.after), _record(action, plan, action.after))
+        return (
+            todo if action.after.provision is None else (*_said(action, todo), *_join(action.after.provision))
+        )
     if action.after.phase == "RUNNING":
         return tuple(_run(action, plan, action.after))
     return tuple(_rest(action, plan, action.after))
+
+
+def _said(action: Action, todo: tuple[Step, ...]) -> tuple[Step, ...]:
+    """What is recorded of a node that is provisioned: nothing where its document says what it said, or where
+    it has none."""
+    before, after = action.before, action.after
+    same = before is not None and after is not None and before.digest == after.digest
+    return () if same or not (after and after.digest) else todo
+
+
+def _join(wanted: Provision) -> Iterator[Step]:
+    """Verified by its provisioning, and probed anew, a node joins."""
+    identity = f"Node/{wanted.node}"
+    yield Step("provision", identity, wanted.node, provision=wanted)
+    if wanted.probe:
+        yield Step("probe", identity, wanted.node, provision=wanted)
+    yield Step("ready", identity, wanted.node, provision=wanted)
 
 
 def _delete(action: Action, plan: Plan) -> Iterator[Step]:
@@ -69,7 +107,20 @@ def _delete(action: Action, plan: Plan) -> Iterator[Step]:
     if before is not None and before.kernels:
         yield _record(action, plan, before, phase="TERMINATING")
         yield from _drop(action, before.kernels)
-    yield Step("forget", action.id)
+    if before is not None and before.folder is not None:
+        entry = trashed(before.folder, before.document, plan.made_at, plan.commit)
+        yield Step("trash", action.id, folder=before.folder, entry=entry)
+    if before is not None and action.ghosts:
+        yield _record(action, plan, _remembered(before, action.ghosts))
+    else:
+        yield Step("forget", action.id)
+
+
+def _remembered(before: Side, ghosts: tuple[Ghost, ...]) -> Side:
+    """What is left of a deleted session until its ghosts are gone: so that nothing new takes their names."""
+    where = ", ".join(sorted({ghost.node for ghost in ghosts}))
+    reason = f"deleted, but may still run on {where}, which is not reached"
+    return Side(before.generation, "", phase="TERMINATED", reason=reason, ghosts=ghosts)
 
 
 def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
@@ -91,17 +142,28 @@ def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     again = bool(action.before and action.before.phase in UNFINISHED)
     if new or again:
         yield _record(action, plan, after, phase="CREATING")
-    labelled = [(spec, _labelled(spec, action, plan, after)) for spec in after.specs]
+    labelled = [(spec, _labelled(spec, after)) for spec in after.specs]
     yield from (
         Step("update", action.id, s.id, full, after.secrets) for s, full in labelled if s.id in before
     )
     # Whoever was creating it may have died in the midst of it: created again, it is found or started.
     yield from (
-        Step("create", action.id, s.id, full, after.secrets)
+        Step("create", action.id, s.id, full, after.secrets, pull=_pull(after, s))
         for s, full in labelled
         if again or s.id not in before
     )
     yield _record(action, plan, after)
+
+
+def _pulls(action: Action, after: Side) -> Iterator[Step]:
+    """An image to the nodes that are to have it."""
+    yield from (Step("pull", action.id, pull.node, pull=pull) for pull in after.pulls)
+
+
+def _pull(after: Side, spec: KernelSpec) -> Pull | None:
+    """What brings a kernel's image to its node."""
+    wanted = (spec.labels.node, spec.image)
+    return next((pull for pull in after.pulls if (pull.node, pull.image) == wanted), None)
 
 
 def _rest(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
@@ -112,14 +174,19 @@ def _rest(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
         yield _record(action, plan, before, phase="TERMINATING")
     yield from _drop(action, old)
     if before and before.phase not in (*ENDED, "PENDING"):
-        yield from (Step("stop", action.id, kernel, grace=_grace(action)) for kernel in after.kernels)
+        left = tuple(kernel for kernel in after.kernels if kernel in before.kernels)
+        yield from (replace(step, stays=True) for step in _halt(action, left))
     yield _record(action, plan, after)
 
 
 def _drop(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
+    yield from _halt(action, kernels)
+    yield from (Step("remove", action.id, kernel) for kernel in kernels)
+
+
+def _halt(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
     grace, signal = _grace(action), action.notice.signal if action.notice else ""
     yield from (Step("stop", action.id, kernel, grace=grace, signal=signal) for kernel in kernels)
-    yield from (Step("remove", action.id, kernel) for kernel in kernels)
 
 
 def _grace(action: Action) -> float:
@@ -138,7 +205,7 @@ def _grace(action: Action) -> float:
         return DEFAULT_GRACE
 
 
-def _labelled(spec: KernelSpec, action: Action, plan: Plan, side: Side) -> KernelSpec:
+def _labelled(spec: KernelSpec, side: Side) -> KernelSpec:
     part = _part(side.placement, spec.labels.kernel)
     labels = replace(spec.labels, document=compact(side.document), placement=compact(part) if part else "")
     return replace(spec, labels=labels)
@@ -166,6 +233,8 @@ def _record(action: Action, plan: Plan, side: Side, phase: Phase | None = None) 
         exit_codes=dict(side.exit_codes),
         skips=side.skips,
         reason=side.reason,
+        ghosts=side.ghosts,
+        account=side.account,
     )
     return Step("record", action.id, record=record)
 

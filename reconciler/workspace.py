@@ -4,31 +4,37 @@ first needed."""
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from reconciler.actual import Actual, Desired
+from reconciler.address import Address
 from reconciler.clock import Clock, SystemClock
 from reconciler.plan import Plan
-from reconciler.source import Source, choose_cluster, make_desired, open_source, path_id
+from reconciler.provisioning.workshop import Workshop
+from reconciler.source import Source, choose_cluster, make_desired, open_source
 from schemas.cluster import Cluster
-from schemas.errors import LeaseHeld, StalePlan
+from schemas.errors import LeaseHeld, StalePlan, StoreError
 from schemas.hardware.model import Hardware
 from schemas.repository import Repository
 
 if TYPE_CHECKING:
     from providers.base import Provider
+    from providers.machine import Endpoint
+    from providers.provisioning import Tell
+    from providers.storage.base import Seen, Storage
     from reconciler.apply import ApplyEvent, ApplyResult
     from reconciler.diff import Study
-    from reconciler.records import Lease
+    from reconciler.hardware import Found
+    from reconciler.observe import Look
+    from reconciler.records import Lease, StoreChange
     from reconciler.store import Store
 
-STATE = "BAI_STATE"
-_REPO = "repo"
 _TTL = 60.0
 
 
@@ -40,20 +46,32 @@ class Workspace:
     """
 
     def __init__(
-        self, source: Source, repository: Repository, commit: str, cluster: Cluster, state: Path, clock: Clock
+        self,
+        source: Source,
+        repository: Repository,
+        commit: str,
+        cluster: Cluster,
+        state: Address,
+        clock: Clock,
     ) -> None:
         self.source = source
         self.repository = repository
         self.cluster = cluster
         self.state = state
-        """File of the store."""
+        """Where the store is."""
         self.clock = clock
-        self._commit = commit
+        self.commit = commit
+        """That the documents are from; empty for a folder's files."""
         self._store: Store | None = None
         self._provider: Provider | None = None
         self._desired: Desired | None = None
-        self._hardware: dict[bool, Mapping[str, Hardware]] = {}
+        self._found: dict[bool, Found] = {}
+        self._kept: dict[str, Hardware] = {}
         self._repo = ""
+        self.looked: Actual | None = None
+        """What the last `refresh` saw: after an apply, what came of it."""
+        self.nodes = Workshop(self)
+        """Their provisioning."""
 
     @classmethod
     def open(
@@ -62,31 +80,50 @@ class Workspace:
         *,
         revision: str | None = None,
         cluster: str | None = None,
-        state: Path | None = None,
+        state: Path | str | None = None,
         clock: Clock | None = None,
     ) -> Self:
         """`revision` is any git revision; without it, the working directory's files count. `cluster` must be
-        given when there are several. `state`: the store's file (or the folder for it), by default
-        `$BAI_STATE`, else `.bai/store.db` in the directory.
+        given when there are several. `state`: the store's file (or the folder for it) or URL, by default
+        `$BAI_STATE`, else what the cluster's document says, else `.bai/store.db` in the directory.
         """
-        source = open_source(directory, revision)
+        return cls.at(open_source(directory, revision), cluster=cluster, state=state, clock=clock)
+
+    @classmethod
+    def at(
+        cls,
+        source: Source,
+        *,
+        cluster: str | None = None,
+        state: Path | str | Address | None = None,
+        clock: Clock | None = None,
+        store: Store | None = None,
+    ) -> Self:
+        """The same for documents that were found already; `store`: the one at `state`, open."""
         repository, commit = source.load()
         chosen = choose_cluster(repository, cluster)
-        return cls(source, repository, commit, chosen, _state_file(source, state), clock or SystemClock())
+        address = Address.choose(source.directory, state, chosen.spec.state)
+        made = cls(source, repository, commit, chosen, address, clock or SystemClock())
+        made._store = store
+        return made
 
     @property
     def repo_id(self) -> str:
         """What marks this repository's kernels; remembered by the store, so that a first commit does not
         change it."""
         if not self._repo:
-            known = self.store.meta(_REPO) if self.has_store else None
+            known = None
+            if self.has_store:
+                from reconciler.marks import known_repository
+
+                known = known_repository(self.store, self.cluster.name)
             self._repo = known or self.source.repo
         return self._repo
 
     @property
     def has_store(self) -> bool:
-        """Whether anything was ever written down here."""
-        return self._store is not None or self.state.exists()
+        """Whether anything was ever written down here. A server that was named is there, or says why not."""
+        return self._store is not None or self.state.path is None or self.state.path.exists()
 
     @property
     def store(self) -> Store:
@@ -103,12 +140,27 @@ class Workspace:
 
             spec = self.cluster.spec
             root = Path(spec.state_root) if spec.state_root else None
-            self._provider = open_provider(spec.provider, spec.provider_options, state_root=root)
+            self._provider = open_provider(
+                spec.provider, spec.provider_options, state_root=root, machines=self.endpoints()
+            )
         return self._provider
 
     @provider.setter
     def provider(self, provider: Provider) -> None:
         self._provider = provider
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """How each node of the cluster is reached."""
+        from reconciler.machines import endpoints
+
+        return endpoints(self.repository.nodes_of(self.cluster.name), self.cluster.spec)
+
+    @cached_property
+    def storage(self) -> Storage | None:
+        """What looks after the folders of volumes; None where the nodes' files are not bai's to make."""
+        from reconciler.storages import open_storage
+
+        return open_storage(self.repository, self.cluster)
 
     # Read
 
@@ -116,31 +168,85 @@ class Workspace:
         """What the documents say, for the chosen cluster."""
         if self._desired is None:
             self._desired = make_desired(
-                self.repository, self.cluster.name, repo=self.repo_id, commit=self._commit
+                self.repository, self.cluster.name, repo=self.repo_id, commit=self.commit
             )
         return self._desired
 
-    def actual(self, *, offline: bool = False) -> Actual:
-        """What is recorded and runs; `offline` asks no provider and probes nothing."""
-        from reconciler.observe import observe
+    def actual(self, *, offline: bool = False, seen: Look | None = None) -> Actual:
+        """What is recorded and runs; `offline` asks nobody. `seen`: what the provider has just said."""
+        from reconciler.observe import look, with_store
 
-        return observe(
+        machines = self.find_hardware(offline=offline)
+        found = with_store(
             self.store if self.has_store else None,
-            None if offline else self.provider,
+            seen or look(None if offline else self.provider),
             self.cluster.name,
             repo=self.repo_id,
-            hardware=self.hardware(offline=offline),
+            hardware=machines.hardware,
         )
+        found = self.nodes.seen(replace(found, unprobed=machines.failed), offline=offline)
+        if not offline:
+            from reconciler.health import with_health
+            from reconciler.shares import with_fractions
+
+            found = with_fractions(found, self.desired(), self.provider)
+            found = with_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
+        images = self.images(found, offline=offline)
+        return replace(found, volumes=self.volumes(offline=offline), **images)
+
+    def images(self, actual: Actual, *, offline: bool = False) -> dict[str, Any]:
+        """What is remembered of images, and which of those that are to be there early the nodes have."""
+        from reconciler.images import held, remembered
+
+        facts = remembered(self.store) if self.has_store else {}
+        return {
+            "images": facts,
+            "held": None if offline else held(self.desired(), self.provider, actual),
+        }
+
+    def volumes(self, *, offline: bool = False, usage: bool = False) -> Mapping[str, Seen] | None:
+        """The folders of the volumes as they are, with how much they hold; None when they are not bai's."""
+        from reconciler.volumes import folders
+
+        if self.storage is None:
+            return None
+        wanted = () if offline else tuple(folders(self.desired()).values())
+        return self.storage.look(wanted, usage=usage)
 
     def hardware(self, *, offline: bool = False) -> Mapping[str, Hardware]:
-        """What the nodes are that declare nothing: this machine is probed, others are as last observed."""
-        from reconciler.machines import find_hardware
+        """What the nodes are that declare nothing."""
+        return self.find_hardware(offline=offline).hardware
 
-        if offline not in self._hardware:
-            nodes = self.repository.nodes_of(self.cluster.name)
-            store = self.store if self.has_store else None
-            self._hardware[offline] = find_hardware(nodes, store, self.cluster.name, probe=not offline)
-        return self._hardware[offline]
+    def find_hardware(self, *, offline: bool = False, anew: bool = False) -> Found:
+        """The same, with what was probed for it. What is far away is probed once, and again with `anew`."""
+        from reconciler.hardware import find_hardware
+
+        if anew or offline not in self._found:
+            found = find_hardware(
+                self.repository.nodes_of(self.cluster.name),
+                self.store if self.has_store else None,
+                self.cluster.name,
+                provider=None if offline else lambda: self.provider,
+                anew=anew,
+            )
+            self._found[offline] = found
+            if found.far:
+                with contextlib.suppress(StoreError):  # The next plan probes again.
+                    self.keep_hardware(found.far)
+        return self._found[offline]
+
+    def forget_hardware(self) -> None:
+        """What nodes are is found out anew: this machine, whom nobody could probe, what others probed."""
+        self._found = {}
+
+    def keep_hardware(self, found: Mapping[str, Hardware]) -> tuple[str, ...]:
+        """Remember what was probed; gives the nodes that are not what they were, or are new."""
+        from reconciler.hardware import keep
+
+        new = {name: each for name, each in found.items() if self._kept.get(name) is not each}
+        changed = keep(self.store, self.cluster.name, new, self.clock.now()) if new else ()
+        self._kept.update(new)
+        return changed
 
     # Decide
 
@@ -153,21 +259,30 @@ class Workspace:
         destroy: bool = False,
         anew: Sequence[str] = (),
         moves: int = 0,
+        without: Collection[str] = (),
+        actual: Actual | None = None,
+        check: Tell | None = None,
     ) -> Plan:
-        """Raises GuardRefused when a protected resource would be deleted, PlanError for an unknown target."""
+        """From `actual`, or what is seen now; with `check`, roles say what they would change on nodes, and
+        tell it how far they have come. Raises GuardRefused when a protected resource would be deleted,
+        PlanError for an unknown target."""
         from reconciler.diff import make_plan
         from reconciler.policies import placer
 
         desired = self.desired()
+        actual = actual or self.actual(offline=offline)
+        if check is not None and not offline:
+            actual = self.nodes.checked(actual, check)
         return make_plan(
             desired,
-            self.actual(offline=offline),
+            actual,
             self.clock.now(),
             targets=targets,
             refresh_only=refresh_only,
             destroy=destroy,
             anew=anew,
             moves=moves,
+            without=without,
             place=placer(desired),
         )
 
@@ -176,96 +291,97 @@ class Workspace:
         from reconciler.diff import make_study
         from reconciler.policies import placer
 
-        desired = self.desired()
-        actual = self.actual(offline=offline)
+        desired, actual = self.desired(), self.actual(offline=offline)
         return make_study(desired, actual, self.clock.now(), place=placer(desired))
 
     # Act
 
     def apply(
-        self,
-        plan: Plan,
-        *,
-        holder: str,
-        parallel: int = 8,
-        on_event: Callable[[ApplyEvent], None] | None = None,
-        stop: threading.Event | None = None,
-    ) -> ApplyResult:
+        self, plan: Plan, *, holder: str, parallel: int = 32,
+        on_event: Callable[[ApplyEvent], None] | None = None, stop: threading.Event | None = None,
+    ) -> ApplyResult:  # fmt: skip
         """Carry out `plan`; raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
         LeaseLost."""
         from reconciler.apply import apply
+        from reconciler.images import learn
+        from reconciler.marks import remember_repository
+        from reconciler.plan_json import dump
 
         if (plan.repo, plan.cluster) != (self.repo_id, self.cluster.name):
             raise StalePlan(
                 why=f"it was made for cluster {plan.cluster} of repository {plan.repo}",
                 hint="plan again here",
             )
-        if self.store.meta(_REPO) is None:
-            self.store.set_meta(_REPO, self.repo_id)
+        remember_repository(self.store, self.cluster.name, self.repo_id)
+        if plan.changes:
+            self.store.save_plan(self.cluster.name, plan.digest, dump(plan), self.clock.now())
         result = apply(
-            plan,
-            store=self.store,
-            provider=self.provider,
-            clock=self.clock,
-            holder=holder,
-            parallel=parallel,
-            on_event=on_event,
-            stop=stop,
-        )
+            plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.clock,
+            holder=holder, parallel=parallel, on_event=on_event, stop=stop, site=self.nodes.site(plan),
+        )  # fmt: skip
+        if self.nodes.done(plan, result):
+            self._renew()
         with contextlib.suppress(LeaseHeld):
             self.refresh(holder=holder)
+        learn(self.repository, self.provider, self.store, plan, result, self.clock.now())
         return result
 
-    def refresh(self, *, holder: str) -> Actual:
-        """Observe, and write down what was seen: phases, results, hardware."""
-        from reconciler.refresh import refreshed
+    def _renew(self) -> None:
+        """Nodes are not what they were: they are reached and probed anew."""
+        self.forget_hardware()
+        if close := getattr(self._provider, "close", None):
+            close()
+            self._provider = None
 
-        actual = self.actual()
-        now = self.clock.now()
-        if refreshed(actual, now, holder):
-            with self._lease(holder) as lease:
-                # Looked at again: what another apply wrote meanwhile must not be overwritten with what was.
-                actual = self.actual()
-                self.store.write(lease, refreshed(actual, now, holder))
-        self._keep_hardware(actual.hardware, now)
-        return actual
+    def refresh(self, *, holder: str, tell: Callable[[Sequence[StoreChange]], None] | None = None) -> Actual:
+        """Observe, and write down what was seen: phases, results, contact with nodes, use, hardware. `tell`
+        hears what was written."""
+        from reconciler.refresh import look_around
+
+        self.looked = look_around(self, holder, tell)
+        return self.looked
+
+    def reloaded(self, source: Source | None = None) -> Workspace:
+        """The same with the documents as they are now, or as they are in `source`; store and connections are
+        kept where nothing that they rest on has changed. Raises InvalidRepository, CannotRead, PlanError."""
+        source = source or self.source
+        if source == self.source and source.revision and source.revision == self.commit:
+            return self  # A commit does not change.
+        repository, commit = source.load()
+        if commit == self.commit and repository.resources == self.repository.resources:
+            return self
+        cluster = choose_cluster(repository, self.cluster.name)
+        new = Workspace(source, repository, commit, cluster, self.state, self.clock)
+        new._store, new._repo = self._store, self._repo
+        new.nodes.take_over(self.nodes)
+        nodes = repository.nodes_of(cluster.name)
+        if cluster == self.cluster and nodes == self.repository.nodes_of(cluster.name):
+            new._provider, new._found = self._provider, self._found
+        elif close := getattr(self._provider, "close", None):
+            close()
+        return new
 
     def rebuild(self, *, holder: str) -> tuple[str, ...]:
         """Fill an empty or lost store from the labels of what runs; gives the identities recovered.
 
         Raises IncompleteObservation, LeaseHeld.
         """
-        from reconciler.rebuild import owner, rebuilt
-        from reconciler.records import Put
+        from reconciler.rebuild import rebuild
 
-        seen = self.provider.observe()
-        if self.store.meta(_REPO) is None:
-            repo = owner(seen, self.cluster.name, (self.source.repo, path_id(self.source.directory)))
-            self.store.set_meta(_REPO, repo)
-            self._repo, self._desired = repo, None
-        now = self.clock.now()
-        with self._lease(holder) as lease:
-            known = self.store.recorded(self.cluster.name)
-            changes = rebuilt(
-                seen, repo=self.repo_id, cluster=self.cluster.name, known=known, now=now, actor=holder
-            )
-            self.store.write(lease, changes)
-        return tuple(change.record.resource for change in changes if isinstance(change, Put))
+        return rebuild(self, holder)
+
+    def call_itself(self, repo: str) -> None:
+        """Go by this id from here on."""
+        self._repo, self._desired = repo, None
 
     @contextlib.contextmanager
-    def _lease(self, holder: str) -> Iterator[Lease]:
+    def lease(self, holder: str) -> Iterator[Lease]:
+        """The right to write, given back at the end. Raises LeaseHeld."""
         lease = self.store.acquire(self.cluster.name, holder, _TTL, self.clock.now())
         try:
             yield lease
         finally:
             self.store.release(lease)
-
-    def _keep_hardware(self, found: Mapping[str, Hardware], now: float) -> None:
-        known = self.store.hardware(self.cluster.name)
-        for node, hardware in found.items():
-            text = hardware.model_dump_json(by_alias=True, exclude_defaults=True)
-            if node not in known or known[node].hardware != text:
-                self.store.save_hardware(self.cluster.name, node, text, now)
 
     # End
 
@@ -281,10 +397,3 @@ class Workspace:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _state_file(source: Source, state: Path | None) -> Path:
-    chosen = state or (Path(os.environ[STATE]) if os.environ.get(STATE) else None)
-    if chosen is None:
-        return source.directory / ".bai" / "store.db"
-    return chosen / "store.db" if chosen.is_dir() else chosen

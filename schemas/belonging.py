@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from schemas import volume_rules
 from schemas.cluster import Cluster
 from schemas.envelope import Resource
+from schemas.image import Image, Registry
+from schemas.image_rules import among_images, among_registries, default_image, session_images
 from schemas.issues import Issue, Loc
 from schemas.node import Node, NodePool
+from schemas.profile.on_nodes import machine_issues
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
+from schemas.storage_nodes import holders, reachable
 from schemas.tenancy import Domain, Project, User
 
 
@@ -20,17 +25,28 @@ def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks among the others. Its references are known to exist."""
     if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
         yield from _clear(repository, resource.spec.cluster, Cluster, ("spec", "cluster"))
+    if isinstance(resource, Node | NodePool):
+        yield from machine_issues(repository, resource)
     if isinstance(resource, Node):
         yield from _node(repository, resource)
     elif isinstance(resource, Project):
         domains = len(list(repository.of(Domain)))
         if domains > 1:
             yield from _clear(repository, resource.spec.domain, Domain, ("spec", "domain"))
+    elif isinstance(resource, StorageHost):
+        yield from _administrator(repository, resource)
     elif isinstance(resource, Volume):
         yield from _clear(repository, resource.spec.host, StorageHost, ("spec", "host"))
         yield from _member(repository, resource)
+        yield from volume_rules.apart(repository, resource)
     elif isinstance(resource, Session):
         yield from _session(repository, resource)
+    elif isinstance(resource, Image):
+        yield from among_images(repository, resource)
+    elif isinstance(resource, Cluster):
+        yield from default_image(repository, resource)
+    elif isinstance(resource, Registry):
+        yield from among_registries(repository, resource)
 
 
 def _clear(repository: Repository, named: str | None, kind: type[Resource], at: Loc) -> Iterator[Issue]:
@@ -65,6 +81,17 @@ def _node(repository: Repository, node: Node) -> Iterator[Issue]:
         yield Issue(at, f"{len(matching)} resource groups select this node", hint, "BAI-V043")
 
 
+def _administrator(repository: Repository, host: StorageHost) -> Iterator[Issue]:
+    cluster = repository.cluster_of(host)
+    if cluster and repository.nodes_of(cluster) and holders(repository, host) == ():
+        message = "a local disk is on one node, and which is not said"
+        yield Issue(("spec", "node"), message, "name the node", "BAI-V043")
+    node = repository.machines.get(f"Node/{host.spec.node}")
+    if node is not None and repository.cluster_of(node) != repository.cluster_of(host):
+        message = f"the node is of cluster '{repository.cluster_of(node)}'"
+        yield Issue(("spec", "node"), message, "name one of the storage host's cluster", "BAI-V050")
+
+
 def _session(repository: Repository, session: Session) -> Iterator[Issue]:
     yield from _member(repository, session)
     group = repository.group_of(session)
@@ -75,6 +102,7 @@ def _session(repository: Repository, session: Session) -> Iterator[Issue]:
     if cluster is not None:
         yield from _command(session, cluster)
         yield from _mounts(repository, session, cluster)
+        yield from session_images(repository, session, cluster)
 
 
 def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:
@@ -89,6 +117,11 @@ def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:
 
 
 def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
+    there, asked = reachable(repository, session), set(session.spec.placement.nodes)
+    if there is not None and not (there & asked if asked else there):
+        message = "no node that it may run on has the disks of all its volumes"
+        hint = f"they are on {', '.join(sorted(there))}" if there else "mount volumes of one local disk"
+        yield Issue(("spec", "mounts"), message, hint, "BAI-V050")
     for index, mount in enumerate(session.spec.mounts):
         volume = repository.volume_of(session, mount.volume)
         host = repository.host_of(volume) if volume else None

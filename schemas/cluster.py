@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from schemas.docker import ClusterDocker
 from schemas.envelope import Flag, Model, Port, Resource
-from schemas.names import AbsolutePath, Address, Cidr, DeviceName, EnvName, LinuxUser, Name, Text
+from schemas.names import AbsolutePath, Cidr, DeviceName, EnvName, JumpHosts, LinuxUser, Name, StoreUrl, Text
+from schemas.provisioning import Provisioning
 from schemas.quantities import Duration
 
 PROVIDERS = ("process", "docker", "kubernetes", "openstack", "backendai", "fake")
@@ -14,17 +16,26 @@ PROVIDERS = ("process", "docker", "kubernetes", "openstack", "backendai", "fake"
 
 
 class Ssh(Model):
-    """How machines are reached; a node's own values win over its cluster's."""
+    """How machines are reached; a node's own values win over its cluster's, and both over `~/.ssh/config`."""
 
     user: LinuxUser | None = None
     port: Port | None = None
     key: Text | None = None
     """Path of the private key on the machine that runs bai; never the key itself."""
-    jump: Address | None = None
-    """Host to go through."""
+    jump: JumpHosts | None = None
+    """Host to go through, `[user@]host[:port]`; several, separated by commas, one after another; `none` for a
+    node that needs none of its cluster's."""
     connect_timeout: Duration | None = None
     host_keys: Literal["strict", "accept-new"] | None = None
-    """`strict`: only known hosts; `accept-new`: unknown ones are recorded, changed ones refused."""
+    """`strict` (as when left out): only known hosts; `accept-new`: unknown ones are recorded, changed ones
+    refused."""
+    known_hosts: Text | None = None
+    """File with the host keys, read before `~/.ssh/known_hosts`; new ones are recorded here."""
+    keep_alive: Duration | None = None
+    """Silence after which a node is asked for a sign of life, 15 s when left out; one that does not answer
+    three times over is given up."""
+    sudo: Flag | None = None
+    """Commands and files through `sudo -n`, for users that are not root."""
 
 
 class Network(Model):
@@ -60,7 +71,8 @@ class ClusterSpec(Model):
     """`process` (Linux processes on this machine), `docker`, ..., or the name of a plugin."""
     process: Mapping[Text, Any] = {}
     """Options of the process provider."""
-    docker: Mapping[Text, Any] = {}
+    docker: ClusterDocker = ClusterDocker()
+    """How the nodes' engines are reached and used; a node's own values win."""
     kubernetes: Mapping[Text, Any] = {}
     """E.g. `context`: the kubeconfig context."""
     openstack: Mapping[Text, Any] = {}
@@ -72,15 +84,23 @@ class ClusterSpec(Model):
     """Options of a provider that is a plugin."""
     state_root: AbsolutePath | None = None
     """Where the provider keeps its own state on a machine; its default when left out."""
+    state: StoreUrl | None = None
+    """Where bai itself remembers: `postgresql://...`, without a password; `passwordFrom=env:NAME` or
+    `passwordFrom=file:/path` may say where that is. `--state` and `BAI_STATE` win; a file in `.bai` when left
+    out."""
     ssh: Ssh = Ssh()
     networks: Networks = Networks()
+    profile: Name | None = None
+    """The NodeProfile of its nodes that name none."""
+    provisioning: Provisioning = Provisioning()
+    """How nodes are brought to their profiles."""
     defaults: Defaults = Defaults()
 
     @property
     def provider_options(self) -> Mapping[str, Any]:
         """The options of the chosen provider."""
-        own: Mapping[str, Any] = getattr(self, self.provider) if self.provider in PROVIDERS else {}
-        return {**self.options, **own}
+        own = getattr(self, self.provider) if self.provider in PROVIDERS else {}
+        return {**self.options, **(own.given if isinstance(own, ClusterDocker) else own)}
 
 
 class Cluster(Resource):

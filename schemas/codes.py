@@ -62,6 +62,63 @@ _TABLE = {
     "BAI-V051": ("Not a range pattern", "Write ranges as gpu-[001-128]; a pool has at most 16,384 nodes."),
     "BAI-V052": ("Not a description of hardware", "Save one with `bai nodes probe`."),
     "BAI-V053": ("The tenancy does not allow it", "Change the user's or the project's document."),
+    "BAI-V054": (
+        "More or less than the image allows",
+        "Give the container what its Image document asks for, or correct that document.",
+    ),
+    "BAI-V055": (
+        "A template that cannot be filled in",
+        "Correct the template, or what it is given.",
+    ),
+    "BAI-V060": (
+        "Not the exact version of a driver",
+        "Write it in full, such as 550.90.07: a branch is another driver every month.",
+    ),
+    "BAI-V061": (
+        "The driver's kernel modules are of the wrong flavour",
+        "Open ones are for Turing and newer, and the only ones for Blackwell and Grace Hopper; proprietary "
+        "ones end with branch 615.",
+    ),
+    "BAI-V062": ("The driver is too old or too new for a GPU", "Choose a version that runs this GPU."),
+    "BAI-V063": ("The fabric manager is not of the driver's version", "Leave its version out."),
+    "BAI-V064": (
+        "Engine, container toolkit and CDI do not go together",
+        "See the message: containers would not get, or would lose, their GPUs.",
+    ),
+    "BAI-V065": ("A MIG layout that no GPU has", "Use profiles of the GPU, and as many as have places."),
+    "BAI-V066": ("The driver is too old for MIG on a GPU", "Choose a newer version."),
+    "BAI-V067": (
+        "GPUDirect Storage cannot work so",
+        "See the message: it would silently go through the processor's memory.",
+    ),
+    "BAI-V068": (
+        "Network cards cannot reach GPU memory so",
+        "Use DMA-BUF with the open kernel modules, or nvidia-peermem with OFED's modules.",
+    ),
+    "BAI-V069": (
+        "Kernel, headers and modules are not a set",
+        "Leave the headers out: they follow the kernel.",
+    ),
+    "BAI-V070": ("The operating system does not have it", "See the message for what there is."),
+    "BAI-V071": ("The IOMMU is set to one thing and expected to be another", "Write one of the two."),
+    "BAI-V072": ("The GPU cannot be shared through MPS", "Leave the section out."),
+    "BAI-V073": ("A section of a profile needs another one", "Add it."),
+    "BAI-V074": (
+        "A profile does not suit a machine",
+        "Correct the profile, give the node another one, or correct what its document says of its hardware.",
+    ),
+    "BAI-V075": (
+        "Set in two places of a profile",
+        "Keep it in its own section: two versions of one package would be changed back and forth.",
+    ),
+    "BAI-V091": (
+        "Not safe",
+        "It works, but whoever is on the network can read or change what is sent; use TLS that is verified.",
+    ),
+    "BAI-V092": (
+        "Not checked",
+        "It is accepted as it stands; whether it works is seen on the node.",
+    ),
     "BAI-V090": (
         "Accepted, but nothing acts on it yet",
         "Nothing needs to be done; this release does not carry it out.",

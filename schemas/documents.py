@@ -25,6 +25,12 @@ class Document:
     resource: Resource | None
 
 
+def kind_of(value: Any) -> str:
+    """The word in `kind:`; empty when there is none."""
+    found = value.get("kind") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
 def typed(value: Any) -> tuple[Resource | None, list[Issue]]:
     """The resource of a plain document, or every issue."""
     if not isinstance(value, dict):

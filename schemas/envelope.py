@@ -6,6 +6,7 @@ frozen; values are never coerced: `true` is not a text and `"3"` is not a number
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -31,16 +32,28 @@ def exactly_one(*names: str) -> JsonDict:
     return {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]}
 
 
+_building = threading.RLock()
+
+
 class Model(BaseModel):
-    """A strict, frozen part of a document."""
+    """A strict, frozen part of a document.
+
+    What reads a model is built when it is first needed: a command reads a few kinds of all that there are.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         alias_generator=to_camel,
-        use_attribute_docstrings=True,
+        defer_build=True,
         allow_inf_nan=False,
     )
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        # Threads of a server may need a model at once; older releases of Pydantic have no lock for that.
+        with _building:
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
 
 class Metadata(Model):

@@ -9,13 +9,43 @@ later; `hint` says what to do.
     ├── CannotRead               E0002  a file, directory or commit that cannot be read
     ├── ProviderError            E0300  an agent provider failed
     │   ├── ProviderUnavailable  E0301  (retryable) cannot be reached or answers nothing useful
+    │   │   ├── NodeUnreachable  E0306  (retryable) a node does not answer, or a connection to it broke
+    │   │   ├── HostKeyRefused   E0307  a node's host key is not known, or another one than it was
+    │   │   └── LoginRefused     E0308  a node lets nobody in with these keys
     │   ├── KernelRefused        E0302  the provider cannot create what was asked
     │   ├── KernelNotFound       E0303  no such kernel
     │   ├── UnknownProvider      E0304  no provider of this name
-    │   └── InvalidOption        E0305  a provider's option is not usable
+    │   ├── VolumeRefused        E0310  a volume's folder cannot be made, moved or deleted
+    │   ├── ImageMissing         E0311  a node does not have an image
+    │   ├── PullFailed           E0312  a node cannot fetch an image
+    │   ├── InvalidOption        E0305  a provider's option is not usable
+    │   ├── MachineRefused       E0340  a node is reached, and does not do what was asked of it
+    │   ├── TargetRefused        E0341  (retryable) nothing answers at a socket or port of a node
+    │   ├── CommandTimedOut      E0342  (retryable) a command on a node took too long
+    │   ├── ProvisioningImpossible E0350  Ansible, or the roles, cannot be used where bai runs
+    │   └── NodeBusy             E0351  (retryable) somebody else provisions the node
+    ├── RegistryError            E0330  a registry of images failed
+    │   ├── RegistryRefused      E0331  who asks may not see what was asked for
+    │   ├── NoSuchImage          E0332  the registry has no such image or tag
+    │   ├── RegistryUntrusted    E0333  its certificate is not believed
+    │   └── RegistryUnreachable  E0334  (retryable) it does not answer
+    ├── ForgeError               E0360  where pull requests are talked about
+    │   ├── ForgeUnknown         E0361  no pull request is known, or no token
+    │   ├── ForgeRefused         E0362  the forge does not do what was asked of it
+    │   └── ForgeUnreachable     E0363  (retryable) it does not answer
+    ├── RemoteError              E0370  the git remote that documents come from
+    │   ├── RemoteUnreachable    E0371  (retryable) it cannot be fetched
+    │   ├── NoSuchRevision       E0372  (retryable) it has no such branch, tag or commit
+    │   ├── HistoryRewritten     E0373  its branch does not rest on what is carried out
+    │   └── NotPushed            E0374  a document was not committed, or not taken
+    ├── NotifyError              E0380  a notification was not sent
+    │   ├── NotSent              E0381  and will not be, as it is
+    │   └── NotSentNow           E0382  (retryable) perhaps later
     ├── StoreError               E0400  the store cannot be used
     │   ├── LeaseHeld            E0401  (retryable) somebody else is applying
-    │   └── LeaseLost            E0402  the fencing token is no longer the newest
+    │   ├── LeaseLost            E0402  the fencing token is no longer the newest
+    │   ├── StoreUnavailable     E0403  (retryable) its server or another writer is in the way
+    │   └── StoreMoved           E0404  its contents are elsewhere now
     ├── CommandError             E0600  what was asked of the command cannot be done
     │   ├── NoSuchResource       E0601  the name given means no resource
     │   ├── AmbiguousName        E0602  the name given means several
@@ -113,6 +143,26 @@ class ProviderUnavailable(ProviderError):
     retryable = True
 
 
+class NodeUnreachable(ProviderUnavailable):
+    """Node {node} cannot be reached: {why}"""
+
+    code = "BAI-E0306"
+
+
+class HostKeyRefused(ProviderUnavailable):
+    """The host key of node {node} ({host}) is not accepted: {why}"""
+
+    code = "BAI-E0307"
+    retryable = False
+
+
+class LoginRefused(ProviderUnavailable):
+    """Node {node} does not let {user} in: {why}"""
+
+    code = "BAI-E0308"
+    retryable = False
+
+
 class KernelRefused(ProviderError):
     """Provider {provider} cannot create kernel {kernel}: {why}"""
 
@@ -137,10 +187,209 @@ class InvalidOption(ProviderError):
     code = "BAI-E0305"
 
 
+class NotAble(ProviderError):
+    """Provider {provider} cannot {what}"""
+
+    code = "BAI-E0320"
+
+
+class NotRunning(ProviderError):
+    """Kernel {kernel} does not run"""
+
+    code = "BAI-E0321"
+
+
+class CopyRefused(ProviderError):
+    """Cannot copy {path} of kernel {kernel}: {why}"""
+
+    code = "BAI-E0322"
+
+
+class PortRefused(ProviderError):
+    """Port {port} of kernel {kernel} cannot be reached: {why}"""
+
+    code = "BAI-E0323"
+    retryable = True
+
+
+class VolumeRefused(ProviderError):
+    """{volume} on {node}: {why}"""
+
+    code = "BAI-E0310"
+
+
+class ImageMissing(ProviderError):
+    """Provider {provider}: node {node} does not have the image {image}"""
+
+    code = "BAI-E0311"
+
+
+class PullFailed(ProviderError):
+    """Provider {provider}: node {node} cannot pull {image}: {why}"""
+
+    code = "BAI-E0312"
+
+
+class MachineRefused(ProviderError):
+    """Node {node} refuses {what}: {why}"""
+
+    code = "BAI-E0340"
+
+
+class TargetRefused(ProviderUnavailable):
+    """Nothing answers at {target} on node {node}: {why}"""
+
+    code = "BAI-E0341"
+
+
+class CommandTimedOut(ProviderUnavailable):
+    """Node {node} did not finish `{command}` within {seconds} s"""
+
+    code = "BAI-E0342"
+
+
+class ProvisioningImpossible(ProviderError):
+    """Nodes cannot be provisioned from here: {why}"""
+
+    code = "BAI-E0350"
+
+
+class NodeBusy(ProviderUnavailable):
+    """Node {node} is being provisioned by somebody else: {why}"""
+
+    code = "BAI-E0351"
+
+
+class ProvisioningFailed(ProviderError):
+    """Node {node} could not be brought to its profile: {why}"""
+
+    code = "BAI-E0352"
+
+
+class RegistryError(BaiError):
+    """Registry {registry}: {why}"""
+
+    code = "BAI-E0330"
+
+
+class RegistryRefused(RegistryError):
+    """Registry {registry} refuses: {why}"""
+
+    code = "BAI-E0331"
+
+
+class NoSuchImage(RegistryError):
+    """Registry {registry} has no {image}"""
+
+    code = "BAI-E0332"
+
+
+class RegistryUntrusted(RegistryError):
+    """Registry {registry} is not believed: {why}"""
+
+    code = "BAI-E0333"
+
+
+class RegistryUnreachable(RegistryError):
+    """Registry {registry} does not answer: {why}"""
+
+    code = "BAI-E0334"
+    retryable = True
+
+
+class RemoteError(BaiError):
+    """The remote {remote}: {why}"""
+
+    code = "BAI-E0370"
+
+
+class RemoteUnreachable(RemoteError):
+    """The remote {remote} cannot be fetched: {why}"""
+
+    code = "BAI-E0371"
+    retryable = True
+
+
+class NoSuchRevision(RemoteError):
+    """The remote {remote} has no {revision}"""
+
+    code = "BAI-E0372"
+    retryable = True
+
+
+class HistoryRewritten(RemoteError):
+    """{revision} of {remote} does not rest on the commit that is carried out: its history was rewritten"""
+
+    code = "BAI-E0373"
+
+
+class NotPushed(RemoteError):
+    """Nothing was committed or pushed, {remote} says: {why}"""
+
+    code = "BAI-E0374"
+
+
+class ForgeError(BaiError):
+    """The forge {forge}: {why}"""
+
+    code = "BAI-E0360"
+
+
+class ForgeUnknown(ForgeError):
+    """No pull request to talk to: {why}"""
+
+    code = "BAI-E0361"
+
+
+class ForgeRefused(ForgeError):
+    """The forge {forge} refuses {request}: {why}"""
+
+    code = "BAI-E0362"
+
+
+class ForgeUnreachable(ForgeError):
+    """The forge {forge} does not answer: {why}"""
+
+    code = "BAI-E0363"
+    retryable = True
+
+
+class NotifyError(BaiError):
+    """{why}"""
+
+    code = "BAI-E0380"
+
+
+class NotSent(NotifyError):
+    """The message was not sent: {why}"""
+
+    code = "BAI-E0381"
+
+
+class NotSentNow(NotifyError):
+    """The message was not sent this time: {why}"""
+
+    code = "BAI-E0382"
+    retryable = True
+
+
 class StoreError(BaiError):
     """The store {store} cannot be used: {why}"""
 
     code = "BAI-E0400"
+
+
+class StoreUnavailable(StoreError):
+    """The store {store} cannot be used now: {why}"""
+
+    code = "BAI-E0403"
+    retryable = True
+
+
+class StoreMoved(StoreError):
+    """The store {store} is no longer used: its contents were moved to {target}"""
+
+    code = "BAI-E0404"
 
 
 class LeaseHeld(StoreError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from math import prod
+from typing import Any
 
 from schemas.envelope import NodeMetadata
 from schemas.names import NODE_PATTERN
@@ -61,8 +62,10 @@ def pool_nodes(pool: NodePool) -> tuple[Node, ...]:
     spec = pool.spec
     names = expand(spec.name_pattern)
     addresses = expand(spec.address_pattern) if spec.address_pattern else names
-    if len(addresses) != len(names):
-        raise ValueError(f"{len(names)} names and {len(addresses)} addresses")
+    data = expand(spec.data_address_pattern) if spec.data_address_pattern else (None,) * len(names)
+    for found in (addresses, data):
+        if len(found) != len(names):
+            raise ValueError(f"{len(names)} names and {len(found)} addresses")
     if len(set(names)) != len(names):
         raise ValueError(f"'{spec.name_pattern}' gives a name twice")
     unsafe = next((name for name in names if not _NODE.match(name)), None)
@@ -70,16 +73,17 @@ def pool_nodes(pool: NodePool) -> tuple[Node, ...]:
         raise ValueError(f"'{unsafe}' is not a safe hostname")
     left_out = set(spec.exclude)
     return tuple(
-        _node(pool, name, address)
-        for name, address in zip(names, addresses, strict=True)
+        _node(pool, name, address, reached)
+        for name, address, reached in zip(names, addresses, data, strict=True)
         if name not in left_out
     )
 
 
-def _node(pool: NodePool, name: str, address: str) -> Node:
-    shared = {field: getattr(pool.spec, field) for field in NodeSpec.model_fields if field != "address"}
+def _node(pool: NodePool, name: str, address: str, reached: str | None) -> Node:
+    own: dict[str, Any] = {"address": address, "data_address": reached}
+    shared = {field: getattr(pool.spec, field) for field in NodeSpec.model_fields if field not in own}
     made = NodeMetadata.model_construct(
         name=name, labels=pool.metadata.labels, annotations=pool.metadata.annotations
     )
-    spec = NodeSpec.model_construct(**shared, address=address)
+    spec = NodeSpec.model_construct(**shared, **own)
     return Node.model_construct(api_version=pool.api_version, kind="Node", metadata=made, spec=spec)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from schemas.field_docs import description
 from schemas.kinds import KINDS
 
 FOLDER = Path(__file__).parent / "json"
@@ -20,7 +21,20 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UNION = "bai"
 
 
-class _Generator(GenerateJsonSchema):
+class Described(GenerateJsonSchema):
+    """With what the fields are for."""
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        for name, field in model.model_fields.items():
+            text = description(model, name)
+            if text is not None:
+                made["properties"][field.alias or name]["description"] = text
+        return made
+
+
+class _Generator(Described):
     """Without titles that only repeat a field's name, and with mappings closed to other keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:

@@ -7,10 +7,14 @@ from types import MappingProxyType
 
 from schemas.cluster import Cluster
 from schemas.envelope import Resource
+from schemas.image import Image, Registry
 from schemas.node import Node, NodePool
+from schemas.notification import Notification
+from schemas.profile import NodeProfile
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
+from schemas.session_template import SessionTemplate, Sweep
 from schemas.storage import StorageHost, Volume
 from schemas.tenancy import Domain, Project, User
 
@@ -21,6 +25,7 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             Cluster,
             Node,
             NodePool,
+            NodeProfile,
             ResourceGroup,
             Domain,
             Project,
@@ -28,7 +33,12 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             Quota,
             StorageHost,
             Volume,
+            Registry,
+            Image,
             Session,
+            SessionTemplate,
+            Sweep,
+            Notification,
         )
     }
 )

@@ -10,12 +10,11 @@ from schemas.envelope import Resource
 from schemas.issues import Issue, Loc
 
 LATER: Mapping[str, tuple[Loc, ...]] = {
-    "Cluster": (("spec", "networks"), ("spec", "ssh")),
-    "Node": (("spec", "ssh"),),
-    "NodePool": (("spec", "ssh"),),
-    "Quota": (("spec", "idleTimeout"),),
-    "Volume": (("spec", "quota"),),
-    "Session": (("spec", "idle"),),
+    "Cluster": (
+        ("spec", "networks", "storage"),
+        ("spec", "networks", "data", "rdma"),
+        ("spec", "networks", "fabric", "cidr"),
+    ),
 }
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from schemas import belonging, later, rules
+from schemas import belonging, cautions, rules
 from schemas.captures import Captures, named
-from schemas.documents import Document, identity_of, typed
+from schemas.documents import Document, identity_of, kind_of, typed
 from schemas.envelope import Resource
 from schemas.errors import InvalidRepository, Place, Problem
 from schemas.expand import pool_nodes
@@ -24,7 +25,9 @@ from schemas.positions import Positions, path_text
 from schemas.reading import Raw, read
 from schemas.references import Names, circular
 from schemas.repository import Repository
+from schemas.session_template import SessionTemplate, Sweep
 from schemas.sources import DirectorySource, File, Source
+from schemas.templated import Templates, typed_session
 from schemas.text import printable
 
 __all__ = ["load", "load_commit", "load_directory"]
@@ -53,6 +56,16 @@ def load(source: Source) -> Repository:
     return _Loading(source).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One document of a file, typed unless it is a session, which may come from a template."""
+
+    path: str
+    raw: Raw
+    resource: Resource | None
+    issues: list[Issue]
+
+
 class _Loading:
     """One run: the files, the documents and the problems found so far."""
 
@@ -64,6 +77,8 @@ class _Loading:
         self.lost = False
         """Whether documents may exist that could not be read at all."""
         self._positions: dict[str, Positions] = {}
+        self._read_so_far: list[_Read] = []
+        self._refused: set[tuple[str, int, int]] = set()
 
     def run(self) -> Repository:
         self._read()
@@ -72,7 +87,8 @@ class _Loading:
         if self.problems:
             raise InvalidRepository(tuple(sorted(set(self.problems))), where=self.source.where)
         sound = [(d, d.resource) for d in self._sound() if d.resource is not None]
-        warnings = tuple(self._problem(d, issue) for d, resource in sound for issue in later.unused(resource))
+        said = ((d, issue) for d, resource in sound for issue in cautions.of(resource))
+        warnings = tuple(self._problem(d, issue) for d, issue in said)
         return replace(repository, warnings=warnings)
 
     def _read(self) -> None:
@@ -85,6 +101,7 @@ class _Loading:
             if file.path not in captured:
                 raws, problems = parsed.get(file.path, ([], []))
                 self._file(file, raws, problems)
+        self._documents()
 
     def _file(self, file: File, raws: list[Raw], problems: list[Problem]) -> None:
         if file.problem is not None:
@@ -92,20 +109,38 @@ class _Loading:
         refused = {(p.place.line, p.place.column) for p in problems}
         self.problems += problems
         self.lost = self.lost or bool(problems and (not raws or problems[-1].code in _ENDING))
-        for raw in raws:
-            if raw.value is not None or not raw.sound:
-                self._document(file.path, raw, refused)
+        wanted = (raw for raw in raws if raw.value is not None or not raw.sound)
+        self._read_so_far += [_Read(file.path, raw, *_typed_unless_session(raw.value)) for raw in wanted]
+        self._refused |= {(file.path, *spot) for spot in refused}
 
-    def _document(self, path: str, raw: Raw, refused: set[tuple[int, int]]) -> None:
-        resource, issues = typed(raw.value)
-        identity = resource.identity if resource else identity_of(raw.value)
-        document = Document(path, raw, identity, resource if raw.sound else None)
+    def _documents(self) -> None:
+        """Everything typed; what comes from templates once these are known."""
+        found = [one.resource for one in self._read_so_far if one.raw.sound]
+        templates = [t for t in found if isinstance(t, SessionTemplate) and not any(rules.check(t))]
+        written = [one for one in self._read_so_far if kind_of(one.raw.value) == "SessionTemplate"]
+        source = Templates(templates, complete=not self.lost and len(templates) == len(written))
+        for one in self._read_so_far:
+            if kind_of(one.raw.value) == "Session":
+                made = source.session(one.raw.value)
+                self._document(one, *typed_session(one.raw.value, made))
+            else:
+                self._document(one, one.resource, list(one.issues))
+            if isinstance(one.resource, Sweep) and one.raw.sound and not any(rules.check(one.resource)):
+                for made in source.sweep(one.resource):
+                    self._document(one, *typed_session({}, made), made=True)
+
+    def _document(
+        self, one: _Read, resource: Resource | None, issues: list[Issue], *, made: bool = False
+    ) -> None:
+        """`made`: it does not stand there itself, so that what is none has no name either."""
+        identity = resource.identity if resource else "" if made else identity_of(one.raw.value)
+        document = Document(one.path, one.raw, identity, resource if one.raw.sound else None)
         self.documents.append(document)
         if resource is not None:
             issues = list(rules.check(resource))
         for issue in issues:
             problem = self._problem(document, issue)
-            if (problem.place.line, problem.place.column) not in refused:
+            if (one.path, problem.place.line, problem.place.column) not in self._refused:
                 self.problems.append(problem)
 
     def _unique(self) -> Repository:
@@ -196,6 +231,10 @@ class _Loading:
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
         path, message, hint = map(printable, (path_text(issue.at), issue.message, hint))
         return Problem(place, issue.code, path, message, hint)
+
+
+def _typed_unless_session(value: Any) -> tuple[Resource | None, list[Issue]]:
+    return (None, []) if kind_of(value) == "Session" else typed(value)
 
 
 _ENDING = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from schemas.docker import WAYS, Docker
 from schemas.hardware.model import Hardware
 from schemas.issues import Issue, Loc
 from schemas.node import MachineSpec
@@ -27,6 +28,14 @@ def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:
         kept, there = format_memory(spec.reserved.memory), format_memory(memory)
         message = f"{kept} of the machine's {there} leave nothing for sessions"
         yield Issue(("spec", "reserved", "memory"), message, code="BAI-V032")
+
+
+def engine_rules(docker: Docker | None) -> Iterator[Issue]:
+    """An engine is reached in one way."""
+    ways = [name for name in WAYS if docker is not None and getattr(docker, name) is not None]
+    for name in ways[1:]:
+        message = f"{ways[0]} and {name} both say how the engine is reached"
+        yield Issue(("spec", "docker", name), message, "leave one of them out", "BAI-V034", key=True)
 
 
 def hardware_rules(hardware: Hardware, at: Loc) -> Iterator[Issue]:

@@ -18,6 +18,9 @@ KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9
 VALUE_PATTERN = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 ENV_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,254}$"
 ADDRESS_PATTERN = r"^[A-Za-z0-9:]([-A-Za-z0-9.:]{0,251}[A-Za-z0-9:])?$"
+_HOST = r"([A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
+_HOP = rf"([a-z_][-a-z0-9_.]{{0,31}}@)?{_HOST}(:[0-9]{{1,5}})?"
+JUMP_PATTERN = rf"^{_HOP}( *, *{_HOP}){{0,15}}$"
 ABSOLUTE_PATTERN = r"^/(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f]*$"
 RELATIVE_PATTERN = r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\u0000-\u001f\u007f\\]+$"
 USER_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9._+@]{0,251}[A-Za-z0-9])?$"
@@ -27,6 +30,11 @@ EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-
 ROLE_PATTERN = r"^[a-z]([-a-z0-9]{0,29}[a-z])?$"
 DEVICE_PATTERN = r"^[A-Za-z0-9_.:@-]{1,32}$"
 SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]{0,254}|file:/[^\u0000-\u001f\u007f]{1,4090})$"
+VENDOR_PATTERN = r"^[a-z][a-z0-9]{0,31}$"
+MODE_PATTERN = r"^[0-7]{3,4}$"
+STORE_PATTERN = (
+    r"^postgres(ql)?://([^:@/?#\s]+@)?[^@/?#\s]*(/[^?#\s]*)?(\?(?!(.*&)?(ssl)?password=)[^#\s]*)?$"
+)
 NO_CONTROL_PATTERN = r"^[^\u0000]*$"
 
 
@@ -93,6 +101,11 @@ EnvName = Annotated[
     _schema(ENV_PATTERN),
 ]
 Address = Annotated[str, _checked(ADDRESS_PATTERN, "a host name or IP address"), _schema(ADDRESS_PATTERN)]
+JumpHosts = Annotated[
+    str,
+    _checked(JUMP_PATTERN, "hosts to go through, [user@]host[:port], separated by commas"),
+    _schema(JUMP_PATTERN),
+]
 AbsolutePath = Annotated[
     str,
     _checked(ABSOLUTE_PATTERN, "an absolute path without '..' and control characters"),
@@ -104,22 +117,50 @@ RelativePath = Annotated[
     _schema(RELATIVE_PATTERN),
 ]
 UserRef = Annotated[str, _checked(USER_PATTERN, "a user's name or e-mail address"), _schema(USER_PATTERN)]
+CONTAINER_USER_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$"
+ContainerUser = Annotated[
+    str,
+    _checked(CONTAINER_USER_PATTERN, "a user such as 1000, 1000:1000 or a name of the image"),
+    _schema(CONTAINER_USER_PATTERN),
+]
 LinuxUser = Annotated[str, _checked(LINUX_USER_PATTERN, "a Linux user name"), _schema(LINUX_USER_PATTERN)]
 Text = Annotated[
     str, _checked(NO_CONTROL_PATTERN, "text without NUL characters"), _schema(NO_CONTROL_PATTERN)
 ]
+
+
+def _store(value: str) -> str:
+    """Does not repeat what may hold a password."""
+    if re.match(STORE_PATTERN.removesuffix("$") + r"\Z", value):
+        return value
+    raise wrong(
+        "this is not postgresql://[user@]host[:port]/database[?...] without a password",
+        "passwords: passwordFrom=env:NAME or passwordFrom=file:/path after the '?'",
+        "BAI-V033",
+    )
+
+
+StoreUrl = Annotated[str, AfterValidator(_store), _schema(STORE_PATTERN)]
 RangePattern = Annotated[
     str,
     _checked(RANGE_PATTERN, "a pattern of letters, digits, '-', '.', ':' and ranges such as [001-128]"),
     _schema(RANGE_PATTERN),
 ]
 Email = Annotated[str, _checked(EMAIL_PATTERN, "an e-mail address"), _schema(EMAIL_PATTERN)]
+Mode = Annotated[
+    str,
+    _checked(MODE_PATTERN, 'octal permissions in quotes, such as "0770"'),
+    _schema(MODE_PATTERN),
+]
 Role = Annotated[
     str,
     _checked(ROLE_PATTERN, "a role: at most 31 of a-z, 0-9 and '-', beginning and ending with a letter"),
     _schema(ROLE_PATTERN),
 ]
 """It ends with a letter because hostnames append a number: `main1`."""
+Vendor = Annotated[
+    str, _checked(VENDOR_PATTERN, "an accelerator's word such as cuda or rocm"), _schema(VENDOR_PATTERN)
+]
 DeviceName = Annotated[str, _checked(DEVICE_PATTERN, "the name of an interface"), _schema(DEVICE_PATTERN)]
 SecretSource = Annotated[
     str,

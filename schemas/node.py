@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from schemas.cluster import Ssh
-from schemas.envelope import Metadata, Model, NodeMetadata, Resource
+from schemas.docker import Docker
+from schemas.envelope import Flag, Metadata, Model, NodeMetadata, Resource
 from schemas.hardware.cpuset import CpuList
 from schemas.hardware.model import Hardware
 from schemas.names import Address, LabelKey, LabelValue, Name, RangePattern, RelativePath
@@ -23,18 +24,32 @@ class Reserved(Model):
     memory: Memory = 0
 
 
+class Drain(Model):
+    """How a node is emptied."""
+
+    force: Flag = False
+    """Sessions that may not be moved are stopped and queued again, too."""
+
+
 class MachineSpec(Model):
     """What `Node` and `NodePool` share."""
 
     cluster: Name | None = None
     """May be left out when the repository has exactly one Cluster."""
     ssh: Ssh = Ssh()
+    docker: Docker = Docker()
+    """Of a cluster whose provider is docker: where this node differs."""
     resource_group: Name | None = None
     """Left out: the group of its cluster whose `nodeSelector` matches, or the only group."""
+    profile: Name | None = None
+    """The NodeProfile that provisioning brings it to; its cluster's default when left out, and without any it
+    is left as it is."""
     labels: Mapping[LabelKey, LabelValue] = {}
     """What sessions and groups select by."""
     state: Literal["active", "cordoned", "drained"] = "active"
-    """`cordoned` takes nothing new; `drained` also moves what runs away."""
+    """`cordoned` takes nothing new; from a `drained` one also moves away what may be moved (`movable`,
+    `preemptible`); what may not keeps it from being empty, and the plan names it."""
+    drain: Drain = Drain()
     reserved: Reserved = Reserved()
     hardware: Hardware | None = None
     """What the machine is, declared, for nodes that cannot be probed."""
@@ -45,6 +60,9 @@ class MachineSpec(Model):
 class NodeSpec(MachineSpec):
     address: Address | None = None
     """Host name or IP address; the node's name when left out."""
+    data_address: Address | None = None
+    """On the cluster's data network, where sessions' containers reach each other; `address` when left
+    out."""
 
 
 class Node(Resource):
@@ -61,6 +79,8 @@ class NodePoolSpec(MachineSpec):
     """`gpu-[001-128]`: one node per number, leading zeros kept. Several ranges multiply."""
     address_pattern: RangePattern | None = None
     """`10.0.0.[1-128]`: as many addresses as names, in the same order; the names themselves when left out."""
+    data_address_pattern: RangePattern | None = None
+    """The same for `dataAddress`."""
     exclude: Annotated[tuple[str, ...], Field(max_length=10_000)] = ()
     """Names of the pattern that do not exist or have a Node document of their own."""
 

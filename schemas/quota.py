@@ -54,7 +54,8 @@ class QuotaSpec(Model):
     max_lifetime: Duration | None = None
     """Longest time that a session may run."""
     idle_timeout: Duration | None = None
-    """After this long without use a session is stopped."""
+    """After this long without use (GPUs, else cores, below 5 %) an interactive or batch session is
+    stopped."""
     max_priority: Annotated[Integer, Field(ge=0, le=1000)] | None = None
     cohort: Name | None = None
     """Quotas of one cohort, kind of subject and resource group lend each other what they do not use."""

@@ -43,7 +43,6 @@ class _Frame:
     anchor: str | None
     key: Any = None
     has_key: bool = False
-    key_mark: Mark | None = None
     size: int = 1
     height: int = 1
     lines: dict[Any, int] = field(default_factory=dict)

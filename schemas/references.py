@@ -9,8 +9,10 @@ from typing import Any
 
 from schemas.cluster import Cluster
 from schemas.envelope import Resource
+from schemas.image import Image
 from schemas.issues import Issue, Loc
 from schemas.node import MachineSpec, Node, NodePool
+from schemas.notification import Notification
 from schemas.quota import Quota
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
@@ -46,12 +48,14 @@ def _defaults(cluster: Any) -> Iterator[Use]:
     yield from _use(
         ("spec", "defaults", "resourceGroup"), "ResourceGroup", cluster.spec.defaults.resource_group
     )
+    yield from _use(("spec", "profile"), "NodeProfile", cluster.spec.profile)
 
 
 def _machine(resource: Any) -> Iterator[Use]:
     spec: MachineSpec = resource.spec
     yield from _cluster(resource)
     yield from _use(("spec", "resourceGroup"), "ResourceGroup", spec.resource_group)
+    yield from _use(("spec", "profile"), "NodeProfile", spec.profile)
 
 
 def _group(resource: Any) -> Iterator[Use]:
@@ -66,6 +70,11 @@ def _group(resource: Any) -> Iterator[Use]:
             yield from _use(("spec", "reservations", number, "projects", index), "Project", name)
         for index, name in enumerate(kept.nodes):
             yield from _use(("spec", "reservations", number, "nodes", index), "Node", name)
+
+
+def _host(resource: Any) -> Iterator[Use]:
+    yield from _cluster(resource)
+    yield from _use(("spec", "node"), "Node", resource.spec.node)
 
 
 def _project(resource: Any) -> Iterator[Use]:
@@ -111,17 +120,35 @@ def _session(resource: Any) -> Iterator[Use]:
         yield Use(("spec", "dependsOn", index), "Session", identity, (identity,))
 
 
+def _image(resource: Any) -> Iterator[Use]:
+    spec = resource.spec
+    yield from _use(("spec", "registry"), "Registry", spec.registry)
+    if spec.pre_pull is not None:
+        for index, name in enumerate(spec.pre_pull.nodes):
+            yield from _use(("spec", "prePull", "nodes", index), "Node", name)
+        for index, name in enumerate(spec.pre_pull.resource_groups):
+            yield from _use(("spec", "prePull", "resourceGroups", index), "ResourceGroup", name)
+
+
+def _notification(resource: Any) -> Iterator[Use]:
+    yield from _cluster(resource)
+    for index, name in enumerate(resource.spec.projects):
+        yield from _use(("spec", "projects", index), "Project", name)
+
+
 USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
     Cluster: _defaults,
     Node: _machine,
     NodePool: _machine,
     ResourceGroup: _group,
-    StorageHost: _cluster,
+    StorageHost: _host,
     Project: _project,
     User: _user,
     Quota: _quota,
     Volume: _volume,
     Session: _session,
+    Image: _image,
+    Notification: _notification,
 }
 
 

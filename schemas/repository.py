@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from schemas.cluster import Cluster
 from schemas.envelope import Resource
 from schemas.errors import Place, Problem
+from schemas.image import Image
+from schemas.image_reference import ImageReference
 from schemas.node import Node, NodePool
+from schemas.notification import Notification
+from schemas.profile import NodeProfile
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
@@ -56,6 +61,8 @@ class Repository:
             return resource.name
         if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
             return resource.spec.cluster or self._only(Cluster)
+        if isinstance(resource, Notification):
+            return resource.spec.cluster
         if isinstance(resource, Session):
             group = self.group_of(resource)
             return self.cluster_of(group) if group else None
@@ -98,10 +105,27 @@ class Repository:
         """Every machine of a cluster, by name."""
         return tuple(node for node in self.machines.values() if self.cluster_of(node) == cluster)
 
+    def profile_of(self, node: Node) -> NodeProfile | None:
+        """The profile that a node is brought to: its own before its cluster's; None without any."""
+        cluster = self.resources.get(f"Cluster/{self.cluster_of(node)}")
+        default = cluster.spec.profile if isinstance(cluster, Cluster) else None
+        found = self.resources.get(f"NodeProfile/{node.spec.profile or default}")
+        return found if isinstance(found, NodeProfile) else None
+
     def host_of(self, volume: Volume) -> StorageHost | None:
         """The storage host of a volume."""
         found = self.resources.get(f"StorageHost/{volume.spec.host or self._only(StorageHost)}")
         return found if isinstance(found, StorageHost) else None
+
+    @cached_property
+    def volume_folders(self) -> Mapping[str, Mapping[PurePosixPath, str]]:
+        """Storage host → folder below its root → the first volume that has it."""
+        hosts: dict[str, dict[PurePosixPath, str]] = {}
+        for volume in self.of(Volume):
+            host = self.host_of(volume)
+            if host is not None:
+                hosts.setdefault(host.name, {}).setdefault(PurePosixPath(volume.path), volume.identity)
+        return hosts
 
     def user_of(self, reference: str | None) -> User | None:
         """The user that an owner's name or e-mail address means."""
@@ -119,6 +143,13 @@ class Repository:
             if isinstance(found, Volume):
                 return found
         return None
+
+    @cached_property
+    def described(self) -> dict[ImageReference, Image]:
+        """The Image documents by full reference."""
+        from schemas.images import described
+
+        return described(self)
 
     def _default_group(self) -> str | None:
         clusters = list(self.of(Cluster))

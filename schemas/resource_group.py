@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -26,6 +25,8 @@ class Fractional(Model):
     spread: Literal["fill", "even"] = "fill"
     """`fill` one device before the next, or spread `even`ly."""
     enforcement: Literal["mps", "mig", "hami", "none"] = "none"
+    """What holds a session to its part. Sessions get parts only on nodes that have it; with `none`, nothing
+    does."""
 
 
 class QueueOptions(Model):
@@ -59,6 +60,16 @@ class Preemption(Model):
     """Nobody is pushed out before it has run for so long."""
 
 
+class NodeLoss(Model):
+    """What becomes of sessions on a node that cannot be reached."""
+
+    after: Duration = 120
+    """How long the node must have been out of reach."""
+    then: Literal["wait", "reschedule"] = "wait"
+    """`reschedule`: start it again elsewhere, though the old one may still run unseen until the node is back;
+    `wait`: for the node."""
+
+
 class Reservation(Model):
     """Nodes kept for projects during a time; what runs there when it begins is left alone."""
 
@@ -67,10 +78,6 @@ class Reservation(Model):
     projects: Annotated[tuple[Name, ...], Field(min_length=1)]
     starts_at: Timestamp
     ends_at: Timestamp
-
-    def covers(self, moment: datetime) -> bool:
-        """Whether it is in force at this time."""
-        return self.starts_at <= moment < self.ends_at
 
 
 class ResourceGroupSpec(Model):
@@ -96,6 +103,9 @@ class ResourceGroupSpec(Model):
     allowed_projects: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """Projects that may run here; all when left out."""
     preemption: Preemption = Preemption()
+    node_loss: NodeLoss = NodeLoss()
+    """For sessions that do not say so themselves; batch sessions are started again only if they have
+    `restart` or `checkpoint`."""
     reservations: tuple[Reservation, ...] = ()
 
 

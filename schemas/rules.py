@@ -8,14 +8,20 @@ from typing import Any
 from schemas.cluster import PROVIDERS, Cluster
 from schemas.envelope import PROTECT, Resource
 from schemas.expand import pool_nodes
+from schemas.image import Image, Registry
+from schemas.image_rules import image_rules, registry_rules
 from schemas.issues import Issue, Loc
-from schemas.machine_rules import hardware_rules, reserved_rules, twice
+from schemas.machine_rules import engine_rules, hardware_rules, reserved_rules, twice
 from schemas.node import MachineSpec, Node, NodePool
+from schemas.notification import Notification
+from schemas.profile import NodeProfile
+from schemas.profile.versions import profile_rules
 from schemas.quantities import format_memory
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
 from schemas.resources import Resources
 from schemas.session import Session
+from schemas.session_template import SessionTemplate
 from schemas.storage import StorageHost
 from schemas.text import did_you_mean
 
@@ -44,8 +50,9 @@ def _protection(resource: Resource) -> Iterator[Issue]:
 
 def _cluster(cluster: Any) -> Iterator[Issue]:
     spec = cluster.spec
+    yield from engine_rules(spec.docker)
     for name in PROVIDERS:
-        if getattr(spec, name) and name != spec.provider:
+        if name in spec.model_fields_set and name != spec.provider:
             hint = f"did you mean provider: {name}?"
             yield Issue(
                 ("spec", name),
@@ -66,6 +73,7 @@ def _cluster(cluster: Any) -> Iterator[Issue]:
 
 def _machine(resource: Any) -> Iterator[Issue]:
     spec: MachineSpec = resource.spec
+    yield from engine_rules(spec.docker)
     if spec.hardware is not None and spec.hardware_from is not None:
         yield Issue(
             ("spec", "hardwareFrom"),
@@ -254,6 +262,18 @@ def _times(session: Session) -> Iterator[Issue]:
         yield Issue(("spec", "restart", "policy"), message, "did you mean on-failure?", "BAI-V034")
 
 
+def _template(template: SessionTemplate) -> Iterator[Issue]:
+    from schemas.templating import rules  # Jinja, which few repositories need.
+
+    yield from rules(template.spec)
+
+
+def _notification(notification: Notification) -> Iterator[Issue]:
+    from schemas.notification_rules import notification_rules  # Jinja, which few repositories need.
+
+    yield from notification_rules(notification.spec)
+
+
 _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
     Cluster: _cluster,
     Node: _machine,
@@ -262,4 +282,9 @@ _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
     Quota: _quota,
     StorageHost: _host,
     Session: _session,
+    Registry: registry_rules,
+    Image: image_rules,
+    NodeProfile: profile_rules,
+    SessionTemplate: _template,
+    Notification: _notification,
 }

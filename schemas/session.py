@@ -4,31 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from schemas.docker import Capability
 from schemas.envelope import Count, Flag, Integer, Model, Port, Positive, ProjectMetadata, Resource
+from schemas.issues import wrong
 from schemas.names import (
     AbsolutePath,
+    ContainerUser,
     EnvName,
     LabelKey,
     LabelValue,
     Name,
     NodeName,
+    RelativePath,
     Role,
     SecretSource,
     Text,
     UserRef,
 )
 from schemas.quantities import Duration, Percent, Timestamp
-from schemas.resource_group import NumaPolicy, SessionType
+from schemas.resource_group import NodeLoss, NumaPolicy, SessionType
 from schemas.resources import Resources
+from schemas.session_template import FromTemplate
+from schemas.text import shown
 
 Signal = Literal[
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH", "SIGKILL"
 ]
 Command = tuple[Text, ...]
+UlimitName = Literal[
+    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss",
+    "rtprio", "rttime", "sigpending", "stack",
+]  # fmt: skip
+
+
+def _ulimit(value: Any) -> Any:
+    if value == "unlimited" or (type(value) is int and 0 <= value <= MOST_ULIMIT):
+        return value
+    raise wrong(f"{shown(value)} is neither a whole number from 0 on nor unlimited")
+
+
+MOST_ULIMIT = 2**53
+Ulimit = Annotated[
+    Annotated[Integer, Field(ge=0, le=MOST_ULIMIT)] | Literal["unlimited"], BeforeValidator(_ulimit)
+]
+IdleMetric = Literal["gpu-utilization", "cpu-utilization", "network"]
 
 
 class RoleOverride(Model):
@@ -49,6 +72,10 @@ class Layout(Model):
     roles: Mapping[Role, Annotated[Positive, Field(le=10_000)]] = {"main": 1}
     """Containers by role; hostnames are `main1`, `sub1`, `sub2`, ... `main` exists exactly once."""
     per_role: Mapping[Role, RoleOverride] = {}
+    ends_with: Literal["main", "any-failure"] | None = None
+    """When the session has ended, and what is left of it is stopped. `main`: when its main container has;
+    `any-failure`: also when another one fails for good. Left out: `any-failure` for batch sessions, else
+    `main`."""
 
 
 class PlacementRules(Model):
@@ -81,23 +108,35 @@ class Mount(Model):
     volume: Name
     """A Volume of the session's project, or one without a project."""
     path: AbsolutePath
+    """Where the containers see it."""
+    sub_path: RelativePath | None = None
+    """Only this folder of the volume; made when it is missing. All of it when left out."""
     read_only: Flag = False
 
 
 class SessionPort(Model):
-    """A port that a container serves."""
+    """A port that a container serves. Its program finds the number in `BAI_PORT_<NAME>`: on its node's own
+    network it may be another one than here."""
 
     name: Name
     port: Port
     protocol: Literal["http", "https", "tcp", "udp", "ssh", "vnc"] = "http"
+    publish: Flag = False
+    """The main container's is reached at its node's address too: at this port where it is free there, else
+    at one that the plan names. `bai port-forward` needs no publishing."""
 
 
 class Idle(Model):
-    """When an unused session is stopped."""
+    """When an unused session is stopped: all its containers did next to nothing for so long."""
 
     after: Duration
-    metric: Literal["gpu-utilization", "cpu-utilization", "network"] = "gpu-utilization"
+    metric: IdleMetric = "gpu-utilization"
+    """`gpu-utilization`: of its busiest GPU; `cpu-utilization`: of the cores that it holds; `network`: bytes
+    in and out."""
     below: Percent = 5
+    """What counts as unused; `network` is unused below 1 KiB a second instead."""
+    grace: Duration = 300
+    """So long after its start nothing counts."""
 
 
 class Restart(Model):
@@ -108,8 +147,23 @@ class Restart(Model):
     """Most restarts; 0 means unlimited (none for `never`)."""
 
 
+class ContainerRules(Model):
+    """How containers differ from the careful default: root of the image with few capabilities, no way to more
+    of them, and a writable root file system. Native processes heed none of it."""
+
+    user: ContainerUser | None = None
+    """`uid`, `uid:gid` or a name of the image; the image's own when left out."""
+    read_only_root: Flag = False
+    """Only volumes and /tmp (in memory) can be written."""
+    capabilities: tuple[Capability, ...] = ()
+    """Linux capabilities on top of the default, such as SYS_PTRACE."""
+    ulimits: Mapping[UlimitName, Ulimit] = {}
+    """Resource limits of its processes, such as `memlock: unlimited`."""
+
+
 class Checkpoint(Model):
-    """How a session is told to save its work before it is pushed out."""
+    """How a session is told to save its work before it is pushed out or moved: by a signal, and after the
+    grace it is stopped as usual."""
 
     signal: Signal = "SIGUSR1"
     grace: Duration = 120
@@ -123,6 +177,8 @@ class Stop(Model):
 
 
 class SessionSpec(Model):
+    template: Annotated[FromTemplate | None, Field(alias="from")] = None
+    """A template that says what is not said here. What stands here counts; mappings are joined."""
     type: SessionType = "interactive"
     """`batch` ends by itself with success or failure; the others run until they are stopped."""
     resource_group: Name | None = None
@@ -130,7 +186,8 @@ class SessionSpec(Model):
     owner: UserRef | None = None
     """A User's name or e-mail address."""
     image: Text | None = None
-    """What the containers run; providers of native processes need none."""
+    """What the containers run: an Image's name, or a reference such as `registry.example/team/tool:2`.
+    Providers of native processes need none."""
     resources: Resources = Resources()
     """What every container gets."""
     cluster: Layout = Layout()
@@ -140,6 +197,8 @@ class SessionSpec(Model):
     placement: PlacementRules = PlacementRules()
     command: Command = ()
     """Program and arguments, one string each; never read by a shell."""
+    tty: Flag = False
+    """Gives the command a terminal, which `bai attach` connects to: for shells and the like."""
     workdir: AbsolutePath | None = None
     """Where the command starts; the container's own scratch folder when left out."""
     env: Mapping[EnvName, Text] = {}
@@ -157,11 +216,14 @@ class SessionSpec(Model):
     idle: Idle | None = None
     restart: Restart = Restart()
     stop: Stop = Stop()
+    container: ContainerRules = ContainerRules()
     preemptible: Flag = False
     checkpoint: Checkpoint | None = None
     movable: Flag = False
-    """`--defragment` may stop it and start it again on another node; a batch session must also have
-    `restart` or `checkpoint`."""
+    """`--defragment`, and a node that is drained, may stop it and start it again on another node; a batch
+    session must also have `restart` or `checkpoint`."""
+    node_loss: NodeLoss | None = None
+    """When its node cannot be reached; as its resource group says when left out."""
 
     @property
     def size(self) -> int:

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, Strict, model_validator
 
 from schemas.envelope import Model, Resource, SharedMetadata, exactly_one
 from schemas.issues import Issue, refuse
-from schemas.names import AbsolutePath, Name, RelativePath, UserRef
+from schemas.names import AbsolutePath, Mode, Name, NodeName, RelativePath, Text, UserRef
 from schemas.quantities import Memory
+
+FILE_SYSTEMS: Mapping[str, tuple[str, ...]] = {
+    "local": (),
+    "nfs": ("nfs", "nfs4"),
+    "weka": ("wekafs",),
+    "lustre": ("lustre",),
+    "cephfs": ("ceph", "fuse.ceph", "fuse.ceph-fuse"),
+}
+"""What the kernel calls them in /proc/self/mountinfo."""
+TRASH = ".bai-trash"
+"""Folder of a storage host in which deleted volumes wait."""
 
 
 class StorageHostSpec(Model):
     cluster: Name | None = None
     """May be left out when the repository has exactly one Cluster."""
     type: Literal["local", "nfs", "weka", "lustre", "cephfs"] = "local"
+    """`local`: a disk of one node, sessions that mount it run there. The others are mounted on every node."""
     root: AbsolutePath
-    """Where it is mounted on every node; nothing outside it is ever given to a session."""
+    """Where it is mounted on the nodes; nothing outside it is ever given to a session."""
+    node: NodeName | None = None
+    """The node on which folders are made, limited and moved. Left out: this machine when it is one of the
+    cluster's nodes, else the first active node. A `local` host's data is on this node alone."""
+    file_systems: tuple[Text, ...] = ()
+    """Types of file system, as /proc/self/mountinfo names them, of which the root must be; otherwise it is
+    taken for not mounted, and nothing is written there. Left out: what `type` implies,
+    anything for `local`."""
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Types of file system that the root may be on; empty: any."""
+        return self.file_systems or FILE_SYSTEMS[self.type]
+
+
+UnixId = Annotated[int, Strict(), Field(ge=0, le=2**32 - 2)]
 
 
 class StorageHost(Resource):
@@ -50,10 +78,16 @@ class VolumeSpec(Model):
     path: RelativePath | None = None
     """Folder below the host's root; the volume's (project and) name when left out."""
     owner: UserRef | None = None
+    """The user who may always mount it, whatever the permissions say."""
+    uid: UnixId | None = None
+    """Number of the Linux user whom the folder belongs to; as it was made when left out."""
+    gid: UnixId | None = None
+    mode: Mode | None = None
+    """Octal permissions such as "0770"; 0755 for a new folder when left out."""
     permissions: tuple[Permission, ...] = ()
     """Left out: everybody of the volume's project (or everybody, without a project) may read and write."""
     quota: Annotated[Memory, Field(ge=1)] | None = None
-    """Most data it holds."""
+    """Most data it holds, where the file system has quotas for folders; the plan says where it has none."""
 
 
 class Volume(Resource):

@@ -29,11 +29,22 @@ def commands_page() -> str:
 
 
 def _command(title: str, command: Any, line: str, level: int) -> list[str]:
-    parts = [f"\n{'#' * level} `{title}`\n", str(command.help or line).replace("\b", "").strip(), ""]
+    parts = [f"\n{'#' * level} `{title}`\n", _prose(str(command.help or line)), ""]
     parts += [f"```\n{_usage(title, command)}\n```\n", _parameters(command)]
     for name, child in getattr(command, "commands", {}).items():
         parts += _command(f"{title} {name}", child, "", level + 1)
     return parts
+
+
+def _prose(text: str) -> str:
+    """Paragraphs as they are; those that Typer keeps line by line (marked by a backspace) as code."""
+    return "\n\n".join(
+        _code(part) if part.lstrip().startswith("\b") else part for part in text.split("\n\n")
+    ).strip()
+
+
+def _code(part: str) -> str:
+    return f"```console\n{part.replace(chr(8), '').strip()}\n```"
 
 
 def _usage(title: str, command: Any) -> str:

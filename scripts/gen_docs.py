@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from doc_commands import commands_page
+from doc_health import health_page
+from doc_reviews import reviews_page
 from doc_text import MADE, escaped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,13 +24,14 @@ REFERENCE = ROOT / "docs" / "reference"
 
 def kinds_page() -> str:
     """Every kind with every field, from the models."""
+    from schemas.json_schema import Described
     from schemas.kinds import KINDS
 
     parts = [MADE, "# Kinds\n", _KINDS_HEAD]
     parts += [f"[{name}](#{name.lower()})" + (" ·" if name != list(KINDS)[-1] else "\n") for name in KINDS]
     shared: dict[str, Mapping[str, Any]] = {}
     for name, model in KINDS.items():
-        schema = model.model_json_schema(by_alias=True)
+        schema = model.model_json_schema(by_alias=True, schema_generator=Described)
         definitions = schema.get("$defs", {})
         spec = _resolved(schema["properties"]["spec"], definitions)
         parts.append(f"\n## {name}\n\n{_text(schema)}\n")
@@ -61,7 +64,7 @@ def _parts_section(kinds: Mapping[str, Any], definitions: Mapping[str, Mapping[s
 
 def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     reference = node.get("$ref") or next(
-        (part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), None
+        (part["$ref"] for part in (*node.get("allOf", ()), *node.get("anyOf", ())) if "$ref" in part), None
     )
     return definitions[reference.rsplit("/", 1)[-1]] if reference else node
 
@@ -89,12 +92,13 @@ def _table(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 @functools.cache
 def _later() -> frozenset[tuple[str, str]]:
     """(title of the part, field) of everything that the models accept and nothing carries out."""
+    from schemas.json_schema import Described
     from schemas.kinds import KINDS
     from schemas.later import LATER
 
     found = set()
     for kind, paths in LATER.items():
-        schema = KINDS[kind].model_json_schema(by_alias=True)
+        schema = KINDS[kind].model_json_schema(by_alias=True, schema_generator=Described)
         for path in paths:
             node: Mapping[str, Any] = schema
             for step in path[:-1]:
@@ -159,7 +163,7 @@ def _plain_type(schema: Mapping[str, Any]) -> str:
     return f"{kind} (`{'`, `'.join(map(str, examples))}`)" if examples else str(kind)
 
 
-_EXAMPLES = {"Session": "quickstart/sessions/web.yaml"}
+_EXAMPLES = {"Session": "quickstart/sessions/web.yaml", "NodeProfile": "profiles/profiles.yaml"}
 
 
 def _example(kind: str) -> str:
@@ -191,7 +195,10 @@ def plan_page() -> str:
 
     schema = TypeAdapter(Plan).json_schema(mode="serialization")
     definitions: dict[str, Any] = {**schema.get("$defs", {}), "Plan": schema}
-    docs = _attribute_docs("reconciler/plan.py", "planner/types.py", "providers/base.py")
+    docs = _attribute_docs(
+        "reconciler/plan.py", "planner/types.py", "providers/base.py", "reconciler/records.py",
+        "reconciler/provisioning/values.py", "providers/provisioning.py",
+    )  # fmt: skip
     parts = [MADE, "# The plan as JSON\n", _PLAN_HEAD.format(version=VERSION)]
     for name in ["Plan", *sorted(set(definitions) - {"Plan"})]:
         part = definitions[name]
@@ -299,6 +306,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "commands.md": commands_page,
     "plan-json.md": plan_page,
+    "reviews.md": reviews_page,
+    "health.md": health_page,
 }
 
 

@@ -1,5 +1,38 @@
-"""Fixtures that tests of every package may ask for."""
+"""Fixtures that tests of every package may ask for, and what all property tests have in common."""
 
+import pytest
+from hypothesis import settings
+
+from tests.lab.docker import engines
 from tests.lab.fixtures import vm
+from tests.lab.gitea import gitea
+from tests.lab.nspawn import nodes, nodes_lab
+from tests.lab.postgres import postgres, postgres_lab
+from tests.lab.registry import registry
+from tests.lab.sshd import sshd_lab, sshd_nodes
 
-__all__ = ["vm"]
+__all__ = [
+    "engines",
+    "gitea",
+    "nodes",
+    "nodes_lab",
+    "postgres",
+    "postgres_lab",
+    "registry",
+    "sshd_lab",
+    "sshd_nodes",
+    "vm",
+]
+
+settings.register_profile("bai", deadline=None)  # a loaded machine is slow, not wrong
+settings.load_profile("bai")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of one group share engines and look at the same folders: they must not run at the same time."""
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+            raise pytest.UsageError(f"pytest-xdist does not keep groups together here: {item.nodeid}")

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ("schemas", "planner", "providers", "reconciler", "bai")
+from tests.lab import wheels
+from tests.lab.wheels import ROOT, SHIPPED
+
 pytestmark = pytest.mark.xdist_group("wheel")
 
 
@@ -41,25 +42,7 @@ def run(command: Sequence[str | Path], cwd: Path, code: int = 0) -> str:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and name.split("/")[0] in {
-            *SHIPPED,
-            "pyproject.toml",
-            "README.md",
-            "LICENSE",
-        }:
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
-    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, source], folder)
-    return next(folder.glob("*.whl"))
+    return wheels.build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")
@@ -82,10 +65,7 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def link_closure(wheel: Path, target: Path) -> None:
     """Links to everything that the wheel's requirements, and theirs, have installed here."""
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(entry for entry in archive.namelist() if entry.endswith(".dist-info/METADATA"))
-        lines = archive.read(name).decode().splitlines()
-    waiting = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+    waiting = wheels.requirements(wheel)
     seen: set[str] = set()
     while waiting:
         requirement = Requirement(waiting.pop())
@@ -116,6 +96,7 @@ def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == set(SHIPPED)
     assert any(name.startswith("schemas/json/") and name.endswith(".json") for name in names)
     assert any(name.startswith("reconciler/store/migrations/versions/") for name in names)
+    assert {"providers/ansible/roles/site.yml", "providers/ansible/templates/hosts.yml.j2"} <= set(names)
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith((".db", ".orig"))]
 
@@ -129,6 +110,36 @@ def test_the_environment_is_clean(clean: Path, tmp_path: Path) -> None:
     python = clean.parent / "python"
     assert str(clean.parent.parent) in run([python, "-c", "import bai; print(bai.__file__)"], tmp_path)
     run([python, "-c", "import pytest"], tmp_path, code=1)
+
+
+def test_the_roles_are_found(clean: Path, tmp_path: Path) -> None:
+    """All of them, and the same ones, as in the working copy."""
+    code = "from providers.ansible import roles_path; print(roles_path())"
+    found = Path(run([clean.parent / "python", "-c", code], tmp_path).strip())
+    assert clean.parent.parent in found.parents
+    files = {path.relative_to(found): path.read_bytes() for path in found.rglob("*") if path.is_file()}
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "roles"], cwd=ROOT, capture_output=True, check=True, text=True
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            assert files[Path(name).relative_to("roles")] == (ROOT / name).read_bytes()
+
+
+def test_provisioning_without_ansible_says_what_to_install(clean: Path, tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from providers.ansible import open_provisioner\n"
+        "from providers.machine import Endpoint\n"
+        "from providers.provisioning import Target\n"
+        "from schemas.errors import ProvisioningImpossible\n"
+        "target = Target('here', Endpoint('here', 'localhost', local=True), 'p', (), {})\n"
+        "try:\n"
+        "    open_provisioner(Path('state'), str).check([target])\n"
+        "except ProvisioningImpossible as error:\n"
+        "    print(error)\n"
+    )
+    assert "pip install 'bai[provisioning]'" in run([clean.parent / "python", "-c", code], tmp_path)
 
 
 def test_schema(clean: Path, tmp_path: Path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import FrameType
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from bai.cli.holder import holder
 from bai.cli.progress import Progress, open_progress
 from bai.cli.settings import Settings
+from bai.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from reconciler.plan import Plan
@@ -25,6 +23,14 @@ def carry_out(
     settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False
 ) -> bool:
     """Apply and report; True when everything was done. Raises what `Workspace.apply` raises."""
+    result = carried_out(settings, workspace, plan, parallel, quiet=quiet)
+    return result.ok and not result.interrupted
+
+
+def carried_out(
+    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False
+) -> ApplyResult:
+    """The same, with all that came of it."""
     stop = threading.Event()
     with open_progress(settings, plan, quiet=quiet) as progress, _interruptible(stop, progress):
         result = workspace.apply(
@@ -33,27 +39,19 @@ def carry_out(
     if not quiet:
         for line in closing_lines(result):
             print(line)
-    return result.ok and not result.interrupted
+    return result
 
 
-@contextlib.contextmanager
-def _interruptible(stop: threading.Event, progress: Progress) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) stops cleanly; the second leaves at once: the journal is made for it."""
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            progress.close()
-            print("\nLeft at once; the next run finds out what was done.", file=sys.stderr, flush=True)
-            os._exit(1)
+def _interruptible(stop: threading.Event, progress: Progress) -> AbstractContextManager[None]:
+    def begin() -> None:
         stop.set()
         progress.say("Stopping: what has begun is finished, nothing new is started. Again to leave at once.")
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def leave() -> None:
+        progress.close()
+        print(file=sys.stderr)
+
+    return stoppable(stop.is_set, begin, leave)
 
 
 def closing_lines(result: ApplyResult) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bai.cli.names import resolve
+from bai.cli.profile_view import document, facts, origin
 from bai.render.describe import Description
 
 if TYPE_CHECKING:
     from planner.types import NodeInfo, Wait
+    from providers.storage.base import Folder, Seen
     from reconciler.actual import Actual, Desired
     from reconciler.records import Event
     from reconciler.workspace import Workspace
@@ -22,18 +24,36 @@ def describe_resource(workspace: Workspace, name: str) -> Description:
     nodes = [f"Node/{node.metadata.name}" for node in desired.repository.nodes_of(desired.cluster)]
     identity = resolve(name, {*desired.digests, *actual.existing, *nodes})
     item = actual.existing.get(identity)
-    place = desired.repository.places.get(identity)
+    source = origin(desired.repository, identity)
+    place = desired.repository.places.get(source.identity) if source else None
+    machine = desired.repository.machines.get(identity)
+    folder, seen = _folder(workspace, identity)
     return Description(
         id=identity,
         place=str(place) if place else "",
-        document=desired.documents.get(identity) or (item.recorded.document if item else {}),
+        document=desired.documents.get(identity)
+        or (item.recorded.document if item else {})
+        or (document(machine) if machine else {}),
         digest=desired.digests.get(identity, ""),
         item=item,
         events=_events(workspace, desired.cluster, identity),
         wait=_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
         node=_node(identity, desired, actual),
         actual=actual,
+        folder=folder,
+        seen=seen,
+        facts=facts(desired.repository, identity),
     )
+
+
+def _folder(workspace: Workspace, identity: str) -> tuple[Folder | None, Seen | None]:
+    """A volume's folder, counted."""
+    from reconciler.volumes import folders
+
+    folder = folders(workspace.desired()).get(identity) if identity.startswith("Volume/") else None
+    if folder is None or workspace.storage is None:
+        return None, None
+    return folder, workspace.storage.look([folder], usage=True).get(identity)
 
 
 def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, ...]:

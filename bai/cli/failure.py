@@ -18,9 +18,12 @@ from pathlib import Path
 from typer.exceptions import Abort, TyperException
 
 from bai.cli.lazy import Interrupted
-from schemas.errors import BaiError, InvalidRepository, StalePlan
+from providers.state_folder import state_folder
+from schemas.errors import BaiError, CommandError, InvalidRepository, StalePlan
 
 FAILED = 1
+EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "httptools", "uvloop", "prometheus_client", "jwt"), "server")
+"""Modules that not everybody installs → the extra that brings them."""
 
 
 def report(error: BaseException, *, verbose: bool = False, command: Sequence[str] = ()) -> int:
@@ -47,6 +50,9 @@ def lines_of(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
         return ["Nothing was changed."]
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ["Interrupted."]
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(error.name or "")):
+        why = f"this needs the extra `{extra}`, and {error.name} is not installed"
+        return _bai_error(CommandError(why=why, hint=f"pip install 'bai[{extra}]'"))
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return [f"error: {place}{error.strerror.lower()}"]
@@ -90,7 +96,7 @@ def _write_report(error: BaseException, command: Sequence[str]) -> Path:
 
     from bai import __version__
 
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "bai" / "reports"
+    home = state_folder() / "reports"
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError:

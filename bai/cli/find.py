@@ -7,6 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from providers.base import Observed
     from reconciler.actual import Actual, Existing
+    from reconciler.workspace import Workspace
+
+
+def what_runs(workspace: Workspace) -> Actual:
+    """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
+    from reconciler.observe import observe
+
+    store = workspace.store if workspace.has_store else None
+    return observe(store, workspace.provider, workspace.cluster.name, repo=workspace.repo_id)
+
+
+def find_kernels(actual: Actual, name: str) -> list[Observed]:
+    """Every kernel of a session that was seen, in the session's order. Raises as `find_kernel`."""
+    session, first = find_kernel(actual, name)
+    order = {kernel: at for at, kernel in enumerate(session.recorded.kernels)}
+    kernels = {kernel.id: kernel for kernel in (first, *session.kernels)}
+    return sorted(kernels.values(), key=lambda kernel: (order.get(kernel.id, len(order)), kernel.id))
 
 
 def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision"})
-FLAGS = frozenset({"--no-color", "--verbose"})
+FLAGS = frozenset({"--no-color", "--verbose", "--version"})
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:

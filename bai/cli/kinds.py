@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-SHORT = {"s": "Session", "ses": "Session", "no": "Node", "rg": "ResourceGroup", "vol": "Volume"}
+SHORT = {
+    "s": "Session",
+    "ses": "Session",
+    "no": "Node",
+    "pool": "NodePool",
+    "template": "SessionTemplate",
+    "templates": "SessionTemplate",
+    "profile": "NodeProfile",
+    "profiles": "NodeProfile",
+    "rg": "ResourceGroup",
+    "vol": "Volume",
+}
 
 
 def kind_of(word: str) -> str | None:

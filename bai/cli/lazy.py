@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from bai.cli.complete import STARTED
+
 if TYPE_CHECKING:
     from typer import _click
 
@@ -35,7 +37,8 @@ class LazyGroup(TyperGroup):
         if not ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         # Completion needs no values; reading them would load pydantic.
-        _, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        values, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta.setdefault(STARTED, values)
         ctx._protected_args, ctx.args = rest[:1], rest[1:]
         return ctx.args
 

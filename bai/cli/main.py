@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,20 +21,44 @@ COMMANDS = {
     "validate": ("bai.cli.commands.validate", "Check every document and say where each mistake is."),
     "fmt": ("bai.cli.commands.fmt", "Bring documents into the one normal form."),
     "plan": ("bai.cli.commands.plan", "Show what apply would do, and why the rest waits."),
+    "review": ("bai.cli.commands.review", "Show what a pull request does, and say so in a comment of it."),
     "apply": ("bai.cli.commands.apply", "Make it so: carry out a plan."),
+    "reconcile": ("bai.cli.commands.reconcile", "Keep it so: observe, plan and apply, again and again."),
+    "serve": ("bai.cli.commands.serve", "Keep it so, with an HTTP API, metrics and webhooks."),
+    "token": ("bai.cli.commands.token", "Make a token for the API, and the line that lets it in."),
+    "rollback": ("bai.cli.commands.rollback", "Bring a cluster to an earlier commit, and hold it there."),
+    "suspend": ("bai.cli.commands.suspend", "Have the loop change nothing for a while."),
+    "resume": ("bai.cli.commands.resume", "Have the loop go on."),
+    "approve": ("bai.cli.commands.approve", "Let the loop carry out a commit that waits for it."),
     "destroy": ("bai.cli.commands.destroy", "Remove everything that this repository runs."),
     "get": ("bai.cli.commands.get", "List sessions, nodes and other resources."),
     "describe": ("bai.cli.commands.describe", "Show everything about one resource."),
     "explain": ("bai.cli.commands.explain", "Say why a session is where it is, or why it waits."),
     "capacity": ("bai.cli.commands.capacity", "Show what is free, what still fits, and how it is scattered."),
     "simulate": ("bai.cli.commands.simulate", "Replay a trace under several policies, and compare them."),
+    "run": ("bai.cli.commands.run", "Write a session into git, push it, and be in it."),
+    "template": ("bai.cli.commands.template", "List session templates, and fill them in."),
     "logs": ("bai.cli.commands.logs", "Print a session's output."),
     "exec": ("bai.cli.commands.execute", "Run a command inside a session."),
+    "attach": ("bai.cli.commands.attach", "Connect this terminal to a session's main process."),
+    "cp": ("bai.cli.commands.copy", "Copy files into or out of a session."),
+    "port-forward": ("bai.cli.commands.port_forward", "Make ports of a session reachable here."),
+    "top": ("bai.cli.commands.top", "Show what sessions use, live."),
     "events": ("bai.cli.commands.events", "Show what happened, when and why."),
     "nodes": ("bai.cli.commands.nodes", "List, probe, show and import nodes."),
+    "images": ("bai.cli.commands.images", "List images, ask registries, bring images to nodes."),
+    "volumes": ("bai.cli.commands.volumes", "List volumes with what they hold; undo or finish deletions."),
+    "history": ("bai.cli.commands.history", "Show what was applied, from which commits."),
+    "show": ("bai.cli.commands.show", "Show a plan that was carried out."),
+    "diff": ("bai.cli.commands.diff", "Show what lies between two commits."),
     "doctor": ("bai.cli.commands.doctor", "Check that this machine can do what bai needs."),
     "schema": ("bai.cli.commands.schema", "Print the JSON Schema of a kind, or of all."),
-    "state": ("bai.cli.commands.state", "Look after the store: list, backup, restore, rebuild, unlock."),
+    "state": (
+        "bai.cli.commands.state",
+        "Look after the store: list, backup, restore, move, rebuild, unlock.",
+    ),
+    "notify": ("bai.cli.commands.notify", "See who is told what happens, and try it."),
+    "audit": ("bai.cli.commands.audit", "Show who changed what, from which commit, by which plan."),
     "version": ("bai.cli.commands.version", "Print the version."),
 }
 
@@ -46,6 +72,14 @@ class MainGroup(LazyGroup):
 app = new_app(cls=MainGroup, no_args_is_help=True, name="bai", add_completion=True)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from bai import __version__
+
+        typer.echo(f"bai {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     ctx: typer.Context,
@@ -57,8 +91,13 @@ def options(
         typer.Option(metavar="NAME", envvar="BAI_CLUSTER", help="Which cluster, when there are several."),
     ] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="BAI_STATE", help="The store; default DIR/.bai/store.db."),
+        str | None,
+        typer.Option(
+            metavar="STORE",
+            envvar="BAI_STATE",
+            help="The store: a file, or postgresql://...; default: what the cluster says, else"
+            " DIR/.bai/store.db.",
+        ),
     ] = None,
     revision: Annotated[
         str | None,
@@ -66,6 +105,9 @@ def options(
     ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour, whatever the terminal.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show tracebacks of unexpected errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and end.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
     """Your GPU cluster is a git repository: plan and apply sessions onto exact nodes, cores and GPUs."""
     ctx.obj = Settings(
@@ -93,8 +135,16 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _start_lightly() -> None:
+    """Without what a command of half a second does not need: looking for garbage again and again while
+    modules are imported, and for plugins of Pydantic in every installed package."""
+    gc.set_threshold(50_000, 20, 20)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
 def main() -> None:
     """The console script."""
+    _start_lightly()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
+from bai.cli.kinds import kind_of
 from bai.render.words import clean, listed
 from schemas.errors import AmbiguousName, NoSuchResource
+
+if TYPE_CHECKING:
+    from reconciler.workspace import Workspace
 
 
 def resolve(name: str, identities: Iterable[str], kind: str = "") -> str:
@@ -24,7 +30,12 @@ def resolve(name: str, identities: Iterable[str], kind: str = "") -> str:
         raise AmbiguousName(
             name=clean(name), candidates=listed(map(clean, found)), hint="write the whole name"
         )
-    raise NoSuchResource(what=kind.lower() or "resource", name=clean(name), hint=suggestion(wanted, known))
+    raise NoSuchResource(what=_spaced(kind) or "resource", name=clean(name), hint=suggestion(wanted, known))
+
+
+def _spaced(kind: str) -> str:
+    """`ResourceGroup` → `resource group`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
 
 
 def sessions_named(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
@@ -33,10 +44,29 @@ def sessions_named(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...
     return tuple(name if "*" in name else resolve(name, known, "Session") for name in names)
 
 
+def targets_named(names: Iterable[str], workspace: Workspace) -> tuple[str, ...]:
+    """Whole identities of what is written or recorded; patterns and what means nothing stay as they are, for
+    the plan to judge. Raises AmbiguousName."""
+    names = tuple(names)
+    if not names:
+        return ()
+    desired = workspace.desired()
+    known = {*desired.digests, *(f"Node/{node.name}" for node in desired.repository.machines.values())}
+    if workspace.has_store:
+        known.update(workspace.store.recorded(desired.cluster))
+    found = []
+    for name in names:
+        try:
+            found.append(name if "*" in name else resolve(name, known))
+        except NoSuchResource:
+            found.append(name)
+    return tuple(found)
+
+
 def _means(wanted: str, identity: str) -> bool:
     parts, words = identity.split("/"), wanted.split("/")
     if len(words) == len(parts):
-        return words[1:] == parts[1:] and _same_kind(words[0], parts[0])
+        return words[1:] == parts[1:] and kind_of(words[0]) == parts[0]
     if len(words) == 2 and len(parts) == 3 and _same_kind(words[0], parts[0]) and words[1] == parts[2]:
         return True
     return len(words) < len(parts) and words == parts[-len(words) :]

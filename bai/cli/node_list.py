@@ -16,16 +16,19 @@ def node_rows(desired: Desired, actual: Actual) -> list[NodeRow]:
     """Every node of the cluster, by name, whether or not its hardware is known."""
     from bai.cli.cluster_view import node_infos
     from bai.render.node_view import NodeRow, node_row, running
+    from reconciler.diff.nodes.stands import stands
 
     infos, held = node_infos(desired, actual), running(actual)
     rows = []
     for node in desired.repository.nodes_of(desired.cluster):
         name, address = node.metadata.name, node.spec.address or node.metadata.name
         if name in infos:
-            rows.append(node_row(infos[name], held, address))
+            rows.append(node_row(infos[name], held, address, stands(actual, name)))
         else:
             group = desired.repository.group_of_node(node) or ""
-            rows.append(NodeRow(name=name, group=group, state=node.spec.state, address=address))
+            how = stands(actual, name)
+            state = "unprovisioned" if how is not None and how.unready else node.spec.state
+            rows.append(NodeRow(name=name, group=group, state=state, address=address, stands=how))
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -44,5 +47,7 @@ def list_nodes(
     if format is ListFormat.json:
         print_json("bai.nodes/v1", nodes=[as_json(row) for row in rows])
         return
-    wide = format is ListFormat.wide
-    table(settings, columns(wide=wide), [cells(row, wide=wide) for row in rows])
+    wide, profiles = format is ListFormat.wide, any(row.stands for row in rows)
+    head = columns(wide=wide, profiles=profiles)
+    lines = [cells(row, wide=wide, profiles=profiles) for row in rows]
+    table(settings, head, lines, empty="The cluster has no Node.")

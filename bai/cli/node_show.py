@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
     from bai.render.picture import NodePicture
     from planner.types import NodeInfo
+    from providers.health.values import Health
+    from reconciler.diff.nodes.stands import Stands
+
+    Found = tuple[NodeInfo, NodePicture, Health | None, Stands | None]
 
 
 def show_node(
     settings: Settings, name: str, *, svg: Path | None, nccl: Path | None, format: Format, offline: bool
 ) -> None:
     """Print a node of the cluster, or this machine for `.`; raises NoSuchResource, CommandError."""
-    node, drawn = _this_machine() if name == "." else _node_of_cluster(settings, name, offline)
+    node, drawn, health, how = _this_machine() if name == "." else _node_of_cluster(settings, name, offline)
     if svg is not None:
         from bai.cli.files import write_whole
         from bai.render.svg import render
@@ -30,9 +34,9 @@ def show_node(
     if nccl is not None:
         _write_topology(node, nccl)
     if format is Format.json:
-        _print_json(node, drawn)
+        _print_json(node, drawn, health, how)
         return
-    _print_text(settings, node, drawn)
+    _print_text(settings, node, drawn, health, how)
     if svg is not None:
         typer.echo(f"Drawn into {svg}.")
     if nccl is not None:
@@ -51,48 +55,54 @@ def _write_topology(node: NodeInfo, file: Path) -> None:
     write_whole(file, topology(node.hardware))
 
 
-def _this_machine() -> tuple[NodeInfo, NodePicture]:
+def _this_machine() -> Found:
     from bai.render.picture import picture
     from planner.types import NodeInfo
     from providers.probe import probe_local
 
     hardware = probe_local()
     node = NodeInfo(name=hardware.hostname or "this machine", hardware=hardware, group="")
-    return node, picture(node)
+    return node, picture(node), None, None
 
 
-def _node_of_cluster(settings: Settings, name: str, offline: bool) -> tuple[NodeInfo, NodePicture]:
+def _node_of_cluster(settings: Settings, name: str, offline: bool) -> Found:
     from bai.cli.cluster_view import node_infos
     from bai.cli.names import resolve
-    from bai.render.node_view import running
+    from bai.render.node_view import running, stands_lines
     from bai.render.picture import picture
+    from reconciler.diff.nodes.stands import stands
     from schemas.errors import CommandError
 
     with settings.workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual(offline=offline)
     names = [f"Node/{node.metadata.name}" for node in desired.repository.nodes_of(desired.cluster)]
     wanted = resolve(name, names, "Node").partition("/")[2]
-    node = node_infos(desired, actual).get(wanted)
+    node, how = node_infos(desired, actual).get(wanted), stands(actual, wanted)
     if node is None:
+        told = f" ({'; '.join(stands_lines(how))})" if how is not None else ""
         raise CommandError(
-            why=f"what node {wanted} is has never been seen",
+            why=f"what node {wanted} is has never been seen{told}",
             hint="declare it with `hardware` or `hardwareFrom`, or let bai reach it",
         )
-    return node, picture(node, running(actual))
+    return node, picture(node, running(actual)), actual.health.get(wanted), how
 
 
-def _print_text(settings: Settings, node: NodeInfo, drawn: NodePicture) -> None:
+def _print_text(
+    settings: Settings, node: NodeInfo, drawn: NodePicture, health: Health | None, how: Stands | None
+) -> None:
     from collections import Counter
 
     from rich.console import Group
     from rich.text import Text
 
     from bai.cli.output import look, show
+    from bai.render.node_view import stands_lines
     from bai.render.picture_text import draw, legend
     from bai.render.words import clean, plural
 
     glyphs = look().glyphs
-    lines = [*draw(drawn, glyphs, most_cells=64), legend(glyphs), *_facts(node)]
+    lines = [*draw(drawn, glyphs, most_cells=64), legend(glyphs), *_facts(node), *_findings(health)]
+    lines += [Text(f"  {line}") for line in (stands_lines(how) if how is not None else ())]
     cores = Counter(cell.owner for row in drawn.rows for cell in row.cells if cell.owner)
     gpus = Counter(gpu.owner for row in drawn.rows for gpu in row.gpus if gpu.owner)
     for owner in sorted({*cores, *gpus}):
@@ -105,12 +115,13 @@ def _facts(node: NodeInfo) -> list[Text]:
     from rich.text import Text
 
     from bai.render.words import clean, listed
+    from planner.unfit import sentences
 
     hardware = node.hardware
     lines: list[Text] = []
     for model in dict.fromkeys(gpu.model for gpu in hardware.gpus if gpu.model):
         lines.append(Text(f"  {sum(gpu.model == model for gpu in hardware.gpus)} x {clean(model)}"))
-    lines += [Text(f"  gpu {g.index}: {clean(what)}", "red") for g in hardware.gpus for what in g.health]
+    lines += [Text(f"  {clean(sentence)}", "red") for sentence in sentences(node)]
     if hardware.nics:
         lines.append(Text(f"  network: {listed(clean(nic.id) for nic in hardware.nics)}"))
     if hardware.unknown:
@@ -118,10 +129,25 @@ def _facts(node: NodeInfo) -> list[Text]:
     return lines
 
 
-def _print_json(node: NodeInfo, drawn: NodePicture) -> None:
+def _findings(health: Health | None) -> list[Text]:
+    """What was found beside GPUs that are out of placement."""
+    from rich.text import Text
+
+    from bai.render.health_view import sentence
+
+    if health is None:
+        return []
+    said = set(health.unfit.values())
+    kept = (one for one in health.findings if one.severity != "ok" and one.what not in said)
+    return [Text(f"  {one.severity}: {sentence(health, one)}", "yellow") for one in kept]
+
+
+def _print_json(node: NodeInfo, drawn: NodePicture, health: Health | None, how: Stands | None) -> None:
     import dataclasses
 
     from bai.cli.output import print_json
+    from bai.render.health_view import as_json
+    from bai.render.node_view import stands_json
 
     print_json(
         "bai.node/v1",
@@ -130,4 +156,7 @@ def _print_json(node: NodeInfo, drawn: NodePicture) -> None:
         state=node.state,
         hardware=node.hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         use=[dataclasses.asdict(row) for row in drawn.rows],
+        profile=how.profile if how is not None else None,
+        provisioning=stands_json(how) if how is not None else None,
+        health=None if health is None else as_json(health),
     )

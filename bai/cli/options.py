@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.formats import Format, ListFormat, PlanFormat
+
 Targets = Annotated[
     list[str] | None,
     typer.Option(
@@ -29,6 +31,10 @@ Defragment = Annotated[
 MaxMoves = Annotated[
     int, typer.Option("--max-moves", min=1, max=1000, help="Most sessions that --defragment moves.")
 ]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For those who wonder.")]
+How = Annotated[Format, typer.Option("--format", help="How to print it.")]
+HowPlan = Annotated[PlanFormat, typer.Option("--format", help="How to print it.")]
+HowList = Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]
@@ -36,6 +42,32 @@ Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Most 
 Offline = Annotated[
     bool, typer.Option("--offline", help="Ask no provider: go by declared and recorded nodes.")
 ]
+NoCheck = Annotated[
+    bool,
+    typer.Option(
+        "--no-check", help="Do not ask the roles of nodes that are to be provisioned what they would change."
+    ),
+]
 RefreshOnly = Annotated[
     bool, typer.Option("--refresh-only", help="Only compare what runs with what is recorded; plan no change.")
 ]
+RefreshHardware = Annotated[
+    bool,
+    typer.Option(
+        "--refresh-hardware", help="Probe all nodes again that declare no hardware, not only unknown ones."
+    ),
+]
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Raises CommandError for what is no duration, or none that lets anything else happen."""
+    from schemas.errors import CommandError
+    from schemas.quantities import parse_duration
+
+    try:
+        seconds = float(parse_duration(text))
+    except ValueError as error:
+        raise CommandError(why=f"{option}: {error}") from None
+    if seconds < 1:
+        raise CommandError(why=f"{option}: at least 1s")
+    return seconds

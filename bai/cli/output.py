@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from bai.cli.settings import Settings
 from bai.render.words import ascii_only, clean
@@ -25,6 +25,11 @@ PLAIN_WIDTH = 120
 def is_terminal(stream: TextIO) -> bool:
     """Whether a person sees this stream (a `dumb` terminal counts as none)."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def standard_input() -> IO[bytes] | None:
+    """Standard input in bytes; None when it is closed."""
+    return None if sys.stdin is None else sys.stdin.buffer
 
 
 def console(settings: Settings, stream: TextIO | None = None) -> Console:
@@ -93,8 +98,14 @@ def emit(line: str) -> None:
         sys.stdout.write(ascii_only(line) + "\n")
 
 
-def table(settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; nothing is folded or cut when piped, so that lines stay lines."""
+def table(
+    settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = ""
+) -> None:
+    """Aligned columns; nothing is folded or cut when piped, so that lines stay lines. `empty`: a sentence in
+    place of a table without rows, where no reader takes it for a row."""
+    if empty and not rows:
+        print(empty, file=sys.stderr)
+        return
     cells = [[clean(cell) or "-" for cell in row] for row in rows]
     if is_terminal(sys.stdout):
         _rich_table(settings, columns, cells)

@@ -23,6 +23,7 @@ WORDS = {
     "update": ("updating", "updated"),
     "replace": ("replacing", "replaced"),
     "delete": ("deleting", "deleted"),
+    "provision": ("provisioning", "provisioned"),
 }
 
 
@@ -60,6 +61,15 @@ def line_of(event: ApplyEvent) -> str:
     doing, did = WORDS.get(event.verb, (event.verb, event.verb))
     if event.kind == "retry":
         return f"{name}: {clean(event.step)} is tried again: {clean(event.error)}"
+    if event.kind == "progress" and event.pull is not None:
+        from bai.render.image_view import progress_line
+
+        return f"{name}: {progress_line(event.pull)}"
+    if event.kind == "progress" and event.node is not None:
+        from bai.render.node_rollout import event_line
+
+        said = event_line(event.node)
+        return f"{name}: {said}" if said else ""
     if event.kind != "action":
         return ""
     if event.state == "started":
@@ -83,11 +93,21 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line per finished action, and one per start of what takes time: sessions and kernels."""
+    """One line per finished action, and one per start of what takes time: sessions, kernels and images."""
+
+    def __init__(self) -> None:
+        self._pulling: set[tuple[str, str]] = set()
 
     def on_event(self, event: ApplyEvent) -> None:
         line = line_of(event)
-        record = not event.action.startswith(("Session/", "Kernel/"))
+        if event.pull is not None:
+            pulling = (event.pull.node, event.pull.image)
+            if pulling in self._pulling and not event.pull.over:
+                return
+            self._pulling.add(pulling)
+        if event.node is not None and event.node.what == "task":
+            return
+        record = not event.action.startswith(("Session/", "Kernel/")) and event.verb != "provision"
         if line and not (record and event.kind == "action" and event.state == "started"):
             print(line, flush=True)
 
@@ -124,7 +144,17 @@ class LiveProgress:
 
         line = line_of(event)
         with self._lock:
-            if event.kind == "step" and event.action in self._doing and event.step:
+            if event.node is not None:
+                if line and event.action in self._doing:
+                    self._doing[event.action] = line
+            elif event.pull is not None:
+                pulling = f"{event.action} {event.pull.node}"
+                self._doing[pulling] = line
+                if event.pull.over:
+                    del self._doing[pulling]
+            elif event.kind == "step" and event.step.startswith("pull") and event.state == "failed":
+                self._doing.pop(f"{event.action} {event.kernel}", None)
+            elif event.kind == "step" and event.action in self._doing and event.step:
                 self._doing[event.action] = f"{clean(event.action)}: {clean(event.step)}"
             elif event.kind == "action" and event.state == "started":
                 self._doing[event.action] = line

@@ -18,7 +18,8 @@ class Settings:
 
     directory: Path = Path(".")
     cluster: str | None = None
-    state: Path | None = None
+    state: str | None = None
+    """File or URL of the store."""
     revision: str | None = None
     color: bool | None = None
     """None lets the terminal decide."""

@@ -45,10 +45,15 @@ def show_plan(
 def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
     """The nodes to draw. What cannot be learnt is not drawn: a picture is no reason to fail."""
     from bai.cli.cluster_view import node_infos
+    from reconciler.health import recent
     from schemas.errors import BaiError
 
     try:
-        actual = replace(workspace.actual(offline=True), hardware=workspace.hardware(offline=offline))
+        actual = replace(
+            workspace.actual(offline=True),
+            hardware=workspace.hardware(offline=offline),
+            health=recent(workspace.endpoints(), workspace.cluster),
+        )
         return node_infos(workspace.desired(), actual)
     except BaiError:
         return {}

@@ -28,7 +28,7 @@ def list_state(settings: Settings, workspace: Workspace, format: Format) -> None
         print_json(
             "bai.state/v1",
             cluster=cluster,
-            store=str(workspace.store.path),
+            store=str(workspace.state),
             lease=_lease_json(lease),
             resources=[_record_json(record) for record in records.values()],
             openSteps=[{"action": e.action, "step": e.step, "kernel": e.kernel} for e in open_steps],

@@ -12,9 +12,33 @@ from typing import TYPE_CHECKING
 from bai.doctor.check import Finding
 
 if TYPE_CHECKING:
+    from bai.cli.settings import Settings
     from providers.base import KernelSpec, Observed, Provider
 
 SECONDS = 20.0
+
+
+def checks(settings: Settings) -> Iterator[Finding]:
+    """What this machine can do for sessions, where any run here."""
+    name = _provider(settings)
+    if name == "process":
+        yield from limits()
+        yield from kernel()
+        return
+    where = f"provider {name} runs none as processes of this machine"
+    yield Finding("limits", "skipped", f"{where}; `bai plan` warns of those that its nodes lack")
+    yield Finding("a session", "skipped", where)
+
+
+def _provider(settings: Settings) -> str:
+    """Of the repository's cluster; what a machine is asked for without one is the default."""
+    from schemas.errors import BaiError
+
+    try:
+        with settings.workspace() as workspace:
+            return workspace.cluster.spec.provider
+    except BaiError:
+        return "process"
 
 
 def limits() -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from bai.doctor.check import Finding, Status
 
 if TYPE_CHECKING:
     from bai.cli.settings import Settings
+    from reconciler.address import Address
     from reconciler.store import Store
 
 LEAST, LITTLE = 64 << 20, 1 << 30
@@ -41,19 +43,19 @@ def store(settings: Settings) -> Iterator[Finding]:
     from reconciler.store import Store
     from schemas.errors import StoreError
 
-    path = store_path(settings)
-    if not path.exists():
-        yield Finding("store", "skipped", f"{path} is not there yet: the first plan makes it")
-        return
     try:
-        with Store.open(path) as opened:
-            yield from _contents(opened, path)
+        address = store_address(settings)
+        if address.path is not None and not address.path.exists():
+            yield Finding("store", "skipped", f"{address} is not there yet: the first plan makes it")
+            return
+        with Store.open(address) as opened:
+            yield from _contents(opened, address)
     except StoreError as error:
         hint = "`bai state restore` puts a copy back; without one, `bai state rebuild`"
         yield Finding("store", "failed", error.message, error.hint or hint)
 
 
-def _contents(opened: Store, path: Path) -> Iterator[Finding]:
+def _contents(opened: Store, path: Address) -> Iterator[Finding]:
     from bai.render.words import moment, plural
 
     count = sum(len(opened.recorded(cluster)) for cluster in opened.clusters())
@@ -71,17 +73,25 @@ def _contents(opened: Store, path: Path) -> Iterator[Finding]:
             yield Finding(f"journal {cluster}", "warning", message, "the next apply finds out")
 
 
-def store_path(settings: Settings) -> Path:
-    """Where the store is, or would be."""
-    chosen = settings.state or settings.directory / ".bai" / "store.db"
-    return chosen / "store.db" if chosen.is_dir() else chosen
+def store_address(settings: Settings) -> Address:
+    """Where the store is, or would be; documents that cannot be read do not say. Raises StoreError."""
+    from reconciler.address import Address
+    from schemas.errors import BaiError
+
+    with contextlib.suppress(BaiError), settings.workspace() as workspace:
+        return workspace.state
+    return Address.choose(settings.directory, settings.state)
 
 
 def disks(settings: Settings) -> Iterator[Finding]:
     from bai.render.words import size
     from providers.process.options import default_root
+    from schemas.errors import StoreError
 
-    for name, path in (("disk of the store", store_path(settings)), ("disk of sessions", default_root())):
+    folder = settings.directory / ".bai"
+    with contextlib.suppress(StoreError):
+        folder = store_address(settings).path or folder
+    for name, path in (("disk of the store", folder), ("disk of sessions", default_root())):
         there = _existing(path)
         free = shutil.disk_usage(there).free
         status: Status = "failed" if free < LEAST else "warning" if free < LITTLE else "ok"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bai.render.report import Grid, Section
 from bai.render.words import clean, listed, plural, short, slot, thousandths
 from planner.capacity import GroupCapacity, GroupView, SizeFit
+from planner.repartition import Repartition
 from planner.scatter import Scatter
 from planner.slots import device_word, text
 
@@ -36,6 +37,17 @@ def _group(found: GroupCapacity) -> Iterator[Section]:
     if before.scatter is not None and after.scatter is not None:
         lies = tuple(_lies(before.scatter, after.scatter, found.least_beside))
         yield Section("How the free devices lie", (*lies, _map(before.scatter, after.scatter)), 2)
+    if found.layouts:
+        columns = ("node", "give up idle", "then", "serves")
+        rows = [_layout(one) for one in found.layouts]
+        yield Section(
+            "MIG layouts for those who wait; nothing changes by itself", (Grid(columns, tuple(rows)),), 2
+        )
+
+
+def _layout(one: Repartition) -> tuple[str, ...]:
+    drops = listed(map(clean, one.drops)) or "nothing"
+    return clean(one.node), drops, clean(one.command), listed(map(short, one.serves))
 
 
 def _slots(before: GroupView, after: GroupView) -> Iterator[tuple[str, ...]]:
@@ -52,7 +64,8 @@ def _fits(before: Sequence[SizeFit], after: Sequence[SizeFit]) -> Iterator[tuple
     for now in after:
         old = was.get(now.words, now)
         one_numa = "" if now.one_numa is None else both(old.one_numa, now.one_numa)
-        yield now.words, both(old.fits, now.fits), one_numa, plural(now.asked, "session") if now.asked else ""
+        fits = both(old.fits, now.fits) + (" or more" if now.at_least else "")
+        yield now.words, fits, one_numa, plural(now.asked, "session") if now.asked else ""
 
 
 def _lies(before: Scatter, after: Scatter, beside: Mapping[str, int]) -> Iterator[str]:
@@ -86,6 +99,19 @@ def as_json(found: GroupCapacity) -> dict[str, object]:
         "leastBeside": dict(found.least_beside),
         "before": _view_json(found.before),
         "after": _view_json(found.after),
+        "migLayouts": [_layout_json(one) for one in found.layouts],
+    }
+
+
+def _layout_json(one: Repartition) -> dict[str, object]:
+    return {
+        "node": one.node,
+        "gpu": one.gpu,
+        "drops": list(one.drops),
+        "profile": one.profile,
+        "starts": list(one.starts),
+        "command": one.command,
+        "serves": list(one.serves),
     }
 
 
@@ -106,6 +132,7 @@ def _fit_json(one: SizeFit) -> dict[str, object]:
     return {
         "size": one.words,
         "fits": one.fits,
+        "atLeast": one.at_least,
         "onOneNumaNode": one.one_numa,
         "asked": one.asked,
         "nodes": one.nodes,

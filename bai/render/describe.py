@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Group
 from rich.text import Text
@@ -14,12 +14,17 @@ from bai.render.picture import picture
 from bai.render.picture_text import ASCII, draw
 from bai.render.plan_view import cores, devices, memory, wait_lines
 from bai.render.status_view import UNAPPLIED, about, kernels_json
+from bai.render.volume_view import lines, volume_json
 from bai.render.words import clean, moment, plural, size
 from planner.types import KernelPlacement, NodeInfo, Wait
 from providers.base import Observed
+from providers.storage.base import Folder, Seen
 from reconciler.actual import Actual, Existing
 from reconciler.records import Event
 from schemas.hardware.cpuset import format_cpus
+
+MOST_NAMES = 14
+"""Names of one line; `--format json` has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,24 @@ class Description:
     wait: Wait | None
     node: NodeInfo | None
     actual: Actual
+    folder: Folder | None = None
+    """Of a volume: where it is."""
+    seen: Seen | None = None
+    """Of a volume: what is there."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """Of a node: its profile. Of a profile: its roles and nodes."""
 
 
 def render(found: Description) -> Group:
     """The description as lines."""
     return Group(
-        *_head(found), *_node(found), *_kernels(found), *_waits(found), *_document(found), *_events(found)
+        *_head(found),
+        *_folder(found),
+        *_node(found),
+        *_kernels(found),
+        *_waits(found),
+        *_document(found),
+        *_events(found),
     )
 
 
@@ -49,6 +66,7 @@ def _head(found: Description) -> Iterator[Text]:
     phase = UNAPPLIED if item is None else item.phase
     yield Text(clean(found.id), "bold").append(f"  {phase}".rstrip(), "not bold cyan")
     yield Text(f"  document    {found.place or 'no longer in the repository'}")
+    yield from _facts(found)
     if item is None:
         return
     record = item.recorded
@@ -58,7 +76,7 @@ def _head(found: Description) -> Iterator[Text]:
         yield Text(f"  commit      {clean(record.commit)}")
     if record.protected:
         yield Text("  protected   against deletion")
-    times = {"enqueued": record.enqueued_at, "started": record.started_at, "finished": record.finished_at}
+    times = {"enqueued": record.enqueued_at, "started": record.started_at, "finished": item.finished_at}
     for word, at in times.items():
         if at is not None:
             yield Text(f"  {word.ljust(11)} {moment(at)}")
@@ -70,6 +88,24 @@ def _head(found: Description) -> Iterator[Text]:
         yield Text(
             f"  chosen by   {clean(choice.strategy)} {clean(choice.score)} {clean(choice.detail)}".rstrip()
         )
+
+
+def _facts(found: Description) -> Iterator[Text]:
+    words = {"filledIn": "filled in"}
+    for name, value in found.facts.items():
+        if isinstance(value, Mapping):
+            shown = ", ".join(f"{key} {one}" for key, one in value.items())
+        elif isinstance(value, list):
+            more = f" and {len(value) - MOST_NAMES} more" if len(value) > MOST_NAMES else ""
+            shown = (", ".join(map(str, value[:MOST_NAMES])) or "none") + more
+        else:
+            shown = str(value)
+        yield Text(f"  {words.get(name, name).ljust(11)} {clean(shown)}")
+
+
+def _folder(found: Description) -> Iterator[Text]:
+    if found.folder is not None:
+        yield from (Text(f"  {line}") for line in lines(found.folder, found.seen))
 
 
 def _node(found: Description) -> Iterator[Text]:
@@ -101,6 +137,8 @@ def _placed(kernel: KernelPlacement, found: Observed | None) -> Iterator[Text]:
     )
     given = f"cores {cores(kernel)}, memory {memory(kernel)}, devices {devices(kernel, None)}"
     yield Text(f"    given   {given}")
+    if kernel.network:
+        yield Text(f"    network {_network(kernel)}")
     if found is None:
         return
     yield Text(f"    id      {clean(found.id)}")
@@ -113,6 +151,17 @@ def _placed(kernel: KernelPlacement, found: Observed | None) -> Iterator[Text]:
         yield Text(f"    exit    {found.exit_code}{why}")
     if found.restarts:
         yield Text(f"    restarted {plural(found.restarts, 'time')}")
+
+
+def _network(kernel: KernelPlacement) -> str:
+    """How it is connected, and the ports of its node that it holds."""
+    words = {
+        "default": "the engine's own",
+        "host": "the node's own",
+        "bridge": "a bridge of its session's own",
+    }
+    ports = [f"{port.name} at port {port.on} of {kernel.node}" for port in kernel.ports]
+    return clean("; ".join([words.get(kernel.network, "an overlay of its session's own"), *ports]))
 
 
 def _has(found: Observed) -> str:
@@ -130,9 +179,8 @@ def _waits(found: Description) -> Iterator[Text]:
     if found.wait is None:
         return
     yield Text("")
-    yield Text(
-        f"Waits at position {found.wait.position} in group {clean(found.wait.group)}", "bold underline"
-    )
+    place = f" at position {found.wait.position}" if found.wait.position else ""
+    yield Text(f"Waits{place} in group {clean(found.wait.group)}", "bold underline")
     for line in wait_lines(found.wait):
         yield Text(f"  {line}")
 
@@ -178,6 +226,9 @@ def as_json(found: Description) -> dict[str, object]:
             "reason": item.reason,
             "kernels": [*_kernels_json(item)],
         }
+    if found.folder is not None:
+        shown["folder"] = volume_json(found.folder, found.seen)
+    shown |= found.facts
     shown["waits"] = wait_lines(found.wait) if found.wait else []
     shown["events"] = [
         {"at": moment(e.at), "before": e.before, "after": e.after, "cause": e.cause, "actor": e.actor}

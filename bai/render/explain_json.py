@@ -72,6 +72,7 @@ def _wait(wait: Wait | None, length: int) -> dict[str, object] | None:
         "reasons": [{"code": reason.code, "message": reason.message} for reason in wait.reasons],
         "freedBy": wait.freed_by,
         "latest": moment(wait.latest),
+        "cutShort": wait.cut_short,
         "passedOver": wait.passed_over,
     }
 

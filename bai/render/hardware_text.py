@@ -18,7 +18,7 @@ PER_TABLE = 8
 
 def render(hardware: Hardware, title: str) -> Iterator[Text | Table]:
     """A heading, tables of NUMA nodes, GPUs, NICs and links, and a line for each thing that is unknown."""
-    yield Text(clean(title), "bold").append(f": {_summary(hardware)}", "not bold")
+    yield Text(clean(title), "bold").append(f": {summary(hardware)}", "not bold")
     yield from _section(_numa_nodes(hardware))
     if hardware.gpus:
         yield from _section(_gpus(hardware))
@@ -32,7 +32,8 @@ def render(hardware: Hardware, title: str) -> Iterator[Text | Table]:
         yield from (Text(f"  unknown: {clean(what)}", "yellow") for what in hardware.unknown)
 
 
-def _summary(hardware: Hardware) -> str:
+def summary(hardware: Hardware) -> str:
+    """On one line."""
     cores = sum(len(cores_of(numa, hardware)) for numa in hardware.numa_nodes)
     threads = sum(len(numa.cpus) for numa in hardware.numa_nodes)
     name = f"{clean(hardware.hostname)}, " if hardware.hostname else ""

@@ -6,9 +6,10 @@ Rows are added while they fit; what does not fit is counted, never cut silently.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bai.render.node_rollout import rollout_lines
 from bai.render.picture_text import ASCII, draw, legend
 from bai.render.plan_view import (
     SYMBOLS,
@@ -18,6 +19,7 @@ from bai.render.plan_view import (
     pictures,
     placement_rows,
     summary,
+    unreached_lines,
     wait_lines,
 )
 from bai.render.usage_view import UseRow, fit_lines, group_rows, quota_rows
@@ -27,7 +29,11 @@ from reconciler.plan import Plan
 
 LIMIT = 60_000
 """Characters; GitHub refuses comments of 65,536 and more."""
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@&$])")
+Block = tuple[str, ...]
+"""Lines that are shown together, or not at all."""
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
+_CALLS = re.compile(r"(@|\\#|!)(?=\w)")
+"""What hosts of repositories read as the name of a person, an issue or a change, backslash or not."""
 
 
 @dataclass
@@ -51,33 +57,41 @@ class _Page:
 
 def render(plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, *, limit: int = LIMIT) -> str:
     """The plan as Markdown of at most `limit` characters; `nodes` gives the hardware for pictures."""
-    nodes = nodes or {}
-    page = _Page(left=limit - 200)
-    page.add(f"## bai plan: {escape(origin(plan))}", "", f"**{escape(summary(plan))}**", "")
+    title: list[Block] = [(f"## bai plan: {escape(origin(plan))}", "", f"**{escape(summary(plan))}**", "")]
     if not plan.complete:
-        page.add("> Not everything could be observed: nothing is deleted.", "")
-    sections: tuple[Callable[[], Iterator[tuple[str, ...]]], ...] = (
-        lambda: _warnings(plan),
-        lambda: _drift(plan),
-        lambda: _changes(plan),
-        lambda: _waits(plan),
-        lambda: _placement(plan, nodes),
-        lambda: _use("Quotas", quota_rows(plan)),
-        lambda: _use("Resource groups", group_rows(plan)),
-        lambda: _fits(plan),
-        lambda: _pictures(plan, nodes),
-    )
-    for section in sections:
-        for block in section():
+        title.append(("> Not everything could be observed: nothing is deleted.", ""))
+    return assembled([title, *sections(plan, nodes or {})], limit=limit)
+
+
+def sections(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Block]]:
+    """What the plan says, section by section, the most important first."""
+    yield _warnings(plan)
+    yield _drift(plan)
+    yield _changes(plan)
+    yield _rollout(plan)
+    yield _waits(plan)
+    yield _placement(plan, nodes)
+    yield _use("Quotas", quota_rows(plan))
+    yield _use("Resource groups", group_rows(plan))
+    yield _fits(plan)
+    yield _pictures(plan, nodes)
+
+
+def assembled(parts: Iterable[Iterable[Block]], *, limit: int, closing: Block = ()) -> str:
+    """One page of at most `limit` characters: blocks as long as they fit, the number of those that do not,
+    and `closing` in any case."""
+    page = _Page(left=limit - 200 - sum(len(line) + 1 for line in closing))
+    for part in parts:
+        for block in part:
             page.add(*block)
     if page.skipped:
         page.lines.append(f"\n_{page.skipped} more not shown here: the full plan is in the attached file._")
-    return "\n".join(page.lines).rstrip() + "\n"
+    return "\n".join([*page.lines, *closing]).rstrip() + "\n"
 
 
 def escape(text: str) -> str:
-    """Text that Markdown takes literally."""
-    return _SPECIAL.sub(r"\\\1", clean(text))
+    """Text that Markdown takes literally, and that calls nobody."""
+    return _CALLS.sub(r"\1&#8203;", _SPECIAL.sub(r"\\\1", clean(text)))
 
 
 def code(text: str) -> str:
@@ -88,21 +102,30 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
 
 
-def _row(cells: Iterable[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
+    """A table's row."""
     return f"| {' | '.join(cells)} |"
 
 
-def _head(title: str, columns: Sequence[str]) -> tuple[str, ...]:
-    return ("", f"### {title}", "", _row(columns), _row("---" for _ in columns))
+def table_head(title: str, columns: Sequence[str]) -> Block:
+    """A section's title and the head of its table."""
+    return ("", f"### {title}", "", table_row(columns), table_row("---" for _ in columns))
 
 
-def _changes(plan: Plan) -> Iterator[tuple[str, ...]]:
+def _rollout(plan: Plan) -> Iterator[Block]:
+    lines = rollout_lines(plan)
+    if lines:
+        yield ("", "### Provisioning", "")
+    yield from ((f"- {escape(line)}",) for line in lines)
+
+
+def _changes(plan: Plan) -> Iterator[Block]:
     found = entries(plan)
     if not found:
         return
-    yield _head("Changes", ("", "resource", "why", "fields"))
+    yield table_head("Changes", ("", "resource", "why", "fields"))
     for entry in found:
-        yield (_row((code(SYMBOLS[entry.kind]), code(entry.title), escape(entry.why), _fields(entry))),)
+        yield (table_row((code(SYMBOLS[entry.kind]), code(entry.title), escape(entry.why), _fields(entry))),)
 
 
 def _fields(entry: Entry) -> str:
@@ -111,24 +134,26 @@ def _fields(entry: Entry) -> str:
     return "<br>".join(notes)
 
 
-def _waits(plan: Plan) -> Iterator[tuple[str, ...]]:
+def _waits(plan: Plan) -> Iterator[Block]:
     if plan.waits:
-        yield _head("Waiting", ("session", "group", "position", "why"))
+        yield table_head("Waiting", ("session", "group", "position", "why"))
     for wait in plan.waits:
         why = "<br>".join(escape(line) for line in wait_lines(wait))
-        yield (_row((code(short(wait.session)), code(wait.group), str(wait.position), why)),)
+        yield (table_row((code(short(wait.session)), code(wait.group), str(wait.position or "-"), why)),)
 
 
-def _placement(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[tuple[str, ...]]:
+def _placement(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
     rows = placement_rows(plan, nodes)
     if rows:
-        yield _head("Placement", ("session", "kernel", "node", "cores", "memory", "devices", "chosen by"))
+        yield table_head(
+            "Placement", ("session", "kernel", "node", "cores", "memory", "devices", "chosen by")
+        )
     for row in rows:
         cells = (row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
-        yield (_row((*map(code, cells), escape(row.why))),)
+        yield (table_row((*map(code, cells), escape(row.why))),)
 
 
-def _pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[tuple[str, ...]]:
+def _pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
     for at, node in enumerate(pictures(plan, nodes)):
         lines = [line.plain for line in draw(node, ASCII)]
         if at == 0:
@@ -136,20 +161,20 @@ def _pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[tuple[str, 
         yield ("", "```text", *lines, "```")
 
 
-def _use(title: str, rows: Sequence[UseRow]) -> Iterator[tuple[str, ...]]:
+def _use(title: str, rows: Sequence[UseRow]) -> Iterator[Block]:
     shown = [row for row in rows if row.changed or row.full >= 1000]
     if shown:
-        yield _head(title, ("", "slot", "before", "after", "limit"))
+        yield table_head(title, ("", "slot", "before", "after", "limit"))
     for row in shown:
-        yield (_row((escape(row.name), code(row.slot), row.before, row.after, row.limit)),)
+        yield (table_row((escape(row.name), code(row.slot), row.before, row.after, row.limit)),)
 
 
-def _fits(plan: Plan) -> Iterator[tuple[str, ...]]:
+def _fits(plan: Plan) -> Iterator[Block]:
     for at, line in enumerate(fit_lines(plan)):
         yield ("",) * (at == 0) + (f"- room left in {escape(line)}",)
 
 
-def _drift(plan: Plan) -> Iterator[tuple[str, ...]]:
+def _drift(plan: Plan) -> Iterator[Block]:
     if plan.drifts:
         yield ("", f"### {plural(len(plan.drifts), 'drift')}", "")
     for drift in plan.drifts:
@@ -157,8 +182,9 @@ def _drift(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield (f"- {code(drift.resource)}{kernel}: {escape(drift.what)}",)
 
 
-def _warnings(plan: Plan) -> Iterator[tuple[str, ...]]:
-    if plan.warnings:
+def _warnings(plan: Plan) -> Iterator[Block]:
+    warnings = [*unreached_lines(plan), *plan.warnings]
+    if warnings:
         yield ("", "### Warnings", "")
-    for warning in plan.warnings:
+    for warning in warnings:
         yield (f"- ⚠ {escape(warning)}",)

@@ -6,19 +6,26 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bai.render.image_view import pull_line
+from bai.render.node_rollout import node_details
 from bai.render.picture import Holding, NodePicture, picture
-from bai.render.words import clean, listed, moment, plural, ranges, short, size, thousandths
+from bai.render.words import clean, contrasted, listed, moment, plural, ranges, short, size, thousandths
 from planner.types import KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.plan import Action, Plan
 from schemas.hardware.cpuset import format_cpus
 
-SYMBOLS = {"create": "+", "update": "~", "replace": "-/+", "delete": "-", "queue": "?"}
+SYMBOLS = {
+    "create": "+", "update": "~", "replace": "-/+", "delete": "-", "queue": "?", "stop": "x",
+    "provision": "*",
+}  # fmt: skip
 _SUMMARY = (
+    ("provision", "to provision"),
     ("create", "to create"),
     ("update", "to update in place"),
     ("replace", "to replace"),
     ("delete", "to delete"),
     ("queue", "to queue"),
+    ("stop", "to stop"),
 )
 
 
@@ -27,7 +34,8 @@ class Entry:
     """One line of the list of changes, with what belongs under it."""
 
     kind: str
-    """`create`, `update`, `replace`, `delete`, or `queue` for a session that is recorded and waits."""
+    """`create`, `update`, `replace`, `delete`, `queue` for a session that waits, `stop` for
+    one that had its time, `provision` for a node."""
     names: tuple[str, ...]
     """Identities; several where resources without a life of their own are told together."""
     why: str
@@ -56,8 +64,14 @@ class PlacementRow:
 
 
 def effect(action: Action) -> str:
-    """The verb, or `queue` where a session is only put into its queue."""
-    after = action.after
+    """The verb, or `queue` where a session is only put into its queue, `stop` where it is stopped for
+    good, `provision` where a node is brought to its profile."""
+    before, after = action.before, action.after
+    if after is not None and after.provision is not None:
+        return "provision"
+    ends = after is not None and after.phase == "TERMINATED"
+    if ends and before is not None and before.phase == "RUNNING" and action.verb == "update":
+        return "stop"
     if action.verb in ("create", "update") and after and after.phase == "PENDING" and not after.placement:
         return "queue"
     return action.verb
@@ -69,8 +83,15 @@ def summary(plan: Plan) -> str:
     waits = f"; {len(plan.waits)} {'waits' if len(plan.waits) == 1 else 'wait'}" if plan.waits else ""
     if not counts:
         return f"No changes{waits}."
-    parts = [f"{counts[name]} {word}" for name, word in _SUMMARY if counts[name]]
+    parts = [f"{counts[name]} {word}{_later(plan, name)}" for name, word in _SUMMARY if counts[name]]
     return f"Plan: {', '.join(parts)}{waits}."
+
+
+def _later(plan: Plan, kind: str) -> str:
+    """Nodes that follow in later waves."""
+    if kind != "provision" or plan.rollout is None or not plan.rollout.later:
+        return ""
+    return f" (then {len(plan.rollout.nodes) - len(plan.rollout.wave)} more)"
 
 
 def origin(plan: Plan) -> str:
@@ -84,7 +105,7 @@ def entries(plan: Plan) -> list[Entry]:
     """The changes in the plan's order; neighbours of one kind without details are told together."""
     found: list[Entry] = []
     for action in plan.changes:
-        entry = _entry(action)
+        entry = _entry(action, plan)
         last = found[-1] if found else None
         if last and _plain(entry) and _plain(last) and _key(last) == _key(entry):
             found[-1] = Entry(kind=last.kind, names=last.names + entry.names, why=last.why)
@@ -93,12 +114,12 @@ def entries(plan: Plan) -> list[Entry]:
     return found
 
 
-def _entry(action: Action) -> Entry:
+def _entry(action: Action, plan: Plan) -> Entry:
     return Entry(
         kind=effect(action),
         names=(action.id,),
         why=clean(action.why),
-        details=tuple(_details(action)),
+        details=(*_details(action), *node_details(action, plan)),
         warnings=tuple(clean(warning) for warning in action.warnings),
     )
 
@@ -114,15 +135,21 @@ def _key(entry: Entry) -> tuple[str, str, str]:
 
 def _details(action: Action) -> Iterator[str]:
     for change in action.changes:
-        before = "(none)" if change.before is None else clean(change.before, 200)
-        after = "(none)" if change.after is None else clean(change.after, 200)
+        none = "(none)"
+        before, after = contrasted(
+            none if change.before is None else change.before,
+            none if change.after is None else change.after,
+            200,
+        )
         forces = "  # forces replacement" if change.forces else ""
         yield f"{clean(change.path)}: {before} -> {after}{forces}"
-    if effect(action) in ("delete", "queue") and action.before and action.before.kernels:
+    if effect(action) in ("delete", "queue", "stop") and action.before and action.before.kernels:
         kernels = action.before.kernels
         yield f"stops {plural(len(kernels), 'kernel')}: {listed(map(clean, kernels))}"
+    if action.id.startswith("Image/") and action.after:
+        yield from map(pull_line, action.after.pulls)
     if action.notice:
-        with_signal = f"{clean(action.notice.signal)} first, then " if action.notice.signal else ""
+        with_signal = f"told by {clean(action.notice.signal)}, then " if action.notice.signal else ""
         yield f"{with_signal}{action.notice.grace:g} s to save its work"
     if action.protected:
         yield "protected against deletion"
@@ -206,6 +233,27 @@ def devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
 
 
 def _why(placement: Placement) -> str:
+    return "; ".join(part for part in (_chosen(placement), clean(_connected(placement))) if part)
+
+
+_NETWORKS = {
+    "bridge": "a bridge of its own",
+    "overlay": "an overlay of its own",
+    "host": "its nodes' network",
+}
+
+
+def _connected(placement: Placement) -> str:
+    """Its network, where it is not the engine's own, and where its ports are reached."""
+    networks = sorted({_NETWORKS[part.network] for part in placement.kernels if part.network in _NETWORKS})
+    named = ((part, port) for part in placement.kernels[:1] for port in part.ports)
+    ports = [
+        f"{port.name} at {part.node}:{port.on}" for part, port in named if port.name not in ("ssh", "master")
+    ]
+    return ", ".join([*networks, *ports])
+
+
+def _chosen(placement: Placement) -> str:
     choice = placement.choice
     if choice is None:
         return ""
@@ -215,6 +263,18 @@ def _why(placement: Placement) -> str:
     return clean(f"{choice.strategy} {choice.score}{runner}{numa}{detail}".strip())
 
 
+def unreached_lines(plan: Plan) -> list[str]:
+    """The nodes that did not answer, and since when."""
+    lines = []
+    for each in plan.unreached:
+        since = f", since {moment(each.since)}" if each.since is not None else ""
+        lines.append(
+            f"{clean(each.node)} is not reached{since}: {clean(each.why)}; nothing is placed there, what "
+            "may run there is left alone"
+        )
+    return lines
+
+
 def wait_lines(wait: Wait) -> list[str]:
     """Why a session waits, one reason to a line, then what would end the wait."""
     lines = [f"{clean(reason.code)}: {clean(reason.message)}" for reason in wait.reasons]
@@ -222,6 +282,8 @@ def wait_lines(wait: Wait) -> list[str]:
         lines.append(f"first freed by {clean(wait.freed_by)}")
     if wait.latest is not None:
         lines.append(f"fits at the latest at {moment(wait.latest)}")
+    if wait.cut_short:
+        lines.append("what would free it is not known: more runs and waits than the plan plays through")
     if wait.passed_over:
         lines.append("a later session was placed before it")
     return lines

@@ -48,7 +48,7 @@ def _session_row(item: Existing, now: float) -> SessionRow:
     kernels = record.placement.kernels if record.placement else ()
     running = sum(kernel.state == "running" for kernel in item.kernels)
     since = record.started_at if record.started_at is not None else record.enqueued_at
-    ended = record.finished_at
+    ended = item.finished_at
     return SessionRow(
         id=item.id,
         phase=item.phase or record.phase,
@@ -65,14 +65,17 @@ def _session_row(item: Existing, now: float) -> SessionRow:
 
 
 def about(item: Existing) -> str:
-    """Result, exit codes, reason and what is wrong, in a few words."""
+    """Result, exit codes that the reason does not tell, and the reason, in a few words."""
     parts = [item.result or item.recorded.result]
     codes = item.exit_codes or item.recorded.exit_codes
-    if any(codes.values()):
-        parts.append("exit " + ", ".join(f"{clean(name)}={code}" for name, code in sorted(codes.items())))
-    parts.append(clean(item.reason or item.recorded.reason))
-    if item.missing:
-        parts.append(f"missing {listed(map(clean, item.missing), 3)}")
+    told = [
+        (name, code)
+        for name, code in sorted(codes.items())
+        if f"{name} exited with {code}" not in item.reason
+    ]
+    if any(code for _, code in told):
+        parts.append("exit " + ", ".join(f"{clean(name)}={code}" for name, code in told))
+    parts.append(clean(item.reason))
     if item.strays:
         parts.append(f"{len(item.strays)} of other generations")
     return "; ".join(part for part in parts if part)
@@ -88,7 +91,10 @@ def _devices(item: Existing) -> str:
 
 def wait_line(wait: Wait | None) -> str:
     """Place in the queue and the first reason."""
-    return f"{wait.position} in queue; {wait_lines(wait)[0]}" if wait and wait.reasons else ""
+    if wait is None or not wait.reasons:
+        return ""
+    place = f"{wait.position} in queue; " if wait.position else ""
+    return place + wait_lines(wait)[0]
 
 
 def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = None) -> dict[str, object]:
@@ -102,11 +108,11 @@ def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = Non
         "generation": record.generation,
         "group": row.group,
         "result": item.result or record.result,
-        "reason": item.reason or record.reason,
+        "reason": item.reason,
         "exitCodes": dict(item.exit_codes or record.exit_codes),
         "enqueuedAt": moment(record.enqueued_at),
         "startedAt": moment(record.started_at),
-        "finishedAt": moment(record.finished_at),
+        "finishedAt": moment(item.finished_at),
         "commit": record.commit,
         "waits": wait_lines(wait) if wait else [],
         "missing": list(item.missing),

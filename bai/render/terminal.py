@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from bai.render.node_rollout import rollout_lines
 from bai.render.picture_text import UNICODE, Glyphs, draw, legend
 from bai.render.plan_view import (
     SYMBOLS,
@@ -20,6 +21,7 @@ from bai.render.plan_view import (
     pictures,
     placement_rows,
     summary,
+    unreached_lines,
     wait_lines,
 )
 from bai.render.usage_view import UseRow, fit_lines, group_rows, quota_rows
@@ -27,7 +29,15 @@ from bai.render.words import clean, plural, short
 from planner.types import NodeInfo
 from reconciler.plan import Plan
 
-STYLES = {"create": "green", "update": "yellow", "replace": "magenta", "delete": "red", "queue": "cyan"}
+STYLES = {
+    "create": "green",
+    "update": "yellow",
+    "replace": "magenta",
+    "delete": "red",
+    "queue": "cyan",
+    "stop": "red",
+    "provision": "blue",
+}
 MOST_PICTURES = 6
 REST = 30
 """Columns that cores, memory and devices of a place need at least."""
@@ -46,22 +56,23 @@ def render(
     plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, look: Look | None = None
 ) -> RenderableType:
     """The whole plan; `nodes` gives the hardware for pictures (left out for nodes not given)."""
-    look = look or Look()
-    nodes = nodes or {}
+    title = Text(f"bai plan: {origin(plan)}", "bold")
+    return Group(title, *body(plan, nodes or {}, look or Look()), Text(""), headline(plan))
+
+
+def body(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[RenderableType]:
+    """All sections of the plan, each after an empty line."""
     sections = (
         _drift(plan),
         _changes(plan),
+        _rollout(plan),
         _placement(plan, nodes, look),
         _waits(plan),
         _use("Quotas", quota_rows(plan), look),
         _groups(plan, look),
         _warnings(plan),
     )
-    parts: list[RenderableType] = [Text(f"bai plan: {origin(plan)}", "bold")]
-    for section in sections:
-        if section:
-            parts += [Text(""), *section]
-    return Group(*parts, Text(""), headline(plan))
+    return [part for section in sections if section for part in (Text(""), *section)]
 
 
 def headline(plan: Plan) -> Text:
@@ -76,7 +87,12 @@ def _changes(plan: Plan) -> list[RenderableType]:
     found = entries(plan)
     if not found:
         return []
-    return [_heading("Changes"), *(line for entry in found for line in _entry(entry))]
+    return [heading("Changes"), *(line for entry in found for line in _entry(entry))]
+
+
+def _rollout(plan: Plan) -> list[RenderableType]:
+    lines = rollout_lines(plan)
+    return [heading("Provisioning"), *(_below(Text(line), 4) for line in lines)] if lines else []
 
 
 def _entry(entry: Entry) -> Iterator[RenderableType]:
@@ -101,7 +117,7 @@ def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Re
     if not rows:
         return []
     drawn = pictures(plan, nodes)
-    parts: list[RenderableType] = [_heading("Placement"), Padding(_Places(rows), (0, 0, 0, 4))]
+    parts: list[RenderableType] = [heading("Placement"), Padding(_Places(rows), (0, 0, 0, 4))]
     parts += [_below(Text(f"{row.session}: {row.why}", "dim")) for row in rows if row.why]
     for node in drawn[:MOST_PICTURES]:
         parts += [Text(""), *(Text("  ").append_text(line) for line in draw(node, look.glyphs))]
@@ -133,9 +149,9 @@ class _Places:
 def _waits(plan: Plan) -> list[RenderableType]:
     if not plan.waits:
         return []
-    parts: list[RenderableType] = [_heading("Waiting")]
+    parts: list[RenderableType] = [heading("Waiting")]
     for wait in plan.waits:
-        line = Text(f"  {wait.position:>3} ", "dim").append(short(wait.session), "cyan")
+        line = Text(f"  {wait.position or '-':>3} ", "dim").append(short(wait.session), "cyan")
         parts.append(line.append(f"  in group {clean(wait.group)}", "dim"))
         parts += [_below(Text(reason), 8) for reason in wait_lines(wait)]
     return parts
@@ -148,7 +164,7 @@ def _drift(plan: Plan) -> list[RenderableType]:
     for drift in plan.drifts:
         kernel = f" ({clean(drift.kernel)})" if drift.kernel else ""
         lines.append(Text(f"    {clean(drift.resource)}{kernel}: ").append(clean(drift.what), "yellow"))
-    return [_heading("Drift: what runs differs from what was recorded"), *lines]
+    return [heading("Drift: what runs differs from what was recorded"), *lines]
 
 
 def _use(title: str, rows: Sequence[UseRow], look: Look) -> list[RenderableType]:
@@ -161,7 +177,7 @@ def _use(title: str, rows: Sequence[UseRow], look: Look) -> list[RenderableType]
         name = "" if row.name == last else row.name
         table.add_row(name, row.slot, row.before, row.after, row.limit, bar(row.full, look))
         last = row.name
-    return [_heading(title), _indented(table)]
+    return [heading(title), _indented(table)]
 
 
 def _groups(plan: Plan, look: Look) -> list[RenderableType]:
@@ -173,10 +189,11 @@ def _groups(plan: Plan, look: Look) -> list[RenderableType]:
 
 
 def _warnings(plan: Plan) -> list[RenderableType]:
-    if not plan.warnings:
+    warnings = [*unreached_lines(plan), *map(clean, plan.warnings)]
+    if not warnings:
         return []
-    lines = (Text(f"! {clean(warning)}", "yellow") for warning in plan.warnings)
-    return [_heading("Warnings"), *map(_below, lines)]
+    lines = (Text(f"! {warning}", "yellow") for warning in warnings)
+    return [heading("Warnings"), *map(_below, lines)]
 
 
 def bar(full: int, look: Look, width: int = 10) -> Text:
@@ -186,7 +203,8 @@ def bar(full: int, look: Look, width: int = 10) -> Text:
     return Text(look.bar * filled, style).append(look.rest * (width - filled), "dim")
 
 
-def _heading(title: str) -> Text:
+def heading(title: str) -> Text:
+    """The title of a section."""
     return Text(title, "bold underline")
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 _BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_YEAR_10000 = 253_402_300_800
 _NUMBERED = re.compile(r"(|.*\D)(0|[1-9]\d{0,8})")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
@@ -17,6 +18,25 @@ def clean(text: str, limit: int = 0) -> str:
     """The text with control and direction characters made visible, cut to `limit` characters (0: whole)."""
     shown = _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return shown[: limit - 3] + "..." if 0 < limit < len(shown) else shown
+
+
+def contrasted(before: str, after: str, limit: int) -> tuple[str, str]:
+    """Both as `clean` gives them, cut so that where they begin to differ is seen."""
+    old, new = clean(before), clean(after)
+    if max(len(old), len(new)) <= limit:
+        return old, new
+    same = next(
+        (at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
+    begin = max(0, same - limit // 4)
+    return _excerpt(old, begin, limit), _excerpt(new, begin, limit)
+
+
+def _excerpt(text: str, begin: int, limit: int) -> str:
+    lead = "..." if begin > 3 else ""
+    rest = text[begin:] if lead else text
+    room = limit - len(lead)
+    return lead + (rest[: room - 3] + "..." if len(rest) > room else rest)
 
 
 def ascii_only(text: str) -> str:
@@ -72,8 +92,8 @@ def duration(seconds: float) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """A time as ISO 8601 in UTC to the second; empty when there is none."""
-    if seconds is None:
+    """A time as ISO 8601 in UTC to the second; empty when there is none, or none that a calendar has."""
+    if seconds is None or not 0 <= seconds < _YEAR_10000:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

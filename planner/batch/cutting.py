@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.batch.completion import complete
 from planner.batch.greedy import Bins, fill_in, large_first
 from planner.batch.master import Columns, choose, prices
 from planner.batch.pricing import best_fill
-from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
+from planner.batch.values import Effort, Fill, Fills, NodeClass, Packing, RequestClass
 
 _STARTS = (0.8, 1.0, 1.2)
 _SMOOTHING = 0.3
@@ -30,10 +30,21 @@ _MANY = 0.05
 """Share of all nodes above which a class is priced in every round."""
 
 
-def pack(nodes: Sequence[NodeClass], requests: Sequence[RequestClass], effort: Effort = Effort()) -> Packing:  # noqa: B008
-    """The most valuable packing found. Every fill respects cpu, memory and each device's thousand milli."""
+def pack(
+    nodes: Sequence[NodeClass],
+    requests: Sequence[RequestClass],
+    effort: Effort = Effort(),  # noqa: B008
+    start: Fills = (),
+) -> Packing:
+    """The best packing found. Every fill respects cpu, memory and each device's thousand milli.
+
+    `start`: a packing known to be possible; the answer is never worse, and has all that must be placed where
+    the start has it.
+    """
     columns = Columns(nodes, requests)
     needs = _needs(requests)
+    for kind, fill, _ in start:
+        columns.add(kind, fill)
     for factor in _STARTS:
         bins = Bins(nodes, needs[0] * factor, needs[1] * factor)
         fill_in(bins, requests, [(at, requests[at].count) for at in large_first(requests)])
@@ -41,7 +52,12 @@ def pack(nodes: Sequence[NodeClass], requests: Sequence[RequestClass], effort: E
             columns.add(int(kind), fill)
     hint = _generate(columns, effort)
     uses = choose(columns, hint, effort.rounding)
-    return _complete(columns, uses, needs)
+    chosen = [(kind, dict(fill), count) for (kind, fill), count in zip(columns.known, uses, strict=True)]
+    found = complete(nodes, requests, chosen, needs)
+    if start:
+        before = complete(nodes, requests, start, needs)
+        found = found if found.better_than(before, requests) else before
+    return found
 
 
 def _needs(requests: Sequence[RequestClass]) -> tuple[float, float]:
@@ -80,43 +96,3 @@ def _kinds(nodes: Sequence[NodeClass], *, everyone: bool) -> list[int]:
 
 def _fill(columns: Columns, kind: int, gain: NDArray[np.float64], effort: Effort) -> Fill:
     return best_fill(columns.nodes[kind], columns.requests, gain.tolist(), effort.pricing)
-
-
-def _complete(columns: Columns, uses: Sequence[int], needs: tuple[float, float]) -> Packing:
-    """Put the chosen fills on nodes without exceeding any request's count, then fill in what is left."""
-    requests = columns.requests
-    bins = Bins(columns.nodes, *needs)
-    left = [request.count for request in requests]
-    free = {kind: list(np.flatnonzero(bins.kind == kind)) for kind in range(len(columns.nodes))}
-    for (kind, fill), count in zip(columns.known, uses, strict=True):
-        for _ in range(count):
-            taken = {at: min(number, left[at]) for at, number in fill if left[at]}
-            for at, number in taken.items():
-                left[at] -= number
-            bins.preload(int(free[kind].pop()), taken, requests)
-    fill_in(bins, requests, [(at, left[at]) for at in large_first(requests) if left[at]])
-    return _packing(bins, len(requests))
-
-
-def _packing(bins: Bins, classes: int) -> Packing:
-    counted: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
-    placed = [0] * classes
-    for kind, fill in zip(bins.kind, bins.fills, strict=True):
-        key = (int(kind), tuple(sorted(fill.items())))
-        counted[key] = counted.get(key, 0) + 1
-        for at, number in fill.items():
-            placed[at] += number
-    return Packing(tuple((kind, dict(fill), count) for (kind, fill), count in counted.items()), tuple(placed))
-
-
-def keep(requests: Sequence[RequestClass], placed: Sequence[int]) -> list[RequestClass]:
-    """The same requests, those already placed worth more than all others together: none of them is given up.
-
-    The first half of the list are the placed ones, the second half the rest, in the same order.
-    """
-    most = sum(request.value * request.count for request in requests) + 1
-    first = [
-        replace(one, count=count, value=one.value + most) for one, count in zip(requests, placed, strict=True)
-    ]
-    rest = [replace(one, count=one.count - count) for one, count in zip(requests, placed, strict=True)]
-    return [*first, *rest]

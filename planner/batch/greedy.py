@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,13 @@ class Bins:
         every = [which for which, count in fill.items() for _ in range(count)]
         for which in sorted(every, key=lambda one: (not requests[one].whole, -requests[one].milli)):
             self._take(at, which, requests[which])
+
+    def clear(self, at: int) -> None:
+        """Take everything off one node."""
+        node = self._nodes[int(self.kind[at])]
+        self.cpu[at], self.memory[at] = node.cpu, node.memory
+        self.free[at, : node.gpus] = 1000
+        self.fills[at] = {}
 
     def insert(self, which: int, request: RequestClass) -> bool:
         """Put one request where it strands least; False when it fits nowhere."""
@@ -96,3 +104,10 @@ def fill_in(bins: Bins, requests: Sequence[RequestClass], left: Iterable[tuple[i
                 break
             placed[which] += 1
     return placed
+
+
+def holds(node: NodeClass, fill: Fill, requests: Sequence[RequestClass]) -> bool:
+    """Whether one empty node takes all of it, the largest first."""
+    order = [(at, fill[at]) for at in large_first(requests) if fill.get(at)]
+    alone = Bins([replace(node, count=1)], 1, 1)
+    return sum(fill_in(alone, requests, order)) == sum(fill.values())

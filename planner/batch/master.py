@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
-from ortools.sat.python import cp_model
 
 from planner.batch.values import Fill, NodeClass, RequestClass
+
+_MISSING = 3
+_GAP = 1e-4
 
 
 @dataclass
@@ -32,14 +34,25 @@ class Columns:
     def value(self, fill: Sequence[tuple[int, int]]) -> int:
         return sum(self.requests[at].value * count for at, count in fill)
 
+    def penalties(self) -> list[int]:
+        """What it costs to leave out one that must be placed: several times its value, and more than any
+        single other one is worth. Small enough not to drown the rest in rounding."""
+        most = max((request.value for request in self.requests), default=0)
+        return [_MISSING * request.value + most for request in self.requests]
+
 
 def prices(columns: Columns) -> tuple[NDArray[np.float64], list[float]]:
     """The dual price of each request class, and the use of each fill if fractions of a node were allowed."""
     solver = pywraplp.Solver.CreateSolver("GLOP")
     rows_nodes = [solver.Constraint(0, node.count) for node in columns.nodes]
-    rows_requests = [solver.Constraint(0, request.count) for request in columns.requests]
+    rows_requests = [solver.Constraint(request.least, request.count) for request in columns.requests]
     objective = solver.Objective()
     objective.SetMaximization()
+    for row, request, penalty in zip(rows_requests, columns.requests, columns.penalties(), strict=True):
+        if request.least:
+            short = solver.NumVar(0, request.least, "")
+            objective.SetCoefficient(short, -penalty)
+            row.SetCoefficient(short, 1)
     uses = []
     for kind, fill in columns.known:
         use = solver.NumVar(0, solver.infinity(), "")
@@ -52,29 +65,42 @@ def prices(columns: Columns) -> tuple[NDArray[np.float64], list[float]]:
     return np.array([row.dual_value() for row in rows_requests]), [use.solution_value() for use in uses]
 
 
-def choose(columns: Columns, hint: Sequence[float], effort: float) -> list[int]:
-    """How many nodes get each known fill; what a fill has too much of is left out later."""
-    model = cp_model.CpModel()
-    uses = [model.new_int_var(0, columns.nodes[kind].count, "") for kind, _ in columns.known]
-    for use, share in zip(uses, hint, strict=True):
-        model.add_hint(use, int(share + 1e-6))
-    for kind, node in enumerate(columns.nodes):
-        model.add(
-            sum(use for use, key in zip(uses, columns.known, strict=True) if key[0] == kind) <= node.count
-        )
-    placed = [model.new_int_var(0, request.count, "") for request in columns.requests]
-    covering: list[list[cp_model.LinearExpr]] = [[] for _ in columns.requests]
-    for use, (_, fill) in zip(uses, columns.known, strict=True):
+def choose(columns: Columns, hint: Sequence[float], effort: int) -> list[int]:
+    """How many nodes get each known fill; what a fill has too much of is left out later.
+
+    Branch and bound over at most `effort` nodes; without an answer the linear program's, rounded down.
+    """
+    solver = pywraplp.Solver.CreateSolver("SCIP")
+    uses = [solver.IntVar(0, columns.nodes[kind].count, "") for kind, _ in columns.known]
+    rows_nodes = [solver.Constraint(0, node.count) for node in columns.nodes]
+    rows_requests = _worth(solver, columns)
+    for use, (kind, fill) in zip(uses, columns.known, strict=True):
+        rows_nodes[kind].SetCoefficient(use, 1)
         for at, count in fill:
-            covering[at].append(use * count)
-    for one, cover in zip(placed, covering, strict=True):
-        model.add(one <= sum(cover))
-    model.maximize(sum(one * request.value for one, request in zip(placed, columns.requests, strict=True)))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 2
-    solver.parameters.interleave_search = True
-    solver.parameters.random_seed = 1
-    solver.parameters.max_deterministic_time = effort
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            rows_requests[at].SetCoefficient(use, count)
+    solver.SetSolverSpecificParametersAsString(f"limits/nodes={effort}\nlimits/gap={_GAP}\n")
+    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return [int(share + 1e-6) for share in hint]
-    return [solver.value(use) for use in uses]
+    return [round(use.solution_value()) for use in uses]
+
+
+def _worth(solver: pywraplp.Solver, columns: Columns) -> list[pywraplp.Constraint]:
+    """The objective: what is placed, less what is missing of it. Gives the rows by which fills cover
+    requests."""
+    objective = solver.Objective()
+    objective.SetMaximization()
+    scale = max((request.value for request in columns.requests), default=0) or 1
+    rows = []
+    for request, penalty in zip(columns.requests, columns.penalties(), strict=True):
+        row = solver.Constraint(0, solver.infinity())
+        placed = solver.NumVar(0, request.count, "")
+        row.SetCoefficient(placed, -1)
+        objective.SetCoefficient(placed, request.value / scale)
+        if request.least:
+            short = solver.NumVar(0, request.least, "")
+            objective.SetCoefficient(short, -penalty / scale)
+            needed = solver.Constraint(request.least, solver.infinity())
+            needed.SetCoefficient(placed, 1)
+            needed.SetCoefficient(short, 1)
+        rows.append(row)
+    return rows

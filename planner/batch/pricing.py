@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ortools.sat.python import cp_model
 
@@ -17,12 +17,9 @@ def best_fill(
 ) -> Fill:
     """The fill of one `node` with the greatest sum of `gain` (one value per class); empty if none gains."""
     model = cp_model.CpModel()
-    takes = _variables(model, node, requests, gain)
+    takes = takes_of(model, node, requests, [at for at, one in enumerate(gain) if round(one * SCALE) > 0])
     if not takes:
         return {}
-    model.add(sum(take * requests[at].cpu for at, take in takes.items()) <= node.cpu)
-    model.add(sum(take * requests[at].memory for at, take in takes.items()) <= node.memory)
-    _devices(model, node, requests, takes)
     model.maximize(sum(take * round(gain[at] * SCALE) for at, take in takes.items()))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -47,11 +44,16 @@ def most(node: NodeClass, request: RequestClass) -> int:
     return min(bounds)
 
 
-def _variables(
-    model: cp_model.CpModel, node: NodeClass, requests: Sequence[RequestClass], gain: Sequence[float]
+def takes_of(
+    model: cp_model.CpModel, node: NodeClass, requests: Sequence[RequestClass], classes: Iterable[int]
 ) -> dict[int, cp_model.IntVar]:
-    wanted = {at: most(node, request) for at, request in enumerate(requests) if round(gain[at] * SCALE) > 0}
-    return {at: model.new_int_var(0, bound, "") for at, bound in wanted.items() if bound > 0}
+    """One variable per class that one `node` can take: how many; together never more than it has."""
+    bounds = {at: most(node, requests[at]) for at in classes}
+    takes = {at: model.new_int_var(0, bound, "") for at, bound in bounds.items() if bound > 0}
+    model.add(sum(take * requests[at].cpu for at, take in takes.items()) <= node.cpu)
+    model.add(sum(take * requests[at].memory for at, take in takes.items()) <= node.memory)
+    _devices(model, node, requests, takes)
+    return takes
 
 
 def _devices(

@@ -7,11 +7,13 @@ planner's own transaction, and a packing that it cannot map is dropped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from planner.batch.values import Effort, NodeClass, Packing, RequestClass
+from planner.batch.greedy import holds
+from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
 from planner.gang import Shapes
 from planner.selection.base import Need
 from planner.slots import DEVICE
@@ -47,7 +49,7 @@ def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, decide: Decid
     if group.reservations or group.preemption or not waiting:
         return outcome
     try:
-        from planner.batch.cutting import keep, pack
+        from planner.batch.cutting import pack
     except ImportError:
         text = f"group {group.name}: packing whole-queue needs OR-Tools: pip install 'bai[batch]'"
         return replace(outcome, warnings=(*outcome.warnings, text))
@@ -58,8 +60,12 @@ def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, decide: Decid
     kinds = sorted({*queue.placed, *queue.waiting}, key=lambda kind: (*kind[:4], sorted(kind.models)))
     requests = [_request_class(kind, queue) for kind in kinds]
     effort = Effort(rounds=max(4, min(32, _PRICED // len(nodes))))
-    placed = [len(queue.placed.get(kind, ())) for kind in kinds]
-    packing = pack(list(nodes), keep(requests, placed), effort)
+    start = [
+        (at, fill, count)
+        for at, fill, count in _start(list(nodes.values()), kinds, queue, outcome)
+        if holds(list(nodes)[at], fill, requests)  # beside parts of devices that others hold
+    ]
+    packing = pack(list(nodes), requests, effort, start)
     where = _where(packing, list(nodes.values()), kinds, queue)
     return _settle(snapshot, group, outcome, where, decide)
 
@@ -89,7 +95,7 @@ def _queue(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, waiting: Sequ
 def _kind(session: SessionRequest, shapes: Shapes) -> _Kind | None:
     """What it asks of one node; None for a gang, and for what nodes of equal size can differ in."""
     needs = shapes.of(session).needs
-    if len(needs) > 1 or session.designated or session.node_selector:
+    if len(needs) > 1 or session.designated or session.node_selector or session.architectures:
         return None
     return _plain(needs[0], session.gpu_models)
 
@@ -117,9 +123,27 @@ def _beside(snapshot: Snapshot, outcome: Outcome, queue: _Queue) -> Snapshot:
 
 
 def _request_class(kind: _Kind, queue: _Queue) -> RequestClass:
-    count = len(queue.placed.get(kind, ())) + len(queue.waiting.get(kind, ()))
+    placed = len(queue.placed.get(kind, ()))
+    count = placed + len(queue.waiting.get(kind, ()))
     value = 100 * kind.gpus * kind.milli + kind.cpu + 1
-    return RequestClass(kind.cpu, kind.memory, kind.gpus, kind.milli, count, value, kind.models)
+    return RequestClass(kind.cpu, kind.memory, kind.gpus, kind.milli, count, value, kind.models, placed)
+
+
+def _start(
+    nodes: Sequence[list[NodeInfo]], kinds: Sequence[_Kind], queue: _Queue, outcome: Outcome
+) -> list[tuple[int, Fill, int]]:
+    """What the queue has got, node by node: the packing to be improved."""
+    kind_of = {one.id: kinds.index(kind) for kind, sessions in queue.placed.items() for one in sessions}
+    fills: dict[str, Counter[int]] = {}
+    for one in outcome.placements:
+        if one.session in kind_of:
+            fills.setdefault(one.kernels[0].node, Counter())[kind_of[one.session]] += 1
+    return [
+        (number, fills[node.name], 1)
+        for number, members in enumerate(nodes)
+        for node in members
+        if node.name in fills
+    ]
 
 
 def _node_classes(world: World) -> dict[NodeClass, list[NodeInfo]]:
@@ -145,10 +169,9 @@ def _node_classes(world: World) -> dict[NodeClass, list[NodeInfo]]:
 def _where(
     packing: Packing, nodes: Sequence[list[NodeInfo]], kinds: Sequence[_Kind], queue: _Queue
 ) -> dict[str, str]:
-    """Session → node. Request classes come twice: those placed before, then those that waited."""
+    """Session → node; of each kind those who were placed before come first."""
     left = [iter(each) for each in nodes]
-    sessions = [iter(queue.placed.get(kind, ())) for kind in kinds]
-    sessions += [iter(queue.waiting.get(kind, ())) for kind in kinds]
+    sessions = [iter((*queue.placed.get(kind, ()), *queue.waiting.get(kind, ()))) for kind in kinds]
     found: dict[str, str] = {}
     for kind, fill, count in packing.fills:
         for _ in range(count):
@@ -217,19 +240,8 @@ def _told(placement: Placement) -> Placement:
 
 def _joined(outcome: Outcome, last: Outcome, started: Sequence[Placement]) -> Outcome:
     """The last turn's outcome with what started before it, and use before the plan as it was."""
-    quotas = {(one.quota, one.subject): one.before for one in outcome.quotas}
-    groups = {one.group: one for one in outcome.groups}
     return replace(
-        last,
+        last.counted_from(outcome),
         placements=(*started, *last.placements),
-        quotas=tuple(
-            replace(one, before=quotas.get((one.quota, one.subject), one.before)) for one in last.quotas
-        ),
-        groups=tuple(
-            replace(one, before=groups[one.group].before, fits_before=groups[one.group].fits_before)
-            if one.group in groups
-            else one
-            for one in last.groups
-        ),
         warnings=tuple(dict.fromkeys((*outcome.warnings, *last.warnings))),
     )

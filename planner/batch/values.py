@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -22,7 +22,7 @@ class NodeClass:
 class RequestClass:
     """`count` equal single-node requests: `gpus` devices of `milli` each (below 1000: a part of one device).
 
-    `value` is what placing one is worth; only ratios matter.
+    `value` is what placing one is worth; only ratios matter. At least `least` of them must be placed.
     """
 
     cpu: int
@@ -33,6 +33,7 @@ class RequestClass:
     value: int
     models: frozenset[str] = frozenset()
     """GPU models that will do; empty: any."""
+    least: int = 0
 
     def allowed_on(self, node: NodeClass) -> bool:
         return not self.models or node.model in self.models
@@ -52,6 +53,8 @@ class RequestClass:
 
 Fill = Mapping[int, int]
 """What one node takes: index of the request class → how many."""
+Fills = Sequence[tuple[int, Fill, int]]
+"""(node class, fill, number of nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,24 @@ class Effort:
     """Rounds of pricing; each solves one small integer program per node class."""
     pricing: float = 0.25
     """CP-SAT's deterministic time for one of them."""
-    rounding: float = 3.0
-    """CP-SAT's deterministic time for choosing whole numbers of fills."""
+    rounding: int = 300
+    """Nodes of the search tree for choosing whole numbers of fills."""
     workers: int = 2
     """Threads; the answer does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The fills chosen, as (node class, fill, number of nodes), and how many of each class are placed."""
+    """The fills chosen, and how many of each request class are placed."""
 
     fills: tuple[tuple[int, Fill, int], ...]
     placed: tuple[int, ...]
+
+    def better_than(self, other: Packing, requests: Sequence[RequestClass]) -> bool:
+        """Fewer of those missing that must be placed, then more value."""
+        return self._rank(requests) > other._rank(requests)
+
+    def _rank(self, requests: Sequence[RequestClass]) -> tuple[int, int]:
+        both = list(zip(requests, self.placed, strict=True))
+        missing = sum(one.value * max(0, one.least - count) for one, count in both)
+        return -missing, sum(one.value * count for one, count in both)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,26 @@ _MEMO_LIMIT = 200_000
 Ints = npt.NDArray[np.int64]
 Rank = tuple[int, ...]
 Rails = tuple[int, ...]
-_Key = tuple[int, int, int, bool, bool, int, bool, Rails]
 _NEAR = 128
 """Weight of one step of NIC distance over the number of devices off their rail."""
+
+
+class Want(NamedTuple):
+    """Which devices are looked for: `k` of `allowed`, all of them free.
+
+    `even`: spread over the NUMA domains. `nic`: near to NICs. `beside`: devices that the same kernel takes as
+    well, so that links to them count. `joined`: only sets that direct links join. `rails`: of NICs as near,
+    those of these rails are better.
+    """
+
+    allowed: int
+    free: int
+    k: int
+    even: bool
+    nic: bool
+    beside: int = 0
+    joined: bool = False
+    rails: Rails = ()
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -76,7 +94,7 @@ class Family:
             mask_of([at for at, one in enumerate(groups) if one == group]) for group in sorted(set(groups))
         )
         self._domain_masks = self.in_domain + ((self.anywhere,) if self.anywhere else ())
-        self._best: dict[_Key, int | None] = {}
+        self._best: dict[Want, int | None] = {}
         self._ranks: dict[int, tuple[int, int, int, int, int]] = {}
 
     def within(self, domains: Sequence[int]) -> int:
@@ -121,59 +139,34 @@ class Family:
         near = _NEAR * near + self.off_rail(chosen, rails) if nic else 0
         return (spread if even else 0, link, near, -blocks, -packed, left_link, chosen)
 
-    def best(
-        self,
-        allowed: int,
-        free: int,
-        k: int,
-        even: bool,
-        nic: bool,
-        beside: int = 0,
-        joined: bool = False,
-        rails: Rails = (),
-    ) -> int | None:
-        """The best k devices of `allowed & free`, as a mask; None when there are fewer.
-
-        `beside`: devices that the same kernel takes as well, so that links to them count. `joined`: only sets
-        that direct links join. `rails`: among NICs as near, those of these rails are better.
-        """
-        allowed &= free
-        if allowed.bit_count() < k:
+    def best(self, want: Want) -> int | None:
+        """The best devices, as a mask; None when there are fewer than wanted."""
+        want = want._replace(allowed=want.allowed & want.free)
+        if want.allowed.bit_count() < want.k:
             return None
-        if k == 0:
+        if want.k == 0:
             return 0
-        key = (allowed, free, k, even, nic, beside, joined, rails)
-        if key not in self._best:
+        if want not in self._best:
             if len(self._best) >= _MEMO_LIMIT:
                 self._best.clear()
             small = len(self.ids) <= TABLE_LIMIT
-            self._best[key] = self._by_table(*key) if small else self._by_counting(*key)
-        return self._best[key]
+            self._best[want] = self._by_table(want) if small else self._by_counting(want)
+        return self._best[want]
 
-    def _by_table(
-        self,
-        allowed: int,
-        free: int,
-        k: int,
-        even: bool,
-        nic: bool,
-        beside: int,
-        joined: bool,
-        rails: Rails,
-    ) -> int | None:
+    def _by_table(self, want: Want) -> int | None:
         table = self._table
-        found = table.subsets[((table.subsets & ~allowed) == 0) & (table.population == k)]
-        if joined:
-            found = found[self._all_joined(found | beside)]
+        found = table.subsets[((table.subsets & ~want.allowed) == 0) & (table.population == want.k)]
+        if want.joined:
+            found = found[self._all_joined(found | want.beside)]
         if not len(found):
             return None
-        taken = found | beside
-        left = free & ~taken
-        criteria = [table.spread[taken]] if even else []
+        taken = found | want.beside
+        left = want.free & ~taken
+        criteria = [table.spread[taken]] if want.even else []
         criteria.append(table.link[taken])
-        criteria += [table.near[taken]] if nic else []
-        if nic and rails and self.rails:
-            criteria.append(_sums([self._off(at, rails) for at in range(len(self.ids))])[taken])
+        criteria += [table.near[taken]] if want.nic else []
+        if want.nic and want.rails and self.rails:
+            criteria.append(_sums([self._off(at, want.rails) for at in range(len(self.ids))])[taken])
         criteria += [-table.blocks[left], -table.packed[left], table.link[left]]
         keep = np.arange(len(found))
         for values in criteria:
@@ -194,26 +187,17 @@ class Family:
         result: npt.NDArray[np.bool_] = reached == masks
         return result
 
-    def _by_counting(
-        self,
-        allowed: int,
-        free: int,
-        k: int,
-        even: bool,
-        nic: bool,
-        beside: int,
-        joined: bool,
-        rails: Rails,
-    ) -> int | None:
-        twins = [members for one in self._twins if (members := [at for at in one if allowed >> at & 1])]
+    def _by_counting(self, want: Want) -> int | None:
+        allowed = [[at for at in one if want.allowed >> at & 1] for one in self._twins]
+        twins = [members for members in allowed if members]
         best: Rank | None = None
-        for counts in _vectors([len(one) for one in twins], k):
+        for counts in _vectors([len(one) for one in twins], want.k):
             chosen = mask_of([at for one, take in zip(twins, counts, strict=True) for at in one[:take]])
-            if joined and not self.joined(chosen | beside):
+            if want.joined and not self.joined(chosen | want.beside):
                 continue
-            rank = self.rank(chosen | beside, free, even, nic, rails)
+            rank = self.rank(chosen | want.beside, want.free, want.even, want.nic, want.rails)
             best = rank if best is None or rank < best else best
-        return None if best is None else best[-1] & ~beside
+        return None if best is None else best[-1] & ~want.beside
 
     @cached_property
     def _twins(self) -> list[list[int]]:

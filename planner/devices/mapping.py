@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from planner.demand import Demand
 from planner.devices import amounts, pieces
-from planner.devices.family import bits
+from planner.devices.family import Want, bits
 from planner.state import Room, State, room_of
 from planner.topology import Topology
 
@@ -67,7 +67,7 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
     if not _carries(topology, state, room, every, demand):
         return None
     if demand.numa == "interleaving":
-        devices = _spread(topology, state, room, demand)
+        devices = _activated(topology, state, room, every, demand)
         return _finish(topology, state, room, every, demand, devices) if devices else None
     for size in range(1, len(every) + 1):
         best: tuple[tuple[int, ...], tuple[int, ...], _Devices] | None = None
@@ -77,8 +77,8 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
                 break
             if not _carries(topology, state, room, domains, demand):
                 continue
-            devices = _devices(topology, state, _active(topology, room, domains, demand), demand)
-            if devices is None or not _activates(topology, demand, devices):
+            devices = _activated(topology, state, room, domains, demand)
+            if devices is None:
                 continue
             nearest = distance
             key = _rank(state, room, topology, domains, devices)
@@ -89,15 +89,19 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
     return None
 
 
-def _spread(topology: Topology, state: State, room: Room, demand: Demand) -> _Devices | None:
-    """Devices over as many domains as may be: with GPUDirect Storage, as many as there are cores for."""
-    active = _active(topology, room, tuple(range(len(topology.domains))), demand)
+def _activated(
+    topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand
+) -> _Devices | None:
+    """Devices on these domains. With GPUDirect Storage they sit on no more domains than there are cores for:
+    on as many as may be where they are to be spread, else on as few."""
+    active = _active(topology, room, domains, demand)
     devices = _devices(topology, state, active, demand)
     if devices is None or _activates(topology, demand, devices):
         return devices
-    for size in range(min(demand.cores, len(active)), 0, -1):
-        subsets = [domains for _, domains in topology.subsets(size) if set(domains) <= set(active)]
-        found = [_devices(topology, state, domains, demand) for domains in subsets]
+    sizes = range(1, min(demand.cores, len(active)) + 1)
+    for size in reversed(sizes) if demand.numa == "interleaving" else sizes:
+        subsets = [one for _, one in topology.subsets(size) if set(one) <= set(active)]
+        found = [_devices(topology, state, one, demand) for one in subsets]
         ranked = [(one.rank, at, one) for at, one in enumerate(found) if one is not None]
         if ranked:
             return min(ranked)[2]
@@ -154,7 +158,8 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
     for slot, count in demand.whole:
         at = topology.by_slot[slot]
         family = topology.families[at]
-        chosen = family.best(family.within(domains), free[at], count, even, nic, 0, wish.joined, wish.rails)
+        want = Want(family.within(domains), free[at], count, even, nic, 0, wish.joined, wish.rails)
+        chosen = family.best(want)
         if chosen is None:
             return None
         ranks.extend(family.rank(chosen, free[at], even, nic, wish.rails))

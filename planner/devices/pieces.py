@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from planner.demand import Share
-from planner.devices.family import Family, bits
+from planner.devices.family import Family, Want, bits
 
 
 class Pieces(NamedTuple):
@@ -42,7 +42,7 @@ def choose(
     if share.spread == "even" and whole and rest:
         return _even(family, free, part, allowed, share, wish)
     if rest == 0:
-        chosen = family.best(allowed, free, whole, wish.even, wish.nic, 0, wish.joined, wish.rails)
+        chosen = family.best(Want(allowed, free, whole, wish.even, wish.nic, 0, wish.joined, wish.rails))
         if chosen is None:
             return None
         rank = family.rank(chosen, free, wish.even, wish.nic, wish.rails)[:3]
@@ -74,7 +74,7 @@ def _fill(
     wish: Wish,
 ) -> Pieces | None:
     untouched, own = free & ~(1 << device), 1 << device
-    chosen = family.best(allowed, untouched, whole, wish.even, wish.nic, own, wish.joined, wish.rails)
+    chosen = family.best(Want(allowed, untouched, whole, wish.even, wish.nic, own, wish.joined, wish.rails))
     if chosen is None:
         return None
     grants = tuple(sorted([(at, 1000) for at in bits(chosen)] + [(device, rest)]))

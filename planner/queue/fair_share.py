@@ -46,13 +46,13 @@ def _past(view: QueueView, user: str, half_life: float) -> float:
     """Decayed share-seconds up to now: history, and the integral of the decay over each running session's
     time.
     """
-    total = view.usage.get(user, 0.0)
+    parts = [view.usage.get(user, 0.0)]
     rate = math.log(2) / half_life
     for one in view.running:
         if one.request.user == user and one.started is not None:
             age = max(0.0, view.now - one.started)
-            total += float(share_of(view, demand(one.request))) * (1 - math.exp(-rate * age)) / rate
-    return total
+            parts.append(float(share_of(view, demand(one.request))) * (1 - math.exp(-rate * age)) / rate)
+    return math.fsum(parts)  # the same whatever the order in which they are found
 
 
 def _half_life(view: QueueView) -> float:

@@ -24,6 +24,7 @@ class NodeFilter(NamedTuple):
     designated: frozenset[str] = frozenset()
     gpu_models: frozenset[str] = frozenset()
     selector: tuple[tuple[str, str], ...] = ()
+    architectures: frozenset[str] = frozenset()
 
 
 class Need(NamedTuple):

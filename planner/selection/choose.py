@@ -107,10 +107,15 @@ class Chooser:
         """Nodes that could hold the need with nothing else on them."""
         admitted: Index = self.allowed(need.filter).nonzero()[0]
         able: Index = admitted[fits(self.world, need.sum, admitted, empty=True)]
-        if need.sum.joined or (len(need.demands) > 1 and need.sum.shares):
+        if _summed_up(need):
             keep = [self.map(at, need, self.world.base[at]) is not None for at in able.tolist()]
             able = able[np.array(keep, dtype=np.bool_)]
         return able
+
+    def holders(self, need: Need) -> list[int]:
+        """Nodes (indices, ascending) that hold the need as they are now."""
+        nodes = (self.scores(need) != NEVER).nonzero()[0].tolist()
+        return [at for at in nodes if self.map(at, need, self.world.states[at]) is not None]
 
     def scores(self, need: Need) -> Ints:
         """The up-to-date scores of all nodes; NEVER where the need does not fit."""
@@ -138,6 +143,31 @@ class Chooser:
     def describe(self, score: int) -> str:
         text = self.strategy.describe(score % SCORE_LIMIT)
         return f"{text}; over several NUMA nodes" if score & _SEVERAL_DOMAINS else text
+
+    def runner_up(self, chosen: Chosen) -> str:
+        """The second best node in words, and why it is second where the scores' words do not tell; empty
+        where there is none."""
+        if chosen.runner_up < 0:
+            return ""
+        text = self.describe(chosen.runner_up_score)
+        same = text == self.describe(chosen.score)
+        why = self._why_second(chosen, same=same)
+        said = [part for part in ("" if same else text, why) if part]
+        return f"{self.world.nodes[chosen.runner_up].name} ({'; '.join(said)})"
+
+    def _why_second(self, chosen: Chosen, *, same: bool) -> str:
+        first, second = chosen.score, chosen.runner_up_score
+        if second // _SPARE_DEVICES > first // _SPARE_DEVICES:
+            return "its devices are kept free"
+        if first == second:
+            if self._rotates:
+                return "later in turn"
+            if self._order is None:
+                nearer = chosen.node > chosen.runner_up  # Else the first of the equal ones was taken.
+                return "equal, less near to the others" if nearer else "equal, later in the order of nodes"
+        if abs(second - first) <= self._tolerance:
+            return "as good as equal, later in a fixed order"
+        return f"scores {second} against {first}" if same else ""
 
     def _admits(self, at: int, wanted: NodeFilter) -> bool:
         return next(refusals(self.world.nodes[at], wanted), None) is None
@@ -184,6 +214,13 @@ class Chooser:
             mappings[one] = mapping
             state = mapping.state
         return tuple(mappings[one] for one in range(len(need.demands))), state
+
+
+def _summed_up(need: Need) -> bool:
+    """Whether amounts on a node say too little of whether it holds the need when it is empty: only the
+    mapping knows."""
+    parts = need.sum.shares and (len(need.demands) > 1 or need.sum.whole)
+    return bool(need.sum.joined or need.sum.storage or parts)
 
 
 def _size(need: Need, at: int) -> tuple[int, int, int, int]:

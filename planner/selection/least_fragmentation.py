@@ -26,13 +26,13 @@ class LeastFragmentation:
 
     def __init__(self, group: GroupInfo, world: World) -> None:
         del group
-        self._plain = not world.typical or not world.devices.shape[0]
+        self._plain = not world.kinds or not world.devices.shape[0]
         self.tolerance = 0 if self._plain else _EQUAL
         names = sorted(range(len(world.nodes)), key=lambda at: _hash(world.nodes[at].name))
         self.order: Ints = np.empty(len(names), dtype=np.int64)
         self.order[names] = np.arange(len(names))
         if not self._plain:
-            self._worth = Worth(world, dict(world.typical))
+            self._worth = Worth(world, world.kinds)
 
     def scores(self, world: World, need: Need, nodes: Index) -> Ints:
         """Worth lost by the placement; without typical GPU requests, what would be left (as

@@ -33,8 +33,12 @@ def words(packed: int) -> str:
     memory = packed % _MEMORY
     cores = packed // _MEMORY % _CORES
     devices = packed // (_MEMORY * _CORES)
-    gpus = f"{devices / 8:g} devices, " if devices else ""
-    return f"leaves {gpus}{cores / 10:g} cores, {memory} GiB"
+    gpus = f"{_many(devices / 8, 'device')}, " if devices else ""
+    return f"leaves {gpus}{_many(cores / 10, 'core')}, {f'{memory} GiB' if memory else 'under 1 GiB'}"
+
+
+def _many(count: float, word: str) -> str:
+    return f"{count:g} {word}" if count == 1 else f"{count:g} {word}s"
 
 
 def _within(values: Ints, limit: int) -> Ints:

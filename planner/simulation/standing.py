@@ -110,7 +110,7 @@ class Standing:
         sessions = len(snapshot.pending) + len(snapshot.running)
         old = self._came - since > max(LEAST, sessions // CHANGED, size // CHANGED)
         if known is None or (old and group.selection == "least-fragmentation") or self._fresh:
-            world.__dict__.pop("typical", None)
+            world.__dict__.pop("kinds", None)
             made = make_chooser(snapshot, group, world, factory)
             self._choosers[group.name] = (made, self._came, sessions)
             return made

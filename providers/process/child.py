@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
+import termios
 
 from providers.process import cgroup
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         groups: list[cgroup.Group]
         scope: bool
         sandboxed: bool
+        tty: bool
         log_size: int
         log_files: int
 
@@ -53,12 +56,17 @@ class Spawned:
         self.status = status
 
 
-def spawn(order: Order, groups: list[cgroup.Group], limits: cgroup.Limits) -> Spawned:
-    """Fork and exec the main process into its groups.
+def spawn(
+    order: Order,
+    groups: list[cgroup.Group],
+    limits: cgroup.Limits,
+    terminal: tuple[int, int] | None = None,
+) -> Spawned:
+    """Fork and exec the main process into its groups, on a terminal (our end, its end) when one is given.
 
     Raises OSError, with the errno of what failed in the child.
     """
-    log_out, log_in = os.pipe2(os.O_CLOEXEC)
+    log_out, log_in = terminal or os.pipe2(os.O_CLOEXEC)
     fail_out, fail_in = os.pipe2(os.O_CLOEXEC)
     status_out, status_in = os.pipe2(os.O_CLOEXEC) if order["sandboxed"] else (-1, -1)
     pid = os.fork()
@@ -89,10 +97,11 @@ def _become(
         cgroup.join(groups)
         _bind_without_groups(groups, limits)
         _reset_signals()
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
+        os.dup2(log if order["tty"] else os.open("/dev/null", os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        if order["tty"] and not order["sandboxed"]:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         if status >= 0:
             os.set_inheritable(status, True)
         os.umask(0o022)

@@ -34,12 +34,23 @@ def become(descriptor: int) -> NoReturn:
     if not text:
         sys.exit(125)
     order = json.loads(text)
+    program = order["argv"][0]
     try:
         _enter(order)
-        os.execvpe(order["argv"][0], order["argv"], order["env"])
     except OSError as error:
-        print(f"{error.filename or order['argv'][0]}: {error.strerror}", file=sys.stderr, flush=True)
-        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+        _give_up(f"{error.filename or program}: {error.strerror}", 126)
+    try:
+        os.execvpe(program, order["argv"], order["env"])
+    except FileNotFoundError:
+        what = "file, or not what its first line names" if "/" in program else "program in its PATH"
+        _give_up(f"{program}: the session has no such {what}", 127)
+    except OSError as error:
+        _give_up(f"{program}: cannot be executed: {error.strerror}", 126)
+
+
+def _give_up(why: str, code: int) -> NoReturn:
+    print(f"bai: {why}", file=sys.stderr, flush=True)
+    os._exit(code)
 
 
 def _enter(order: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import IO
 from providers.process import procfs, terminal, watch
 from providers.process.launch import PACKAGES, python
 from providers.process.records import Record
-from schemas.errors import ProviderError
+from schemas.errors import NotRunning, ProviderError
 
 _BOOT = (
     "import sys;sys.path.append(sys.argv[1]);"
@@ -26,19 +26,49 @@ _BOOT = (
 
 def execute(record: Record, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
     """The command's exit code; 128 + n for signal n. Raises ProviderError when the kernel does not run."""
-    pid = watch.main_pid(record.state) if record.alive else None
-    if pid is None:
-        raise ProviderError(provider="process", why=f"kernel {record.id} does not run")
-    if not argv or any("\0" in word for word in argv):
-        raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
-    order = json.dumps(_order(record, pid, argv, tty)).encode()
+    order = _checked_order(record, argv, tty)
     source, sink = os.pipe2(os.O_CLOEXEC)
-    helper = [*python(), "-c", _BOOT, PACKAGES, str(source)]
+    helper = _helper(source)
     try:
         run = terminal.run if tty else _run
         return run(helper, source, lambda: _tell(sink, order), stdin)
     finally:
         os.close(source)
+
+
+def begin(record: Record, argv: tuple[str, ...], *, feed: bool = False) -> subprocess.Popen[bytes]:
+    """Start a command whose output and errors are pipes, and its input too with `feed`.
+
+    Raises as `execute`.
+    """
+    order = _checked_order(record, argv, False)
+    source, sink = os.pipe2(os.O_CLOEXEC)
+    try:
+        process = subprocess.Popen(
+            _helper(source),
+            env={},
+            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(source,),
+        )
+        _tell(sink, order)
+    finally:
+        os.close(source)
+    return process
+
+
+def _helper(source: int) -> list[str]:
+    return [*python(), "-c", _BOOT, PACKAGES, str(source)]
+
+
+def _checked_order(record: Record, argv: tuple[str, ...], tty: bool) -> bytes:
+    pid = watch.main_pid(record.state) if record.alive else None
+    if pid is None:
+        raise NotRunning(provider="process", kernel=record.id)
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
+    return json.dumps(_order(record, pid, argv, tty)).encode()
 
 
 def _order(record: Record, pid: int, argv: tuple[str, ...], tty: bool) -> dict[str, object]:

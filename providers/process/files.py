@@ -28,9 +28,12 @@ def write_atomically(path: str, text: str) -> None:
         while data:
             data = data[os.write(descriptor, data) :]
         os.fsync(descriptor)
+        os.rename(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
     finally:
         os.close(descriptor)
-    os.rename(temporary, path)
     sync_directory(os.path.dirname(path))
 
 

@@ -17,6 +17,7 @@ from providers.process import cgroup, given, mounts, sandbox
 from providers.process.machine import Machine
 from providers.process.procfs import MARKER, cpulist
 from providers.process.records import Record, Root
+from providers.process.share import Limits
 from schemas.errors import KernelRefused, ProviderUnavailable
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) 
         "LANG": os.environ.get("LANG") or "C.UTF-8",
         "HOME": str(mounts.HOME) if sandboxed else str(scratch),
     }
+    if spec.tty:
+        defaults["TERM"] = "xterm"
     return {**defaults, **spec.env, **spec.secret_env, MARKER: mark}
 
 
@@ -88,15 +91,25 @@ def _visible_path() -> str:
     return ":".join(dict.fromkeys([*kept, *STANDARD_PATH.split(":")]))
 
 
-def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: tuple[int, int]) -> Order:
-    """`log`: bytes of one part, and how many parts are kept. Raises KernelRefused."""
+def order(
+    root: Root,
+    record: Record,
+    spec: KernelSpec,
+    machine: Machine,
+    log: tuple[int, int],
+    limits: Limits | None = None,
+) -> Order:
+    """`log`: bytes of one part, and how many parts are kept; `limits`: on its parts of GPUs. Raises
+    KernelRefused."""
+    limits = limits or Limits()
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
     given.write(record.folder, spec)
     argv = list(spec.command)
     cwd = str(scratch)
     if machine.sandbox:
-        argv = sandbox.wrap(spec, scratch, argv, given.folder(record.folder, spec))
+        argv = [*_controlling(spec), *argv]
+        argv = sandbox.wrap(spec, scratch, argv, given.folder(record.folder, spec), limits.binds)
     else:
         mounts.link(spec, scratch)
         cwd = str(_workdir(spec, scratch))
@@ -109,6 +122,7 @@ def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: t
         "env": {
             **environment(spec, scratch, mark, sandboxed=machine.sandbox),
             **given.variables(record.folder, spec, sandboxed=machine.sandbox),
+            **limits.env,
         },
         "cwd": cwd,
         "signal": stop_signal(spec.stop_signal) or signal.SIGTERM,
@@ -119,9 +133,15 @@ def order(root: Root, record: Record, spec: KernelSpec, machine: Machine, log: t
         "groups": cgroup.below(list(machine.groups), spec.id),
         "scope": machine.scope,
         "sandboxed": machine.sandbox,
+        "tty": spec.tty,
         "log_size": log[0],
         "log_files": log[1],
     }
+
+
+def _controlling(spec: KernelSpec) -> list[str]:
+    """Inside the sandbox's session nobody controls the terminal: the command takes it in one of its own."""
+    return [shutil.which("setsid", path=STANDARD_PATH) or "setsid", "-c"] if spec.tty else []
 
 
 def _workdir(spec: KernelSpec, scratch: Path) -> Path:

@@ -1,5 +1,8 @@
 """A size-bounded log: `log`, and older parts `log.1`, `log.2`, … Cheap imports only.
 
+Beside each part, `times`, `times.1`, … say when what was written: a line per second with output, time and
+offset.
+
 The supervisor writes with this.
 """
 
@@ -14,17 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 NAME = "log"
+TIMES = "times"
+GRAIN = 1.0
+"""Seconds between two notes of the time."""
 CHUNK = 1 << 16
 
 
 class LogWriter:
-    """Appends to the log in `folder`; keeps at most `files` parts of `size` bytes.
+    """Appends to the log in `folder`; keeps at most `files` parts of `size` bytes, their times included.
 
     A full disk loses lines, never the kernel.
     """
 
     def __init__(self, folder: str, size: int, files: int) -> None:
         self._path = os.path.join(folder, NAME)
+        self._times = os.path.join(folder, TIMES)
+        self._noted = 0.0
+        self._beside = 0
         self._size = max(4096, size)
         self._files = max(1, files)
         self._open()
@@ -35,19 +44,32 @@ class LogWriter:
         self._written = os.fstat(self._descriptor).st_size
 
     def write(self, data: bytes) -> None:
-        if self._written and self._written + len(data) > self._size:
-            self._rotate()
         with contextlib.suppress(OSError):
+            if self._descriptor < 0:
+                self._open()
+            elif self._written and self._written + self._beside + len(data) > self._size:
+                self._rotate()
+            self._note(time.time())
             self._written += os.write(self._descriptor, data)
+
+    def _note(self, now: float) -> None:
+        if not self._noted <= now < self._noted + GRAIN:
+            with open(self._times, "a", encoding="ascii") as stream:
+                self._beside += stream.write(f"{now:.3f} {self._written}\n")
+            self._noted = now
 
     def _rotate(self) -> None:
         os.close(self._descriptor)
-        for number in range(self._files - 1, 0, -1):
-            older = self._path if number == 1 else f"{self._path}.{number - 1}"
-            if os.path.exists(older):
-                os.rename(older, f"{self._path}.{number}")
-        if self._files == 1:
-            os.unlink(self._path)
+        self._descriptor = -1
+        self._noted, self._beside = 0.0, 0
+        for path in (self._times, self._path):
+            for number in range(self._files - 1, 0, -1):
+                older = path if number == 1 else f"{path}.{number - 1}"
+                if os.path.exists(older):
+                    os.rename(older, f"{path}.{number}")
+            if self._files == 1:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
         self._open()
 
 
@@ -90,11 +112,16 @@ class Follower:
     A part is read to its end before the next newer one is begun.
     """
 
-    def __init__(self, folder: str, *, from_end: bool) -> None:
+    def __init__(self, folder: str, *, from_end: bool = False, since: float | None = None) -> None:
         self._folder = folder
         found = parts(folder)
         self._descriptor = -1
-        if found:
+        start = None if since is None else place_of(folder, since)
+        if start is not None:
+            self._descriptor = os.open(start[0], os.O_RDONLY | os.O_CLOEXEC)
+            os.lseek(self._descriptor, start[1], os.SEEK_SET)
+        elif found:
+            from_end = from_end or since is not None
             self._descriptor = os.open(found[-1] if from_end else found[0], os.O_RDONLY | os.O_CLOEXEC)
             if from_end:
                 os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -146,11 +173,31 @@ def _inode(path: str) -> int:
         return 0
 
 
+def place_of(folder: str, since: float) -> tuple[str, int] | None:
+    """The part and offset where output of this time (at most a second earlier) begins; None without any."""
+    for path in parts(folder):
+        times = os.path.join(folder, TIMES + os.path.basename(path).removeprefix(NAME))
+        try:
+            with open(times, encoding="ascii") as stream:
+                notes = [line.split() for line in stream]
+        except FileNotFoundError:
+            return path, 0
+        for note in notes:
+            if len(note) == 2 and float(note[0]) > since - GRAIN:
+                return path, int(note[1])
+    return None
+
+
 def grow(
-    folder: str, alive: Callable[[], bool], pause: Callable[[], None], *, from_end: bool
+    folder: str,
+    alive: Callable[[], bool],
+    pause: Callable[[], None],
+    *,
+    from_end: bool = False,
+    since: float | None = None,
 ) -> Iterator[bytes]:
     """Chunks as they come, until the writer is no longer alive and everything it wrote was read."""
-    with Follower(folder, from_end=from_end) as follower:
+    with Follower(folder, from_end=from_end, since=since) as follower:
         while True:
             living = alive()
             if data := follower.read():
@@ -170,5 +217,13 @@ def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | 
             yield from read_all(folder)
         if follow:
             yield from grow(folder, alive, lambda: time.sleep(0.1), from_end=tail is not None)
+    except FileNotFoundError:
+        return
+
+
+def output_since(folder: str, alive: Callable[[], bool], since: float, *, follow: bool) -> Iterator[bytes]:
+    """What was written from a time on, in seconds since the epoch; ends as `output` does."""
+    try:
+        yield from grow(folder, alive if follow else lambda: False, lambda: time.sleep(0.1), since=since)
     except FileNotFoundError:
         return

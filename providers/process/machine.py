@@ -60,7 +60,7 @@ def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -
     if unseen:
         missing[Limit.FILESYSTEM] = unseen
         missing[Limit.DEVICES] = f"device nodes are hidden by the sandbox only; {unseen}"
-    missing[Limit.FRACTION] = "processes share a GPU without enforcement"
+    missing[Limit.FRACTION] = "its group demands no enforcement"
     return Machine(tuple(groups), scope, not unseen, missing)
 
 

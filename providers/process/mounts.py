@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 
-from providers.base import KernelSpec, Mount
+from providers.base import KernelSpec
+from providers.storage.mounts import problem_here
 from schemas.errors import KernelRefused
 
 HOME = PurePosixPath("/home/work")
@@ -22,44 +23,11 @@ def check(spec: KernelSpec) -> None:
 
     Missing ones under a root are made. Raises KernelRefused.
     """
+    why = problem_here(spec.mounts)
+    if why:
+        raise KernelRefused(provider="process", kernel=spec.id, why=why)
     for mount in spec.mounts:
-        problem = _walk(mount)
-        if problem:
-            raise KernelRefused(provider="process", kernel=spec.id, why=f"mount {mount.source}: {problem}")
         inside(spec.id, mount.target)
-
-
-def _walk(mount: Mount) -> str:
-    source, root = PurePosixPath(mount.source), PurePosixPath(mount.root or "/")
-    if not source.is_absolute() or ".." in source.parts or "\0" in mount.source:
-        return "not an absolute path without `..`"
-    if not source.is_relative_to(root) or ".." in root.parts:
-        return f"not under {root}"
-    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-    try:
-        here = os.open(root, flags)
-    except OSError as error:
-        return f"{root}: {error.strerror}"
-    try:
-        for part in source.relative_to(root).parts:
-            below = _step(here, part, flags | os.O_NOFOLLOW, make=bool(mount.root))
-            os.close(here)
-            here = below
-    except OSError as error:
-        return f"{error.strerror} at {error.filename} (links are not followed)"
-    finally:
-        os.close(here)
-    return ""
-
-
-def _step(here: int, part: str, flags: int, *, make: bool) -> int:
-    try:
-        return os.open(part, flags, dir_fd=here)
-    except FileNotFoundError:
-        if not make:
-            raise
-    os.mkdir(part, 0o755, dir_fd=here)
-    return os.open(part, flags, dir_fd=here)
 
 
 def inside(kernel_id: str, target: str) -> PurePosixPath:

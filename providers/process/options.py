@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from providers.machine import Endpoint
 from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
+from providers.state_folder import state_folder
 from schemas.errors import InvalidOption
 
-KNOWN: dict[str, type] = {"root": str, "sandbox": bool, "cgroups": bool, "logSize": int, "logFiles": int}
+KNOWN: dict[str, type] = {
+    "root": str, "sandbox": bool, "cgroups": bool, "logSize": int, "logFiles": int, "hami": str,
+}  # fmt: skip
 
 
 def default_root() -> Path:
@@ -18,12 +22,13 @@ def default_root() -> Path:
         return Path(chosen).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/bai/process")
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "bai" / "process"
+    return state_folder() / "process"
 
 
-def open_process(options: Mapping[str, object], *, state_root: Path | None = None) -> ProcessProvider:
-    """The entry point. Raises InvalidOption."""
+def open_process(
+    options: Mapping[str, object], *, state_root: Path | None = None, machines: Sequence[Endpoint] = ()
+) -> ProcessProvider:
+    """The entry point; it runs on this machine whatever the nodes are. Raises InvalidOption."""
     for name, value in options.items():
         _check(name, value)
     root = state_root or (Path(str(options["root"])) if "root" in options else default_root())
@@ -33,6 +38,7 @@ def open_process(options: Mapping[str, object], *, state_root: Path | None = Non
         cgroups=bool(options.get("cgroups", True)),
         log_size=_number(options, "logSize", LOG_SIZE),
         log_files=_number(options, "logFiles", LOG_FILES),
+        hami=str(options.get("hami", "")),
     )
 
 
@@ -42,7 +48,7 @@ def _check(name: str, value: object) -> None:
         raise InvalidOption(provider="process", option=name, why=f"not one of {', '.join(KNOWN)}")
     if type(value) is not kind:
         raise InvalidOption(provider="process", option=name, why=f"{value!r} is not of type {kind.__name__}")
-    if name == "root" and not Path(str(value)).is_absolute():
+    if name in ("root", "hami") and not Path(str(value)).is_absolute():
         raise InvalidOption(provider="process", option=name, why="not an absolute path")
 
 

@@ -39,6 +39,15 @@ def parent(pid: int) -> int:
         return 0
 
 
+def cpu_ticks(pid: int) -> tuple[int, int]:
+    """Clock ticks that the process used, and that its ended and awaited children did; zeros if it is gone."""
+    try:
+        fields = _stat(pid)
+        return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+
+
 def children(pid: int) -> list[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import IO, ParamSpec, TypeVar
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
 from providers.process import cgroup, files, hierarchies, launch, logfile, pool, procfs, watch
+from providers.process.abilities import Interaction
 from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
+from providers.process.share import Sharing
 from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
 LOG_SIZE = 10 * 1024 * 1024
 LOG_FILES = 3
+TAKEN_ATTEMPTS = 5
 STUBBORN = 30.0
 """Seconds beyond the grace before a supervisor that does not end is killed itself."""
 
@@ -46,10 +49,11 @@ def _unavailable(why: str) -> ProviderUnavailable:
     return ProviderUnavailable(provider="process", why=why)
 
 
-class ProcessProvider:
+class ProcessProvider(Interaction):
     """A `Provider` on this machine, with everything it keeps under `root`.
 
-    `sandbox` and `cgroups` False do without even where they work; `log_size`: bytes of one part of a log.
+    `sandbox` and `cgroups` False do without even where they work; `log_size`: bytes of one part of a log;
+    `hami`: where libvgpu.so is.
     """
 
     def __init__(
@@ -60,8 +64,10 @@ class ProcessProvider:
         cgroups: bool = True,
         log_size: int = LOG_SIZE,
         log_files: int = LOG_FILES,
+        hami: str = "",
     ) -> None:
         self.root = Root(root)
+        self._sharing = Sharing(self.root, hami=hami)
         self._wishes = (sandbox, cgroups)
         self._log = (log_size, log_files)
 
@@ -77,7 +83,12 @@ class ProcessProvider:
 
     def capabilities(self) -> Capabilities:
         machine = self.machine
-        return Capabilities("process", machine.limits, dict(machine.missing), IN_PLACE)
+        return Capabilities("process", machine.limits, dict(machine.missing), IN_PLACE, timeouts=True)
+
+    def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `providers.abilities.Shares`; every node is this machine."""
+        found = self._sharing.means()
+        return dict.fromkeys(nodes, found)
 
     # reading
 
@@ -96,6 +107,7 @@ class ProcessProvider:
             if seen is not None:
                 kernels.append(seen)
         unlabelled.extend(self._unrecorded())
+        self._sharing.tend({kernel.id for kernel in kernels if kernel.state in ("creating", "running")})
         return Observation(tuple(kernels), not errors, tuple(errors), tuple(unlabelled))
 
     def _unrecorded(self) -> list[str]:
@@ -137,7 +149,10 @@ class ProcessProvider:
         with self.root.locked(spec.id):
             record = self.root.read(spec.id)
             if record is not None and (record.begun or record.alive):
-                return self._adopted(spec.id)
+                record = self._awaited(spec.id)
+                if record.begun or record.alive:
+                    return self._now(spec.id)
+                # The supervisor that a killed creator left has died before it began.
             launch.check(spec)
             record = self._intend(record, spec)
             try:
@@ -147,7 +162,8 @@ class ProcessProvider:
                 self._discard(self.root.read(spec.id) or record)
                 self._leave()
                 raise
-            return self._adopted(spec.id)
+            self._awaited(spec.id)
+            return self._now(spec.id)
 
     def _intend(self, record: Record | None, spec: KernelSpec) -> Record:
         if record is not None:
@@ -159,8 +175,14 @@ class ProcessProvider:
         shared = pool.shared(str(self.root.path))
         if spec.cpus:
             self._share_out()
-        order = launch.order(self.root, record, spec, self.machine, self._log)
+        limits = self._sharing.give(spec, sandboxed=self.machine.sandbox)
+        order = launch.order(self.root, record, spec, self.machine, self._log, limits)
         answer = launch.start(order, f"{self.base}-{spec.id}")
+        for attempt in range(1, TAKEN_ATTEMPTS):
+            if answer != "taken" or self._awaited(spec.id).begun:
+                break
+            # A supervisor of an attempt that died held the lock just then, and found itself not wanted.
+            answer = launch.start(order, f"{self.base}-{spec.id}-{attempt}")
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
         if not spec.cpus and shared != pool.shared(str(self.root.path)):
@@ -170,13 +192,15 @@ class ProcessProvider:
         """Cores were taken or given back: those who share the rest are told."""
         pool.settle(self.root, lambda record: self._bind(record, record.spec))
 
-    def _adopted(self, kernel_id: str) -> Observed:
+    def _awaited(self, kernel_id: str) -> Record:
         """An existing kernel; one whose first start is still under way is waited for."""
         deadline = time.monotonic() + launch.PATIENCE
         while True:
+            # In this order: who has ended since then has not begun since then.
+            alive = self._record(kernel_id).alive
             record = self._record(kernel_id)
-            if record.begun or not record.alive or time.monotonic() > deadline:
-                return self._now(kernel_id)
+            if record.begun or not alive or time.monotonic() > deadline:
+                return record
             time.sleep(0.01)
 
     @_speaking
@@ -223,17 +247,21 @@ class ProcessProvider:
             record = self._record(kernel_id)
             if record.alive:
                 self._ask(record, grace, launch.stop_signal(signal) if signal else None)
-        if not self._wait(record, grace + STUBBORN):
+        own = record.spec.stop_grace if signal else 0.0
+        if not self._wait(record, grace + own + STUBBORN):
             with self.root.locked(kernel_id):
                 self._strike(self._record(kernel_id))
         seen = self._settled(kernel_id)
+        self._sharing.take(record.spec)
         if record.spec.cpus:
             self._share_out()
         return seen or watch.observed(record)
 
     def _ask(self, record: Record, grace: float, number: int | None = None) -> None:
         request = {"grace": max(0.0, grace), "signal": number}
-        files.write_atomically(str(record.folder / "stop.json"), json.dumps(request))
+        # Without room for the request it is stopped with the grace of its own.
+        with contextlib.suppress(OSError):
+            files.write_atomically(str(record.folder / "stop.json"), json.dumps(request))
         self._signal(record, SIGTERM)
 
     def _signal(self, record: Record, number: int) -> None:
@@ -296,6 +324,7 @@ class ProcessProvider:
                 raise _unavailable(f"kernel {record.id} was started meanwhile")
             if not watch.sweep(self.root, record):
                 raise _unavailable(f"processes of {record.id} cannot be killed")
+            self._sharing.take(record.spec)
             self.root.discard(record.id)
             self.root.forget_lock(record.id)
         finally:

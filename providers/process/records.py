@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from providers.base import File, KernelSpec, Labels, Mount, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule, Share
 from providers.process import cgroup, files
 from schemas.errors import KernelRefused
 
@@ -212,12 +212,17 @@ def _spec_to(spec: KernelSpec) -> dict[str, Any]:
     return value
 
 
+def _mount_from(value: Mapping[str, Any]) -> Mount:
+    return Mount(**{**value, "file_systems": tuple(value.get("file_systems", ()))})
+
+
 def _spec_from(value: Any) -> KernelSpec:
     fields = dict(value)
     for name in ("command", "cpus", "memory_nodes", "devices", "ports"):
         fields[name] = tuple(fields[name])
     fields["labels"] = Labels(**fields["labels"])
-    fields["mounts"] = tuple(Mount(**mount) for mount in fields["mounts"])
+    fields["mounts"] = tuple(_mount_from(mount) for mount in fields["mounts"])
+    fields["share"] = Share(**fields["share"]) if fields.get("share") else None
     fields["files"] = tuple(File(**file) for file in fields.get("files", ()))
     fields["restart"] = RestartRule(**fields["restart"])
     return KernelSpec(**fields)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from providers.base import KernelSpec
+from providers.gpu.shares import Bound
 from providers.process.mounts import GIVEN, HOME, inside
 
 SYSTEM = ("/usr", "/etc", "/opt", "/sys", "/var/lib/ca-certificates")
@@ -70,10 +72,16 @@ def _system() -> list[str]:
     return words
 
 
-def wrap(spec: KernelSpec, scratch: Path, command: list[str], given: Path | None = None) -> list[str]:
+def wrap(
+    spec: KernelSpec,
+    scratch: Path,
+    command: list[str],
+    given: Path | None = None,
+    bound: Iterable[Bound] = (),
+) -> list[str]:
     """The command inside its sandbox. Every path stands behind an option that takes it as a value.
 
-    No shell is involved. `given`: a folder to be seen, read-only, at `GIVEN`.
+    No shell is involved. `given`: a folder to be seen, read-only, at `GIVEN`; `bound`: others.
     """
     words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_power(), *_system()]
     words += ["--proc", "/proc", "--dev", "/dev"]
@@ -82,6 +90,8 @@ def wrap(spec: KernelSpec, scratch: Path, command: list[str], given: Path | None
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
     words += [*_resolver(), *(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
     words += ["--ro-bind", str(given), str(GIVEN)] if given else []
+    for each in bound:
+        words += ["--ro-bind" if each.read_only else "--bind", each.source, each.target]
     words += ["--bind", str(scratch), str(HOME)]
     for mount in spec.mounts:
         option = "--ro-bind" if mount.read_only else "--bind"

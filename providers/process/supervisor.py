@@ -18,6 +18,8 @@ import time
 
 from providers.process import cgroup, files, place, procfs
 from providers.process.child import Spawned, spawn
+from providers.process.console import Console
+from providers.process.diary import Diary
 from providers.process.logfile import LogWriter
 
 TYPE_CHECKING = False
@@ -44,15 +46,21 @@ class Supervisor:
         self.record: dict[str, object] = {"phase": "starting", "restarts": 0, "boot": procfs.boot_id()}
         self.child: Spawned | None = None
         self.inner = 0
+        self.report = b""
+        """What of the sandbox's report was read and is no whole line yet."""
         self.began = 0.0
         self.first = 0.0
         self.backoff = BACKOFF_FIRST
         self.restart_at: float | None = None
         self.kill_at: float | None = None
+        self.stop_at: float | None = None
+        """When the kernel's own stop signal follows the notice that it was given."""
         self.ending = ""
         """Why the kernel is being ended on purpose: `stopped` or `timeout`."""
         self.restarts = 0
         self.oom_before = 0
+        self.diary = Diary(self.folder)
+        self.console: Console | None = None
 
     # starting
 
@@ -70,11 +78,14 @@ class Supervisor:
             place.become_subreaper()
         own = os.getpid()
         self.record.update(supervisor=own, supervisor_start=procfs.start_time(own), groups=self.groups)
-        self.save()
+        self.diary.write(self.record)
+        self.diary.keep_room()
         self._sweep()
         cgroup.make(self.groups)
         logs = os.path.join(self.folder, "logs")
         self.log = LogWriter(logs, self.order["log_size"], self.order["log_files"])
+        if self.order["tty"]:
+            self.console = Console(self.folder)
 
     def start(self) -> None:
         """One run of the main process. Raises Refused."""
@@ -82,21 +93,25 @@ class Supervisor:
         try:
             cgroup.limit(self.groups, limits)
             self.oom_before = cgroup.oom_kills(self.groups)
-            self.child = spawn(self.order, self.groups, limits)
+            terminal = self.console.renew() if self.console else None
+            self.child = spawn(self.order, self.groups, limits, terminal)
         except OSError as error:
             raise Refused(f"{error.filename or self.order['argv'][0]}: {error.strerror}") from error
         self.began = time.monotonic()
         self.first = self.first or self.began
-        self.inner = 0
+        self.inner, self.report = 0, b""
         self.restart_at = None
         now = time.time()
         self.record.setdefault("started", now)
         self.record.update(phase="running", pid=self.child.pid, restarts=self.restarts, reason="")
         self.record["pid_start"] = procfs.start_time(self.child.pid)
-        self.save()
+        if self.restarts:
+            self.save()
+        else:
+            self.diary.write(self.record)
 
     def save(self) -> None:
-        files.write_atomically(os.path.join(self.folder, "state.json"), json.dumps(self.record))
+        self.diary.save(self.record)
 
     def _signals(self) -> None:
         self.woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -109,8 +124,8 @@ class Supervisor:
     # keeping
 
     def keep(self) -> None:
-        """Until the kernel has ended for good."""
-        while self.child is not None or self.restart_at is not None:
+        """Until the kernel has ended for good, and that is written down."""
+        while self.child is not None or self.restart_at is not None or self.diary.due is not None:
             self._wait()
             self._drain()
             status = self._reap()
@@ -125,15 +140,25 @@ class Supervisor:
             for descriptor in (self.child.log, self.child.status):
                 if descriptor >= 0:
                     poller.register(descriptor, select.POLLIN)
-        due = [moment for moment in (self.restart_at, self.kill_at, self._expiry()) if moment is not None]
+        for descriptor, events in self.console.wants() if self.console else ():
+            poller.register(descriptor, events)
+        moments = [self.restart_at, self.diary.due, self._expiry()]
+        if self.child is not None:
+            moments += [self.stop_at, self.kill_at]
+        due = [moment for moment in moments if moment is not None]
         timeout = None if not due else max(0.0, min(due) - time.monotonic()) * 1000 + 1
         ready = [descriptor for descriptor, _ in poller.poll(timeout)]
         if self.woken in ready and signal.SIGTERM in os.read(self.woken, 4096):
+            # The sandbox may have said just now whom to signal: without it, only the sandbox itself.
+            self._drain()
             self._asked_to_stop()
+        if self.console is not None:
+            self.console.handle(ready)
 
     def _expiry(self) -> float | None:
         timeout = self.order["timeout"]
-        return self.first + timeout if timeout > 0 and not self.ending else None
+        over = self.child is None and self.restart_at is None
+        return self.first + timeout if timeout > 0 and not self.ending and not over else None
 
     def _drain(self) -> None:
         if self.child is None:
@@ -153,9 +178,13 @@ class Supervisor:
                 data = os.read(self.child.log, 1 << 16)
             except BlockingIOError:
                 return True
+            except OSError:  # a terminal that nobody has open any more
+                return False
             if not data:
                 return False
             self.log.write(data)
+            if self.console is not None:
+                self.console.show(data)
         return True
 
     def _read_status(self, descriptor: int) -> bool:
@@ -164,7 +193,9 @@ class Supervisor:
             data = os.read(descriptor, 4096)
         except BlockingIOError:
             return True
-        for line in data.splitlines():
+        # It is written piece by piece: a line counts when it is whole.
+        *lines, self.report = (self.report + data).split(b"\n")
+        for line in lines:
             try:
                 self.inner = int(json.loads(line).get("child-pid", self.inner))
             except ValueError:
@@ -200,24 +231,39 @@ class Supervisor:
         grace = request.get("grace", self.order["grace"])
         number = request.get("signal")
         grace = float(grace) if isinstance(grace, int | float) else 0.0
-        self._end("stopped", grace, number if isinstance(number, int) else None)
+        if isinstance(number, int) and grace > 0 and self.child is not None and self.kill_at is None:
+            self._notify(number, grace)
+        else:
+            self._end("stopped", grace)
 
-    def _end(self, why: str, grace: float, number: int | None = None) -> None:
+    def _notify(self, number: int, grace: float) -> None:
+        """A notice first: after its grace the kernel is stopped as usual."""
+        self.ending = self.ending or "stopped"
+        if self.stop_at is None:
+            self._signal_group(number)
+            self.stop_at = time.monotonic() + grace
+
+    def _end(self, why: str, grace: float) -> None:
         self.ending = self.ending or why
         deadline = time.monotonic() + max(0.0, grace)
         first_time = self.kill_at is None
         self.kill_at = deadline if self.kill_at is None else min(self.kill_at, deadline)
+        self.stop_at = None
         if self.child is None:
             self.restart_at = None
             self._finish()
         elif first_time and grace > 0:
-            self._signal_group(self.order["signal"] if number is None else number)
+            self._signal_group(self.order["signal"])
 
     def _signal_group(self, number: int) -> None:
         """Ask the main process's own group; inside a sandbox that is the group of what it started."""
         assert self.child is not None
+        target = self.inner or self.child.pid
+        if self.inner and self.order["tty"]:
+            # On a terminal the command leads a session of its own, below the sandbox's.
+            target = next(iter(procfs.children(self.inner)), target)
         try:
-            os.killpg(os.getpgid(self.inner or self.child.pid), number)
+            os.killpg(os.getpgid(target), number)
         except (ProcessLookupError, PermissionError):
             return
 
@@ -226,10 +272,14 @@ class Supervisor:
         expiry = self._expiry()
         if expiry is not None and now >= expiry:
             self._end("timeout", self.order["grace"])
+        if self.stop_at is not None and now >= self.stop_at and self.child is not None:
+            self._end("stopped", self.order["grace"])
         if self.kill_at is not None and now >= self.kill_at and self.child is not None:
             self._sweep()
         if self.restart_at is not None and now >= self.restart_at:
             self._again()
+        if self.diary.due is not None and now >= self.diary.due:
+            self.save()
 
     def _again(self) -> None:
         self.restarts += 1
@@ -300,7 +350,16 @@ class Supervisor:
         self.save()
         self.dismantle()
 
+    def clear(self) -> None:
+        """Nothing is left of a start that failed."""
+        with contextlib.suppress(OSError):
+            self._sweep()
+        self.dismantle()
+
     def dismantle(self) -> None:
+        if self.console is not None:
+            self.console.close()
+            self.console = None
         if self.order["scope"] and self.groups:
             return
         cgroup.destroy(self.groups, seconds=2.0)
@@ -334,7 +393,7 @@ def main() -> None:
         supervisor.prepare()
         supervisor.start()
     except (Refused, OSError) as error:
-        supervisor.dismantle()
+        supervisor.clear()
         _answer(state="refused", why=str(error))
         return
     _answer(state="running")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,7 +107,11 @@ def bury(root: Root, record: Record) -> Record:
     """
     sweep(root, record)
     state = {**record.state, "phase": "lost", "reason": _reason(record, "lost"), "finished": time.time()}
-    files.write_atomically(str(record.folder / "state.json"), json.dumps(state))
+    try:
+        files.write_atomically(str(record.folder / "state.json"), json.dumps(state))
+    except OSError:
+        # Written down when there is room again: whoever looks then finds it lost once more.
+        return replace(record, state=state)
     return root.read(record.id) or record
 
 

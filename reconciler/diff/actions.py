@@ -11,7 +11,10 @@ from reconciler.actual import Existing
 from reconciler.derive import ENDED
 from reconciler.diff.case import Case
 from reconciler.diff.changes import field_changes, is_resize
-from reconciler.diff.decide import Decision
+from reconciler.diff.connections import network_notes
+from reconciler.diff.contact import lingering
+from reconciler.diff.decide import LEAVES, Decision
+from reconciler.diff.images import pinned, session_pulls, unpinned
 from reconciler.diff.solve import Solution, entered
 from reconciler.diff.specs import kernel_specs, secret_references
 from reconciler.diff.warn import not_enforced
@@ -25,7 +28,12 @@ def session_action(case: Case, decision: Decision, solution: Solution) -> Action
     if decision.need == "delete" or decision.session is None:
         return _delete(case, decision) if decision.need == "delete" else _nothing(case, decision)
     if decision.need == "finish" and existing is not None:
-        return _finish(case, decision, existing)
+        why = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
+        return _finish(case, decision, existing, why)
+    if decision.need == "stop" and existing is not None:
+        return _finish(case, decision, _over(decision.session, existing, decision.why), decision.why)
+    if decision.need == "away":
+        return _nothing(case, decision)
     if decision.need in ("keep", "repair") and decision.placement is not None:
         if decision.id in solution.evictions:
             return _preempted(case, decision, solution.evictions[decision.id])
@@ -34,7 +42,10 @@ def session_action(case: Case, decision: Decision, solution: Solution) -> Action
         return run_action(case, decision, decision.placement)
     if decision.need == "ended":
         return _ended(case, decision)
-    return _placed(case, decision, solution)
+    found = _placed(case, decision, solution)
+    if found is not None and any(change.path.startswith(LEAVES) for change in found.changes):
+        found = replace(found, notice=checkpoint_notice(decision.session))
+    return found
 
 
 def before_side(existing: Existing, *, remade: bool = False) -> Side:
@@ -44,7 +55,8 @@ def before_side(existing: Existing, *, remade: bool = False) -> Side:
     """
     record = existing.recorded
     seen = {kernel.id for kernel in existing.kernels if not remade or kernel.state == "creating"}
-    there = tuple(kernel for kernel in record.kernels if kernel not in existing.missing or kernel in seen)
+    unseen = {*existing.missing, *existing.away}
+    there = tuple(kernel for kernel in record.kernels if kernel not in unseen or kernel in seen)
     return Side(
         generation=record.generation,
         digest=record.digest,
@@ -57,19 +69,26 @@ def before_side(existing: Existing, *, remade: bool = False) -> Side:
         reason=existing.reason,
         result=existing.result,
         exit_codes=dict(existing.exit_codes),
+        ghosts=record.ghosts,
+        account=record.account,
     )
 
 
 def _delete(case: Case, decision: Decision) -> Action | None:
     if decision.existing is None:
         return None
+    ghosts = lingering(decision.existing, case.actual, None)
+    before = before_side(decision.existing)
+    if ghosts and not before.kernels and decision.existing.recorded.ghosts == ghosts:
+        return _nothing(case, decision)  # All is done that can be done from here.
     return Action(
         decision.id,
         case.actual.cluster,
-        before_side(decision.existing),
+        before,
         None,
         why=decision.why,
         protected=decision.existing.protected,
+        ghosts=ghosts,
     )
 
 
@@ -81,7 +100,14 @@ def _nothing(case: Case, decision: Decision) -> Action | None:
     return Action(decision.id, case.actual.cluster, side, side, protected=decision.existing.protected)
 
 
-def _finish(case: Case, decision: Decision, existing: Existing) -> Action:
+def _over(session: Session, existing: Existing, why: str) -> Existing:
+    """The session as it is once it has been stopped for good; for a batch session that is no success."""
+    result = "failure" if session.spec.type == "batch" else ""
+    return replace(existing, phase="TERMINATED", result=result, reason=why)
+
+
+def _finish(case: Case, decision: Decision, existing: Existing, why: str) -> Action:
+    assert decision.session is not None
     before = replace(before_side(existing), phase="RUNNING")
     after = replace(_desired_side(case, decision), phase=existing.phase, kernels=existing.recorded.kernels)
     after = replace(
@@ -90,10 +116,18 @@ def _finish(case: Case, decision: Decision, existing: Existing) -> Action:
         reason=existing.reason,
         result=existing.result,
         exit_codes=dict(existing.exit_codes),
+        account=existing.recorded.account,
     )
-    why = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
+    notice = checkpoint_notice(decision.session) if decision.need == "stop" else None
     return Action(
-        decision.id, case.actual.cluster, before, after, decision.changes, why, protected=existing.protected
+        decision.id,
+        case.actual.cluster,
+        before,
+        after,
+        decision.changes,
+        why,
+        protected=existing.protected,
+        notice=notice,
     )
 
 
@@ -103,7 +137,13 @@ def _ended(case: Case, decision: Decision) -> Action | None:
         return _nothing(case, decision)
     before, protected = before_side(decision.existing), decision.existing.protected
     wanted = _desired_side(case, decision)
-    after = replace(before, digest=wanted.digest, document=wanted.document)
+    after = replace(
+        before,
+        digest=wanted.digest,
+        document=wanted.document,
+        kernels=decision.existing.recorded.kernels,
+        ghosts=wanted.ghosts,
+    )
     return Action(
         decision.id, case.actual.cluster, before, after, decision.changes, decision.why, protected=protected
     )
@@ -114,7 +154,7 @@ def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None
         return _nothing(case, decision)
     placement = solution.placements.get(decision.id)
     if decision.need == "resize":
-        if placement is not None and _same_devices(decision.placement, placement):
+        if placement is not None and _stays(decision.placement, placement):
             return run_action(case, decision, placement)
         decision = _forced(case, decision)
     if placement is not None:
@@ -122,6 +162,17 @@ def _placed(case: Case, decision: Decision, solution: Solution) -> Action | None
     if decision.id in solution.cancelled:
         return _cancel(case, decision, solution.cancelled[decision.id])
     return _wait(case, decision, solution)
+
+
+def _stays(before: Placement | None, after: Placement) -> bool:
+    """Whether the containers can change where they are. They change at the same time: none may get a core
+    that another of them gives up."""
+    if not _same_devices(before, after):
+        return False
+    held = {(part.node, cpu): part.kernel for part in before.kernels for cpu in part.cpus} if before else {}
+    return all(
+        held.get((part.node, cpu), part.kernel) == part.kernel for part in after.kernels for cpu in part.cpus
+    )
 
 
 def _same_devices(before: Placement | None, after: Placement) -> bool:
@@ -142,15 +193,21 @@ def run_action(case: Case, decision: Decision, placement: Placement) -> Action:
     assert session is not None
     remade = existing is not None and existing.recorded.generation == decision.generation
     before = before_side(existing, remade=remade) if existing else None
+    network = case.connected.get(decision.id)
+    placement = network.placement if network else placement
     specs = kernel_specs(case.desired, session, placement, decision.generation, dict(case.nodes))
+    specs = pinned(case, specs)
     after = replace(
         _desired_side(case, decision),
         phase="RUNNING",
         placement=placement,
         kernels=tuple(spec.id for spec in specs),
         specs=_wanted(decision, specs, placement),
+        pulls=session_pulls(case, specs),
     )
     warnings = not_enforced(specs, placement, case.actual.capabilities)
+    warnings += unpinned(case, session)
+    warnings += network_notes(case.desired, network) if network else ()
     if before is not None and existing is not None and existing.protected and decision.replaces:
         warnings += ("it is protected against deletion, and this replaces what runs",)
     return Action(
@@ -187,9 +244,9 @@ def _wait(case: Case, decision: Decision, solution: Solution) -> Action:
     after = replace(_desired_side(case, decision), phase="PENDING", skips=skips)
     why = decision.why
     if before is not None and before.phase == "PENDING" and not decision.changes:
-        if before.skips == skips:
+        if before.skips == skips and not before.kernels:
             return Action(decision.id, case.actual.cluster, *(replace(before, document={}),) * 2)
-        why = "passed over by later sessions"
+        why = decision.why or "passed over by later sessions"
     stops = before is not None and bool(before.kernels) and before.phase not in ENDED
     warnings = ("what runs is stopped, and the new one has to wait",) if stops else ()
     return Action(
@@ -223,10 +280,16 @@ def _preempted(case: Case, decision: Decision, eviction: Eviction) -> Action:
     )
 
 
-def _notice(case: Case, session: Session) -> Notice:
+def checkpoint_notice(session: Session) -> Notice | None:
+    """How a session is told, where it wants to save its work first."""
     checkpoint = session.spec.checkpoint
-    if checkpoint is not None:
-        return Notice(checkpoint.signal, float(checkpoint.grace))
+    return Notice(checkpoint.signal, float(checkpoint.grace)) if checkpoint else None
+
+
+def _notice(case: Case, session: Session) -> Notice:
+    told = checkpoint_notice(session)
+    if told is not None:
+        return told
     group = case.desired.groups[session.spec.resource_group or ""]
     return Notice("", float(group.spec.preemption.grace))
 
@@ -245,6 +308,7 @@ def _desired_side(case: Case, decision: Decision) -> Side:
         digest=case.desired.digests[decision.id],
         document=case.desired.documents[decision.id],
         enqueued_at=entered(case, decision),
+        ghosts=lingering(decision.existing, case.actual, decision.generation),
         secrets=secret_references(decision.session),
     )
 

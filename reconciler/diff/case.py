@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from planner.types import NodeInfo, NodeState, Outcome, Placement, Snapshot
+from planner.types import NodeInfo, Outcome, Placement, Snapshot
 from reconciler.actual import Actual, Desired, Existing
 from reconciler.derive import ENDED, LIVE
+from reconciler.diff.contact import strangers
 from reconciler.diff.decide import Decision, decide
+from reconciler.diff.life import lived
+from reconciler.diff.networks import Connected
+from reconciler.diff.nodes.rollout import Rolling, leaving
 from reconciler.records import HOLDING
 
 Place = Callable[[Snapshot], Outcome]
@@ -27,24 +31,38 @@ class Case:
     scope: frozenset[str] | None = None
     destroy: bool = False
     anew: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    """Left as they are, whatever is said about them."""
+    connected: Mapping[str, Connected] = field(default_factory=dict)
+    """Session → how its kernels are connected where they are to be; filled in once all have a place."""
+    rolling: Rolling | None = None
+    """What becomes of the nodes that differ from their profiles."""
 
     def touches(self, identity: str) -> bool:
         """Whether this plan may change a resource; none, where not everything could be seen."""
+        if identity in self.without:
+            return False
         return self.actual.complete and (self.scope is None or identity in self.scope)
 
 
 def decisions(case: Case) -> dict[str, Decision]:
     """One decision per session that is desired or exists; sessions out of scope are left as they are."""
-    states: dict[str, NodeState] = {node.name: node.spec.state for node in case.desired.nodes}
+    nodes = {node.name: node for node in case.desired.nodes}
+    unknown = bool(strangers(case.actual, case.desired))
     found: dict[str, Decision] = {}
     desired = () if case.destroy else tuple(case.desired.sessions())
     for identity in sorted({*desired, *(i for i in case.actual.existing if i.startswith("Session/"))}):
         existing = case.actual.existing.get(identity)
+        if existing is None and unknown:
+            continue  # It may be on one of these nodes, and a record would say that it is not.
         if case.touches(identity):
             if case.destroy:
                 found[identity] = Decision(identity, "delete", None, existing, why="everything is destroyed")
             else:
-                found[identity] = decide(identity, case.desired, existing, case.actual.capabilities, states)
+                made = decide(
+                    identity, case.desired, existing, case.actual.capabilities, nodes, leaving(case.rolling)
+                )
+                found[identity] = lived(made, case.desired, case.actual, case.now)
         elif existing is not None:
             found[identity] = _untouched(existing)
     return found
@@ -63,9 +81,7 @@ def _untouched(existing: Existing) -> Decision:
     )
 
 
-def holding(
-    case: Case, found: Mapping[str, Decision], kept: Collection[str] = ()
-) -> list[tuple[Existing, Placement]]:
+def holding(found: Mapping[str, Decision], kept: Collection[str] = ()) -> list[tuple[Existing, Placement]]:
     """Sessions that keep what they hold while others are placed, `kept` ones among them."""
     keeping = []
     for decision in found.values():
@@ -73,7 +89,7 @@ def holding(
         if existing is None:
             continue
         placement = existing.recorded.placement if decision.id in kept else decision.placement
-        if placement is not None and (decision.id in kept or decision.need in ("keep", "repair")):
+        if placement is not None and (decision.id in kept or decision.need in ("keep", "repair", "away")):
             keeping.append((existing, placement))
     return keeping
 

@@ -19,6 +19,7 @@ _ALWAYS = (
     "spec.movable",
     "spec.idle*",
     "spec.checkpoint*",
+    "spec.nodeLoss*",
     "spec.stop.grace",
 )
 """What only bai itself reads."""

@@ -3,26 +3,33 @@ exists. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from planner.types import NodeState, Placement, SessionRequest
+from planner.types import Placement, SessionRequest
 from providers.base import Capabilities
 from reconciler.actual import Desired, Existing
-from reconciler.derive import ENDED, LIVE
+from reconciler.derive import ENDED, LIVE, UNFINISHED
 from reconciler.diff.changes import field_changes, forces, is_resize
+from reconciler.diff.drain import to_leave
 from reconciler.diff.drift import limit_drifts
 from reconciler.diff.requests import recorded_session, request
 from reconciler.plan import Change
+from schemas.node import Node
 from schemas.session import Session
 
-Need = Literal["keep", "repair", "place", "resize", "finish", "ended", "delete"]
+Need = Literal["keep", "repair", "place", "resize", "finish", "stop", "away", "ended", "delete"]
 """`keep`: as it is, perhaps with new labels; `repair`: same placement, some kernels made or updated again;
 `place`: the planner decides (a new, waiting or replaced session); `resize`: the planner decides about more
-or less on the same node; `finish`: its main container ended, the others are stopped; `ended`: nothing runs
-and nothing will; `delete`."""
+or less on the same node; `finish`: its main container ended, the others are stopped; `stop`: it has had its
+time; `away`: its node cannot be reached, and is waited for; `ended`: nothing runs and nothing will;
+`delete`."""
 
 
+LEFT_OVER = "kernels of another generation are left over"
+LEAVES = "placement.nodes."
+"""Beginning of the path of a change that stands for a node which has to be left."""
 _REBOUND = frozenset({"cpus", "memory", "memory_nodes"})
 """Limits that an update puts right; a provider that can change none of them in place only has its drift
 reported."""
@@ -53,9 +60,11 @@ def decide(
     desired: Desired,
     existing: Existing | None,
     capabilities: Capabilities | None,
-    states: dict[str, NodeState],
+    nodes: Mapping[str, Node],
+    leaving: Mapping[str, str] | None = None,
 ) -> Decision:
-    """What the session `identity` needs. `states`: node name → state, of the nodes that there are."""
+    """What the session `identity` needs, as long as its nodes can be reached. `nodes`: those that there are,
+    by name; `leaving`: those that have to be left whatever their documents say, and what they have become."""
     session = desired.sessions().get(identity) if identity in desired.resources else None
     if session is None:
         return Decision(identity, "delete", None, existing, why="no longer in the repository")
@@ -70,11 +79,12 @@ def decide(
         # Nothing runs that could change in place: what is more than a note asks for another run.
         return _ended(session, existing, tuple(replace(c, forces=forces(c, None)) for c in changes))
     changes = tuple(replace(c, forces=forces(c, capabilities)) for c in changes)
-    return _running(session, existing, changes, desired, capabilities, states)
+    left = to_leave(session, existing, nodes, leaving or {})
+    return _running(session, existing, changes, desired, capabilities, left)
 
 
 def _waiting(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
-    why = "spec changed" if changes else ""
+    why = "spec changed" if changes else LEFT_OVER if existing.strays else ""
     return Decision(
         session.identity, "place", session, existing, changes, why, generation=existing.recorded.generation
     )
@@ -94,6 +104,7 @@ def _ended(session: Session, existing: Existing, changes: tuple[Change, ...]) ->
             session.identity, "finish", session, existing, changes, existing.reason, generation=generation
         )
     why = "the store had no record of it" if existing.adopted else ""
+    why = LEFT_OVER if existing.strays else why
     return Decision(session.identity, "ended", session, existing, changes, why, generation=generation)
 
 
@@ -103,10 +114,10 @@ def _running(
     changes: tuple[Change, ...],
     desired: Desired,
     capabilities: Capabilities | None,
-    states: dict[str, NodeState],
+    left: tuple[tuple[str, str], ...],
 ) -> Decision:
     generation, placement = existing.recorded.generation, existing.recorded.placement
-    changes += _must_move(session, existing, states)
+    changes += _must_move(session, existing, left)
     if any(change.forces for change in changes):
         keeps = _same_place(session, existing, desired, changes)
         why = (
@@ -134,9 +145,9 @@ def _running(
     return Decision(session.identity, need, session, existing, changes, why, placement, generation)
 
 
-def _must_move(session: Session, existing: Existing, states: dict[str, NodeState]) -> tuple[Change, ...]:
-    """What makes the placement itself impossible: its nodes, its containers, or a termination that was
-    begun."""
+def _must_move(session: Session, existing: Existing, left: tuple[tuple[str, str], ...]) -> tuple[Change, ...]:
+    """What makes the placement itself impossible: nodes to be left, its containers, or a termination that
+    was begun."""
     placement = existing.recorded.placement
     found = []
     if existing.recorded.phase == "TERMINATING":
@@ -147,10 +158,8 @@ def _must_move(session: Session, existing: Existing, states: dict[str, NodeState
     placed = [part.kernel for part in placement.kernels]
     if sorted(names) != sorted(placed):
         found.append(Change("placement.kernels", ",".join(placed), ",".join(names), forces=True))
-    for node in sorted({part.node for part in placement.kernels}):
-        if states.get(node, "drained") == "drained":
-            to = "drained" if node in states else "not in the repository"
-            found.append(Change(f"placement.nodes.{node}", "active", to, forces=True))
+    for node, become in left:
+        found.append(Change(f"{LEAVES}{node}", "active", become, forces=True))
     return tuple(found)
 
 
@@ -160,8 +169,8 @@ def _moved(changes: tuple[Change, ...]) -> str:
     )
     if change.path == "phase":
         return "its termination was begun and not finished"
-    if change.path.startswith("placement.nodes."):
-        node = change.path.removeprefix("placement.nodes.")
+    if change.path.startswith(LEAVES):
+        node = change.path.removeprefix(LEAVES)
         return f"node {node} is {change.after}"
     return "its containers are not all known"
 
@@ -194,11 +203,11 @@ def _needs(wanted: SessionRequest) -> SessionRequest:
 def _broken(existing: Existing, capabilities: Capabilities | None) -> str:
     """Why a session whose document did not change needs something nevertheless; empty when it does not."""
     if existing.missing:
-        if existing.recorded.phase in ("SCHEDULED", "PREPARING", "CREATING"):
+        if existing.recorded.phase in UNFINISHED:
             return "its creation was not finished"
         return existing.reason or "kernels are gone"
     if existing.strays:
-        return "kernels of another generation are left over"
+        return LEFT_OVER
     if existing.adopted:
         return "the store had no record of it"
     if any(kernel.labels.digest != existing.recorded.digest for kernel in existing.kernels):

@@ -11,8 +11,11 @@ from pydantic import ValidationError
 from planner.types import Eviction
 from reconciler.plan import Action, Side
 from reconciler.plan_values import compact
+from schemas.cluster import Cluster
 from schemas.envelope import Resource
 from schemas.errors import PlanError
+from schemas.image import Image
+from schemas.images import image_of, registry_of, resolve
 from schemas.kinds import KINDS
 from schemas.node import Node, NodePool
 from schemas.quota import Quota
@@ -34,6 +37,11 @@ def references(item: Resource, repository: Repository) -> tuple[str, ...]:
             found += _session(item, repository)
         case Node() | NodePool() if item.spec.resource_group:
             found.append(f"ResourceGroup/{item.spec.resource_group}")
+            found += _profile(item)
+        case Node() | NodePool():
+            found += _profile(item)
+        case Cluster() if item.spec.profile:
+            found.append(f"NodeProfile/{item.spec.profile}")
         case Volume():
             host = repository.host_of(item)
             found += [host.identity] if host else []
@@ -44,9 +52,15 @@ def references(item: Resource, repository: Repository) -> tuple[str, ...]:
         case Quota():
             kind, name = item.spec.subject.kind_and_name
             found.append(f"{kind.capitalize()}/{name}")
+        case Image():
+            found += _registry(item, repository)
         case ResourceGroup() | StorageHost() | _:
             pass
     return tuple(sorted(set(found) - {item.identity}))
+
+
+def _profile(item: Node | NodePool) -> list[str]:
+    return [f"NodeProfile/{item.spec.profile}"] if item.spec.profile else []
 
 
 def _session(session: Session, repository: Repository) -> list[str]:
@@ -58,7 +72,15 @@ def _session(session: Session, repository: Repository) -> list[str]:
     if owner:
         found.append(owner.identity)
     volumes = (repository.volume_of(session, mount.volume) for mount in spec.mounts)
+    names = {spec.image, *(own.image for own in spec.cluster.per_role.values())}
+    images = (image_of(repository, name) for name in sorted(name for name in names if name))
+    found += [image.identity for image in images if image]
     return found + [volume.identity for volume in volumes if volume]
+
+
+def _registry(image: Image, repository: Repository) -> list[str]:
+    registry = registry_of(repository, resolve(repository, image.name))
+    return [registry.identity] if registry else []
 
 
 def parse(identity: str, document: Mapping[str, object]) -> Resource | None:
@@ -79,7 +101,7 @@ def ordered(
     deletions of what refers to it."""
     by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
     changing = {action.id for action in by_id.values() if action.verb != "no-op"}
-    before: dict[str, set[str]] = {identity: set() for identity in by_id}
+    before = {identity: set(action.depends_on) for identity, action in by_id.items()}
     for identity in sorted(changing):
         action = by_id[identity]
         if action.after is not None and identity in resources:
@@ -126,7 +148,8 @@ def closure(
 
     Raises PlanError for a target that names nothing.
     """
-    known = sorted({*resources, *existing})
+    machines = {f"Node/{node.name}" for node in repository.machines.values()}
+    known = sorted({*resources, *existing, *machines})
     todo: list[str] = []
     for target in targets:
         found = [identity for identity in known if identity == target or fnmatchcase(identity, target)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from planner.defragment import Move
@@ -11,14 +11,26 @@ from reconciler.basis import basis
 from reconciler.diff.actions import other_actions, session_action
 from reconciler.diff.anew import asked_for, in_error, with_wishes
 from reconciler.diff.case import Case, Place, decisions
+from reconciler.diff.charge import charged
+from reconciler.diff.contact import contact_drifts
+from reconciler.diff.decide import Decision
+from reconciler.diff.drain import still_draining
 from reconciler.diff.drift import drifts
+from reconciler.diff.elsewhere import refuse_elsewhere
 from reconciler.diff.graph import closure, making_room, ordered, parse, references
-from reconciler.diff.move import fitting, move_actions, proposed, with_moves
+from reconciler.diff.health import health_drifts, health_notes, off_unfit
+from reconciler.diff.images import image_drifts, with_pulls
+from reconciler.diff.move import fitting, move_actions, moving, proposed, with_moves
+from reconciler.diff.networks import Connected, connected, together
+from reconciler.diff.nodes.actions import bare, node_drifts, with_nodes, with_unready
+from reconciler.diff.nodes.occupants import on_nodes
+from reconciler.diff.nodes.rollout import closing, rolling
 from reconciler.diff.snapshot import node_infos
 from reconciler.diff.solve import Solution, solve
 from reconciler.diff.study import Study
+from reconciler.diff.volumes import volume_drifts, with_folders
 from reconciler.diff.warn import everywhere
-from reconciler.plan import Action, Drift, Plan
+from reconciler.plan import Action, Drift, Plan, Unreached
 from reconciler.plan_json import sealed
 from schemas.errors import GuardRefused, PlanError
 
@@ -33,20 +45,23 @@ def make_plan(
     destroy: bool = False,
     anew: Sequence[str] = (),
     moves: int = 0,
+    without: Collection[str] = (),
     place: Place | None = None,
 ) -> Plan:
     """What an apply would do, and why the rest is not done.
 
     `anew`: sessions to stop and start again though nothing changed. `moves`: most sessions to be moved to
-    join what is free. `place` is the planner
+    join what is free. `without`: resources to be left as they are. `place` is the planner
     (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
-    resource would be deleted, PlanError for a target that names nothing.
+    resource would be deleted, PlanError for a target that names nothing and for a cluster that goes to
+    another provider while sessions run.
     """
     if refresh_only and anew:
         raise PlanError(why="nothing can be started anew where only what runs is looked at")
     if moves and (refresh_only or destroy):
         raise PlanError(why="sessions are moved only by a plan of everything that is to run")
     case, unknown = _case(desired, actual, now, targets, anew, place, destroy=destroy)
+    case = _with_rolling(replace(case, without=frozenset(without)))
     if refresh_only:
         return sealed(_blank(case, targets))
     plan = _studied(case, targets, unknown, moves).plan
@@ -58,7 +73,7 @@ def make_study(desired: Desired, actual: Actual, now: float, *, place: Place | N
     """The plan of everything, with the planner's view of the cluster before and after it; to be read only, so
     that no guard refuses it."""
     case, unknown = _case(desired, actual, now, (), (), place, destroy=False)
-    return _studied(case, (), unknown)
+    return _studied(_with_rolling(case), (), unknown)
 
 
 def _case(
@@ -72,42 +87,73 @@ def _case(
     destroy: bool,
 ) -> tuple[Case, tuple[str, ...]]:
     """The case, and warnings about nodes that cannot be used."""
+    refuse_elsewhere(desired, actual)
     nodes, unknown = node_infos(desired, actual)
     scope = _scope(desired, actual, targets, destroy=destroy)
     wanted = asked_for(anew, desired, scope, destroy=destroy)
-    return Case(desired, actual, now, nodes, place or _planner(), scope, destroy, wanted), unknown
+    planner = together(place or _planner(), desired, actual)
+    return Case(desired, actual, now, nodes, planner, scope, destroy, wanted), unknown
+
+
+def _with_rolling(case: Case) -> Case:
+    """The case with what becomes of nodes that differ from their profiles; those of this plan's wave take
+    nothing new."""
+    found = None if case.destroy else rolling(case.desired, case.actual, case.touches, case.without)
+    nodes = dict(case.nodes)
+    for name, why in closing(found):
+        if name in nodes and nodes[name].state == "active":
+            nodes[name] = replace(nodes[name], state="cordoned", note=why)
+    return replace(case, rolling=found, nodes=nodes)
 
 
 def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...], most: int = 0) -> Study:
     found = with_wishes(decisions(case), case.anew if case.actual.complete else ())
+    found = off_unfit(found, case.actual)
     solution = solve(case, found)
+    solution = replace(solution, waits=with_unready(case, solution.waits))
     blank = _blank(case, targets)
     moves: tuple[Move, ...] = ()
-    notes = (*unknown, *in_error(found))
+    notes = (*unknown, *in_error(found), *still_draining(case, found))
+    notes += health_notes(case.nodes.values(), case.actual)
     if most:
         after = Study(blank, case, solution).after
         moves = proposed(case, found, after, most)
         solution = replace(solution, outcome=with_moves(case, solution.outcome, after, moves))
         notes += tuple(fitting(case, after, moves))
+    case = replace(case, connected=_connected(case, found, solution, moves))
     going = {move.session for move in moves}
     sessions = (session_action(case, each, solution) for each in found.values() if each.id not in going)
-    actions = ordered(
+    all_, said = with_folders(
+        case,
         [
             *(each for each in sessions if each is not None),
             *move_actions(case, found, moves),
             *other_actions(case),
         ],
-        case.desired.resources,
-        case.desired.repository,
     )
+    all_, rollout = with_nodes(case, with_pulls(case, all_))
+    actions = ordered(all_, case.desired.resources, case.desired.repository)
     actions = making_room(actions, solution.outcome.evictions)
-    plan = sealed(_filled(blank, case, actions, solution, notes))
+    actions = charged(case, actions, solution.outcome.groups)
+    plan = sealed(replace(_filled(blank, case, actions, solution, notes, said), rollout=rollout))
     return Study(plan, case, solution)
+
+
+def _connected(
+    case: Case, found: Mapping[str, Decision], solution: Solution, moves: Sequence[Move]
+) -> Mapping[str, Connected]:
+    """The networks of all that starts or goes on."""
+    places = {each.id: each.placement for each in found.values() if each.need == "repair" and each.placement}
+    places |= {i: at for i, at in solution.placements.items() if i in found and i not in solution.kept}
+    going = {move.session: moving(found[move.session]) for move in moves}
+    places |= {move.session: move.after for move in moves}
+    return connected(case.desired, case.actual, case.nodes, {**found, **going}, places)
 
 
 def _blank(case: Case, targets: Sequence[str]) -> Plan:
     """The plan before anything is decided."""
     desired, actual = case.desired, case.actual
+    fresh = bare(desired, actual)
     return Plan(
         repo=desired.repo,
         cluster=desired.cluster,
@@ -119,12 +165,22 @@ def _blank(case: Case, targets: Sequence[str]) -> Plan:
         drifts=_drifts(case),
         warnings=_observation(actual),
         targets=tuple(sorted(targets)),
+        unreached=tuple(
+            Unreached(node, one.why, one.since)
+            for node, one in sorted(actual.missed.items())
+            if node not in fresh
+        ),
         made_at=case.now,
     )
 
 
 def _filled(
-    blank: Plan, case: Case, actions: tuple[Action, ...], solution: Solution, notes: tuple[str, ...]
+    blank: Plan,
+    case: Case,
+    actions: tuple[Action, ...],
+    solution: Solution,
+    notes: tuple[str, ...],
+    said: tuple[str, ...],
 ) -> Plan:
     outcome = solution.outcome
     starts = any(action.after and action.after.specs for action in actions if action.verb != "no-op")
@@ -140,6 +196,7 @@ def _filled(
             *blank.warnings,
             *(() if case.destroy else map(str, case.desired.repository.warnings)),
             *(() if case.destroy else notes),
+            *said,
             *outcome.warnings,
             *(everywhere(case.actual.capabilities) if starts else ()),
         ),
@@ -154,7 +211,14 @@ def _planner() -> Place:
 
 def _drifts(case: Case) -> tuple[Drift, ...]:
     found = (drifts(each, case.actual.capabilities) for _, each in sorted(case.actual.existing.items()))
-    return tuple(drift for each in found for drift in each)
+    away = (
+        contact_drifts(each, case.actual, case.desired, case.now)
+        for _, each in sorted(case.actual.existing.items())
+    )
+    sick = (health_drifts(each, case.actual.health) for _, each in sorted(case.actual.existing.items()))
+    images = (image_drifts(case, each) for _, each in sorted(case.actual.existing.items()))
+    own = (drift for each in (*found, *away, *sick, *images) for drift in each)
+    return (*own, *volume_drifts(case), *node_drifts(case.actual))
 
 
 def _observation(actual: Actual) -> tuple[str, ...]:
@@ -178,11 +242,14 @@ def _guard(actions: Iterable[Action]) -> None:
 def _scope(
     desired: Desired, actual: Actual, targets: Sequence[str], *, destroy: bool
 ) -> frozenset[str] | None:
-    """What a target takes along: what it refers to; when it is destroyed, what refers to it."""
+    """What a target takes along: what it refers to, and those who have to leave a node; when it is
+    destroyed, what refers to it."""
     if not targets:
         return None
     if not destroy:
-        return closure(targets, desired.resources, actual.existing, desired.repository)
+        named = closure(targets, desired.resources, actual.existing, desired.repository)
+        leavers = on_nodes(actual, named)
+        return named | closure(leavers, desired.resources, actual.existing, desired.repository)
     refers: dict[str, set[str]] = {}
     for identity, each in actual.existing.items():
         item = parse(identity, each.recorded.document)

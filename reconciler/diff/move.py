@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from planner.defragment import Move, defragment, moved
 from planner.types import Outcome, Placement, Running, Snapshot
-from reconciler.diff.actions import run_action
+from reconciler.diff.actions import checkpoint_notice, run_action
 from reconciler.diff.anew import GENERATION
 from reconciler.diff.case import Case, holding_now
 from reconciler.diff.decide import Decision
+from reconciler.diff.drain import may_move
 from reconciler.diff.snapshot import make_snapshot
-from reconciler.plan import Action, Change, Notice
-from schemas.session import Session
+from reconciler.plan import Action, Change
 
 CAUSE = "moved by --defragment"
 
@@ -48,20 +48,12 @@ def _movable(case: Case, found: Mapping[str, Decision]) -> Iterator[str]:
             continue
         if not case.touches(identity) or existing.phase != "RUNNING" or existing.missing:
             continue
+        if decision.placement is None or any(k.node not in case.nodes for k in decision.placement.kernels):
+            continue
         if existing.protected or session.protected or identity in needed or session.spec.depends_on:
             continue
         if may_move(session):
             yield identity
-
-
-def may_move(session: Session) -> bool:
-    """Whether a session's document lets it be stopped in one place and started again in another.
-
-    A batch session must also say how it goes on: by `restart` or by `checkpoint`.
-    """
-    spec = session.spec
-    goes_on = spec.type != "batch" or spec.restart.policy != "never" or spec.checkpoint is not None
-    return spec.movable and goes_on
 
 
 def move_actions(case: Case, found: Mapping[str, Decision], moves: Sequence[Move]) -> Iterator[Action]:
@@ -77,22 +69,20 @@ def move_actions(case: Case, found: Mapping[str, Decision], moves: Sequence[Move
             Change(GENERATION, str(before), str(before + 1), forces=True),
             Change("placement.nodes", there, here, forces=True),
         )
-        anew = replace(
-            decision, need="place", changes=changes, generation=before + 1, why=f"{CAUSE}: {move.gain}"
-        )
+        anew = replace(moving(decision), changes=changes, why=f"{CAUSE}: {move.gain}")
         action = run_action(case, anew, move.after)
-        yield replace(action, in_turn=last, notice=_notice(decision.session))
+        yield replace(action, in_turn=last, notice=checkpoint_notice(decision.session))
         last = move.session
+
+
+def moving(decision: Decision) -> Decision:
+    """The decision of a session that is moved: another generation of it."""
+    assert decision.existing is not None
+    return replace(decision, need="place", generation=decision.existing.recorded.generation + 1)
 
 
 def _nodes(placement: Placement) -> str:
     return ",".join(sorted({kernel.node for kernel in placement.kernels}))
-
-
-def _notice(session: Session) -> Notice | None:
-    """How it is told, where it wants to save its work first."""
-    checkpoint = session.spec.checkpoint
-    return Notice(checkpoint.signal, float(checkpoint.grace)) if checkpoint else None
 
 
 def fitting(case: Case, after: Snapshot, moves: Sequence[Move]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 
 from pydantic import ValidationError
 
@@ -27,6 +27,7 @@ from schemas.quota import Quota
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
+from schemas.storage_nodes import reachable
 from schemas.tenancy import Domain, Project
 
 
@@ -137,7 +138,7 @@ def request(
         timeout=float(spec.timeout) if spec.timeout is not None else None,
         numa=spec.numa,
         exclusive_cpus=all(is_exclusive(cpu) for cpu in cpus),
-        designated=frozenset(spec.placement.nodes),
+        designated=designated(session, repository),
         gpu_models=frozenset(spec.placement.gpu_model),
         node_selector=dict(spec.placement.node_selector),
         blocked_by=blocked_by,
@@ -147,6 +148,12 @@ def request(
         same_leaf=spec.placement.same_leaf,
         skips=skips,
     )
+
+
+def designated(session: Session, repository: Repository) -> frozenset[str]:
+    """The nodes that it names, as far as they have the disks of its volumes; any when empty."""
+    named, there = frozenset(session.spec.placement.nodes), reachable(repository, session)
+    return named if there is None else named & there or there
 
 
 def _domain(session: Session, repository: Repository) -> str:
@@ -169,7 +176,7 @@ def recorded_session(document: Mapping[str, object]) -> Session | None:
     return _parsed(compact(document))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _parsed(text: str) -> Session | None:
     try:
         return Session.model_validate_json(text)

@@ -8,16 +8,20 @@ from functools import cached_property
 
 from planner.types import Eviction, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.derive import ENDED, LIVE
+from reconciler.diff import fractions
 from reconciler.diff.anew import GENERATION
 from reconciler.diff.case import Case, holding, holding_now
+from reconciler.diff.contact import CONTACT, lingering, rule, stranger_reason
 from reconciler.diff.decide import Decision
+from reconciler.diff.images import image_refused, machines
+from reconciler.diff.nodes.folders import unmade
 from reconciler.diff.requests import request
 from reconciler.diff.snapshot import make_snapshot
-from reconciler.diff.warn import fraction_refused
 from reconciler.records import HOLDING
 from schemas.resource_group import ResourceGroup
+from schemas.session import Session
 
-_FREEING = frozenset({"delete", "place", "resize", "finish"})
+_FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def _asked(
     kept: Mapping[str, Wait],
 ) -> Snapshot:
     pending = [_request(case, decision, found, unmet) for decision in askers]
-    running = holding(case, found, kept)
+    running = holding(found, kept)
     movable = frozenset() if case.destroy else frozenset(_movable(case, found))
     return make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now, movable)
 
@@ -115,12 +119,12 @@ def _runs_on(decision: Decision | None) -> bool:
     if decision.existing.missing:
         return False  # half a session is of no use, and nothing would make it whole
     must = any(
-        change.forces and not change.path.startswith(("spec", "metadata", GENERATION))
+        change.forces and not change.path.startswith(("spec", "metadata", GENERATION, CONTACT))
         for change in decision.changes
     )
     existing = decision.existing
     unseen = not existing.kernels and not existing.missing
-    alive = unseen or any(kernel.state in LIVE for kernel in existing.kernels)
+    alive = unseen or bool(existing.away) or any(kernel.state in LIVE for kernel in existing.kernels)
     return (
         decision.need in ("place", "resize") and alive and not must and decision.existing.phase not in ENDED
     )
@@ -145,27 +149,48 @@ def _sort_out(
     cancelled: dict[str, str] = {}
     refused: dict[str, Wait] = {}
     askers: dict[str, Decision] = {}
+    unknown = stranger_reason(case.actual, case.desired)
     for identity, decision in found.items():
         if decision.need not in ("place", "resize") or decision.session is None:
             continue
         late = _too_late(case, decision)
-        why = fraction_refused(decision.session, case.desired, case.actual.capabilities)
+        why = fractions.refused(decision.session, case.desired, case.actual.capabilities)
+        unsure = unknown or _haunted(case, decision)
         if late:
             cancelled[identity] = late
-        elif why:
+        elif why or unsure:
             group = decision.session.spec.resource_group or ""
-            refused[identity] = Wait(identity, group, 0, (Reason("fraction-not-enforced", why),))
+            reason = Reason("fraction-not-enforced", why) if why else Reason("not-observed", unsure)
+            refused[identity] = Wait(identity, group, 0, (reason,))
+        elif unfit := _unfit(decision.session, case):
+            refused[identity] = Wait(identity, decision.session.spec.resource_group or "", 0, (unfit,))
         else:
             askers[identity] = decision
-    if not case.actual.complete and not case.destroy:
+    blind = "" if case.actual.complete else "what runs could not be observed completely: " + _errors(case)
+    blind = blind or unknown
+    if blind and not case.destroy:
         for identity, session in case.desired.sessions().items():
             if identity not in found and (case.scope is None or identity in case.scope):
                 group = session.spec.resource_group or ""
-                reason = Reason(
-                    "not-observed", "what runs could not be observed completely: " + _errors(case)
-                )
+                reason = Reason("not-observed", blind)
                 refused[identity] = Wait(identity, group, 0, (reason,))
     return cancelled, refused, askers
+
+
+def _unfit(session: Session, case: Case) -> Reason | None:
+    """Why no node can be asked to take a session: its images, or its volumes."""
+    return image_refused(session, case.desired, case.actual) or unmade(session, case)
+
+
+def _haunted(case: Case, decision: Decision) -> str:
+    """Why a session that may not run twice is not placed: an older one of it may run where nobody sees it."""
+    session, ghosts = decision.session, lingering(decision.existing, case.actual, decision.generation)
+    if session is None or not ghosts or decision.id in case.anew:
+        return ""
+    if rule(session, case.desired).then == "reschedule":
+        return ""
+    nodes = ", ".join(sorted({ghost.node for ghost in ghosts}))
+    return f"an earlier one may still run on {nodes}, which is not reached (`nodeLoss: {{then: wait}}`)"
 
 
 def _errors(case: Case) -> str:
@@ -197,6 +222,11 @@ def _request(
         skips=record.skips if record is not None and waiting else 0,
         blocked_by=_blocked(case, decision, found, unmet),
     )
+    runs_on = machines(decision.session, case.desired, case.actual, case.nodes)
+    asked = replace(asked, architectures=runs_on)
+    able = fractions.nodes(decision.session, case.desired, case.actual.capabilities)
+    if able is not None:
+        asked = replace(asked, designated=able & asked.designated or able)
     if decision.need == "resize" and decision.placement is not None:
         nodes = frozenset(part.node for part in decision.placement.kernels)
         return replace(asked, designated=nodes, blocked_by=())
@@ -229,6 +259,10 @@ def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozense
     if decision is None or existing is None:
         starts = decision is not None and not batch and identity not in unmet
         return "" if starts else "not started"
+    if decision.need == "away":
+        return "not reached"
+    if decision.need == "stop":
+        return "being stopped"
     if decision.need in ("ended", "finish"):
         return "" if existing.result == "success" else existing.result or existing.phase
     if batch or existing.phase == "PENDING" or decision.need == "delete":
@@ -248,17 +282,4 @@ def _with_before(case: Case, found: Mapping[str, Decision], outcome: Outcome) ->
     now = case.place(
         make_snapshot(case.desired, case.actual, case.nodes, holding_now(case.actual), (), case.now)
     )
-    quotas = {(use.quota, use.subject): use.before for use in now.quotas}
-    groups = {use.group: use for use in now.groups}
-    return replace(
-        outcome,
-        quotas=tuple(
-            replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in outcome.quotas
-        ),
-        groups=tuple(
-            replace(use, before=groups[use.group].before, fits_before=groups[use.group].fits_before)
-            if use.group in groups
-            else use
-            for use in outcome.groups
-        ),
-    )
+    return outcome.counted_from(now)

@@ -6,26 +6,43 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner import fabric_file
+from planner import cufile_file, fabric_file
 from planner.environment import KernelFacts, SessionFacts, kernel_environment
 from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.actual import Desired
+from reconciler.diff import connections
+from reconciler.diff.fractions import share
 from reconciler.diff.requests import fractional
-from schemas.cluster import Cluster
 from schemas.errors import PlanError
 from schemas.hardware.model import Hardware
 from schemas.session import Container, Session
 
 _LONGEST_NAME = 40
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+_SEVERAL = 2
 
 
 def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
     """`<session>-<kernel>-<hash>-g<generation>`: the same for the same thing, safe as hostname and path."""
-    name = identity.rpartition("/")[2][:_LONGEST_NAME].rstrip("-._").lower()
-    scope = hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
-    return f"{name}-{kernel}-{scope}-g{generation}"
+    return f"{_short(identity)}-{kernel}-{_scope(desired, identity)}-g{generation}"
+
+
+def network_name(desired: Desired, identity: str, generation: int) -> str:
+    """Of the network that a session's generation has to itself: its kernels' ids without their names."""
+    return f"bai-{_short(identity)}-{_scope(desired, identity)}-g{generation}"
+
+
+def key_reference(desired: Desired, identity: str, generation: int) -> str:
+    """What the key pair of a session's generation is made from, as `secret_values` resolves it."""
+    return f"session-key:{desired.repo}/{desired.cluster}/{identity}#{generation}"
+
+
+def _short(identity: str) -> str:
+    return identity.rpartition("/")[2][:_LONGEST_NAME].rstrip("-._").lower()
+
+
+def _scope(desired: Desired, identity: str) -> str:
+    return hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
 
 
 def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str, ...]:
@@ -44,6 +61,9 @@ def kernel_specs(
     parts = {part.kernel: part for part in placement.kernels}
     facts = _facts(desired, session, placement, generation)
     mounts = _mounts(desired, session)
+    group = desired.groups.get(session.spec.resource_group or "")
+    own = network_name(desired, session.identity, generation)
+    key = key_reference(desired, session.identity, generation)
     specs = []
     for container, known in zip(session.spec.containers(), facts.kernels, strict=True):
         part = parts.get(container.name)
@@ -51,19 +71,38 @@ def kernel_specs(
             raise PlanError(why=f"{session.identity}: {container.name} has no placement")
         env = kernel_environment(facts, known, placement, nodes[part.node].hardware, container.env)
         spec = _spec(desired, session, container, part, known.id, generation, env, mounts)
-        files = _files(session, part, placement, nodes[part.node].hardware, env)
-        specs.append(replace(spec, files=files))
+        hardware = nodes[part.node].hardware
+        storage = group is not None and group.spec.gpu_direct_storage
+        files = _files(session, part, placement, hardware, env, storage=storage)
+        network = connections.network(desired, placement, part, own)
+        login = connections.login(desired, placement, part, key)
+        limits = share(part, group, nodes[part.node].hardware)
+        nics = _rdma(part, placement, nodes[part.node].hardware)
+        specs.append(replace(spec, files=files, network=network, login=login, share=limits, nics=nics))
     return tuple(specs)
 
 
 def _files(
-    session: Session, part: KernelPlacement, placement: Placement, hardware: Hardware, env: Mapping[str, str]
+    session: Session,
+    part: KernelPlacement,
+    placement: Placement,
+    hardware: Hardware,
+    env: Mapping[str, str],
+    *,
+    storage: bool,
 ) -> tuple[File, ...]:
-    """A variable that the user sets, by a secret too, is left alone."""
-    if fabric_file.VARIABLE in {*env, *secret_references(session)}:
-        return ()
-    text = fabric_file.nccl_topology(part, placement, hardware)
-    return (File(fabric_file.NAME, text, fabric_file.VARIABLE),) if text else ()
+    """A variable that the user sets, by a secret too, is left alone. `storage`: its group's storage reads
+    into GPUs."""
+    theirs = {*env, *secret_references(session)}
+    made = [
+        File(fabric_file.NAME, fabric_file.nccl_topology(part, placement, hardware), fabric_file.VARIABLE),
+        File(
+            cufile_file.NAME,
+            cufile_file.cufile_settings(part, hardware) if storage else "",
+            cufile_file.VARIABLE,
+        ),
+    ]
+    return tuple(file for file in made if file.content and file.variable not in theirs)
 
 
 def secret_references(session: Session) -> dict[str, str]:
@@ -110,10 +149,28 @@ def _spec(
         mounts=mounts,
         ports=tuple(port.port for port in spec.ports),
         restart=RestartRule(spec.restart.policy, spec.restart.max),
+        tty=spec.tty,
+        user=spec.container.user or "",
+        read_only_root=spec.container.read_only_root,
+        capabilities=spec.container.capabilities,
+        ulimits={name: _both(value) for name, value in spec.container.ulimits.items()},
         stop_signal=spec.stop.signal,
         stop_grace=float(spec.stop.grace),
         timeout=float(spec.timeout or 0),
     )
+
+
+def _both(limit: int | str) -> tuple[int, int]:
+    """Soft and hard limit."""
+    value = limit if isinstance(limit, int) else -1
+    return value, value
+
+
+def _rdma(part: KernelPlacement, placement: Placement, hardware: Hardware) -> tuple[str, ...]:
+    """The mapping's RDMA devices, which only containers on several nodes have a use for."""
+    if len({each.node for each in placement.kernels}) < _SEVERAL:
+        return ()
+    return tuple(nic.id for nic in hardware.nics if nic.id in part.nics and nic.rdma)
 
 
 def _facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
@@ -132,21 +189,11 @@ def _facts(desired: Desired, session: Session, placement: Placement, generation:
         owner=session.spec.owner or "",
         image=session.spec.image or "",
         ports={port.name: port.port for port in session.spec.ports},
-        addresses=_addresses(desired, placement),
+        addresses=connections.addresses(desired, placement),
         fractional=fractional(group) if group else Fractional(),
         gpudirect_storage=group.spec.gpu_direct_storage if group else False,
+        network=connections.network_facts(desired, placement),
     )
-
-
-def _addresses(desired: Desired, placement: Placement) -> dict[str, str]:
-    """Native processes share their node's network and have no names of their own: they are reached at the
-    node's address."""
-    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
-    if not isinstance(cluster, Cluster) or cluster.spec.provider != "process":
-        return {}
-    nodes = {node.name: node.spec.address or node.name for node in desired.nodes}
-    found = {part.kernel: nodes.get(part.node, part.node) for part in placement.kernels}
-    return {kernel: "127.0.0.1" if address in _LOCAL else address for kernel, address in found.items()}
 
 
 def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
@@ -157,5 +204,7 @@ def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
         if volume is None or host is None:
             raise PlanError(why=f"{session.identity}: volume {mount.volume} has no storage host")
         source = f"{host.spec.root.rstrip('/')}/{volume.path}"
-        mounts.append(Mount(source, mount.path, mount.read_only, host.spec.root))
+        if mount.sub_path:
+            source += f"/{mount.sub_path}"
+        mounts.append(Mount(source, mount.path, mount.read_only, host.spec.root, host.spec.accepted))
     return tuple(mounts)

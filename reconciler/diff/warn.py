@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from planner.types import Placement
 from providers.base import Capabilities, KernelSpec, Limit
-from reconciler.actual import Desired
-from schemas.session import Session
 
 _WORDS = {
     Limit.CPUSET: "CPU pinning",
@@ -18,6 +16,9 @@ _WORDS = {
     Limit.FILESYSTEM: "isolation of files",
 }
 
+_CONTAINERS_ONLY = ("user", "read_only_root", "capabilities", "ulimits")
+_NATIVE = "spec.container is for containers: native processes run as whoever runs bai, with its limits"
+
 
 def not_enforced(
     specs: tuple[KernelSpec, ...], placement: Placement, capabilities: Capabilities | None
@@ -26,8 +27,18 @@ def not_enforced(
     if capabilities is None:
         return ()
     wanted = {limit for spec in specs for limit in _limits(spec)}
-    if any(grant.milli < 1000 for part in placement.kernels for grant in part.devices):
+    held = {spec.labels.kernel for spec in specs if spec.share is not None}
+    loose = (part for part in placement.kernels if part.kernel not in held)
+    if any(grant.milli < 1000 for part in loose for grant in part.devices):
         wanted.add(Limit.FRACTION)
+    if capabilities.name == "process":
+        unheeded = [name for name in _CONTAINERS_ONLY if any(getattr(spec, name) for spec in specs)]
+        if unheeded:
+            return (*_missing(wanted, capabilities), _NATIVE)
+    return _missing(wanted, capabilities)
+
+
+def _missing(wanted: set[Limit], capabilities: Capabilities) -> tuple[str, ...]:
     missing = [limit for limit in Limit if limit in wanted and limit not in capabilities.limits]
     return tuple(_sentence(limit, capabilities) for limit in missing)
 
@@ -53,21 +64,8 @@ def _limits(spec: KernelSpec) -> set[Limit]:
 
 def everywhere(capabilities: Capabilities | None) -> tuple[str, ...]:
     """What concerns every session alike."""
-    if capabilities is None or Limit.FILESYSTEM in capabilities.limits:
+    if capabilities is None:
         return ()
-    return (_sentence(Limit.FILESYSTEM, capabilities),)
-
-
-def fraction_refused(session: Session, desired: Desired, capabilities: Capabilities | None) -> str:
-    """Why a part of a device cannot be given as its group demands; empty when it can."""
-    group = desired.groups.get(session.spec.resource_group or "")
-    shares = any(
-        ".shares" in slot for c in session.spec.containers() for slot, n in c.resources.slots.items() if n
-    )
-    if not shares or group is None or capabilities is None:
-        return ""
-    means = group.spec.fractional.enforcement
-    if means == "none" or means in capabilities.fractions:
-        return ""
-    able = f"provider {capabilities.name} cannot enforce"
-    return f"group {group.name} demands {means} for parts of a GPU, which {able}"
+    if Limit.FILESYSTEM in capabilities.limits:
+        return capabilities.cautions
+    return (_sentence(Limit.FILESYSTEM, capabilities), *capabilities.cautions)

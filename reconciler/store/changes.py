@@ -7,8 +7,22 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, Table, and_, bindparam, delete, insert
 
-from reconciler.records import Event, Forget, JournalEntry, Lease, Put, Recorded, StoreChange
-from reconciler.store import rows
+from reconciler.records import (
+    Audit,
+    Charge,
+    Contact,
+    Event,
+    Forget,
+    JournalEntry,
+    Lease,
+    NodeObservation,
+    Put,
+    Recorded,
+    Samples,
+    Standing,
+    StoreChange,
+)
+from reconciler.store import audit, life, nodes, rows
 from reconciler.store.tables import events, journal, open_intents, resources
 from schemas.errors import StoreError
 
@@ -24,11 +38,25 @@ _CLOSE, _OPEN = _deletion(open_intents), insert(open_intents)
 _LOG, _TELL = insert(journal), insert(events)
 
 
+_NODE = "Node/"
+
+
+def others_want_to_hear(changes: Iterable[StoreChange]) -> bool:
+    """Whether anything happened, rather than only began or was measured."""
+    return any(isinstance(change, Put | Forget | Event | Audit) for change in changes)
+
+
 def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) -> None:
     """All of `changes`; of several for one resource or step, the last counts."""
     records: dict[str, Recorded | None] = {}
     happened: list[Event] = []
     entries: list[JournalEntry] = []
+    contacts: list[Contact] = []
+    samples: list[Samples] = []
+    charges: list[Charge] = []
+    standings: list[Standing] = []
+    hardware: list[NodeObservation] = []
+    audited: list[Audit] = []
     for change in changes:
         match change:
             case Put(record):
@@ -39,8 +67,29 @@ def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) 
                 happened.append(change)
             case JournalEntry():
                 entries.append(change)
+            case Contact():
+                contacts.append(change)
+            case Samples():
+                samples.append(change)
+            case Charge():
+                charges.append(change)
+            case Audit():
+                audited.append(change)
+            case Standing():
+                standings.append(change)
+            case NodeObservation():
+                hardware.append(change)
+    gone = [resource for resource, record in records.items() if record is None]
+    nodes.forget(connection, lease, [each.removeprefix(_NODE) for each in gone if each.startswith(_NODE)])
+    life.write_contacts(connection, lease, contacts)
+    life.write_samples(connection, lease, samples)
+    nodes.write_standings(connection, lease, standings)
+    nodes.write_hardware(connection, hardware)
+    if charges:
+        life.write_charges(connection, lease, charges)
     _write_records(connection, lease, records)
     _write_events(connection, lease, happened)
+    audit.add(connection, lease.cluster, audited, lease.holder)
     _write_journal(connection, lease, entries)
 
 

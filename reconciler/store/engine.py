@@ -1,79 +1,92 @@
-"""Connections and transactions: how a store is opened, how a database's complaint becomes a `StoreError`."""
+"""Connections and transactions, the same over both engines."""
 
 from __future__ import annotations
 
 import contextlib
-import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
-from schemas.errors import StoreError
+from reconciler.address import Address
+from reconciler.store.complaints import complaints, is_conflict
+from reconciler.store.sqlite import BEGIN, IMMEDIATE, sqlite_engine
 
-BUSY_MS = 30_000
-_BEGIN = "bai_begin"
+__all__ = [
+    "asking",
+    "committed",
+    "complaints",
+    "is_server",
+    "open_engine",
+    "reading",
+    "sqlite_engine",
+    "writing",
+]
 
-
-def sqlite_engine(path: Path) -> Engine:
-    """An engine over one SQLite file: foreign keys on, waiting for other writers, every commit on the disk
-    before it counts."""
-    engine = create_engine(URL.create("sqlite", database=str(path)), pool_size=4, max_overflow=16)
-    event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", _on_begin)
-    return engine
-
-
-def _on_connect(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    # The driver's own transaction handling would start writers as readers, which cannot wait for each other.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
+RETRIES = (0.01, 0.03, 0.1, 0.3, 1.0, 1.0)
+"""Seconds to wait, more or less, before a transaction that lost to another one is tried again."""
+T = TypeVar("T")
 
 
-def _on_begin(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+def open_engine(address: Address) -> Engine:
+    """Nothing is connected yet. The server's driver is loaded only for a server."""
+    if address.path is not None:
+        return sqlite_engine(address.path)
+    from reconciler.store.postgres import postgres_engine
+
+    return postgres_engine(address)
+
+
+def is_server(connection: Connection | Engine) -> bool:
+    return connection.dialect.name == "postgresql"
 
 
 @contextlib.contextmanager
-def reading(engine: Engine, store: Path) -> Iterator[Connection]:
-    """One consistent read."""
+def reading(engine: Engine, store: object) -> Iterator[Connection]:
+    """One consistent read: everything in it sees the same moment."""
+    if is_server(engine):
+        engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     with complaints(store), engine.begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def writing(engine: Engine, store: Path) -> Iterator[Connection]:
-    """One write transaction, exclusive from its start; rolled back when the body raises."""
-    with complaints(store), engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}).begin() as connection:
+def asking(engine: Engine, store: object) -> Iterator[Connection]:
+    """For one question: the server needs no transaction for it, and no round trips to begin and end one."""
+    if is_server(engine):
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with complaints(store), engine.begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def complaints(store: Path) -> Iterator[None]:
-    """Turn what the database says into a `StoreError` a person can act on."""
-    try:
-        yield
-    except (DBAPIError, sqlite3.Error, OSError, ValueError) as error:
-        raise StoreError(store=store, why=_why(error), hint=_hint(error)) from error
+def writing(engine: Engine, store: object) -> Iterator[Connection]:
+    """One write transaction; rolled back when the body raises.
+
+    SQLite's is exclusive from its start. The server's waits for others where it takes a lease's row.
+    """
+    with complaints(store), _begun(engine) as connection:
+        yield connection
 
 
-def _why(error: BaseException) -> str:
-    return str(error.orig if isinstance(error, DBAPIError) else error)
+def committed(engine: Engine, store: object, do: Callable[[Connection], T]) -> T:
+    """What `do` gives, once its transaction has been committed. It is done again, from its start, when it
+    lost against another one."""
+    with complaints(store):
+        for delay in RETRIES:
+            try:
+                with _begun(engine) as connection:
+                    return do(connection)
+            except DBAPIError as error:
+                if not is_conflict(error):
+                    raise
+            time.sleep(delay * random.uniform(0.5, 1.5))
+        with _begun(engine) as connection:
+            return do(connection)
 
 
-def _hint(error: BaseException) -> str:
-    cause = error.orig if isinstance(error, OperationalError) else error
-    text = str(cause)
-    if "locked" in text or "busy" in text:
-        return "another process is writing to it; try again"
-    if "malformed" in text or "not a database" in text:
-        return "restore a backup with `bai state restore`, or delete the file and run `bai state rebuild`"
-    return ""
+def _begun(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
+    return engine.execution_options(**{BEGIN: IMMEDIATE}).begin()

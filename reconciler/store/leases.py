@@ -3,41 +3,86 @@
 A lease is good until somebody else takes it: an expired one may still write as long as its token is the
 newest, since every write checks the token in its own transaction. Taking it over raises the token, and the
 old holder's next write is refused.
+
+When a lease is over is decided by one clock: the server's, where there is one, for those of its clients
+differ; else that of the caller. Who holds a lease reads its times on his own clock.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, update
 
 from reconciler.alive import is_gone, this_process
 from reconciler.records import Lease
 from reconciler.store import rows
 from reconciler.store.tables import leases
+from reconciler.store.upsert import insert_missing
 from schemas.errors import LeaseHeld, LeaseLost
 
-_ROW = select(leases).where(leases.c.cluster == bindparam("_cluster")).with_for_update()
+SERVER_TIME = "bai_server_time"
+"""Execution option of connections whose leases go by the server's clock."""
+_ROW = select(leases).where(leases.c.cluster == bindparam("_cluster"))
+_MINE = and_(
+    leases.c.cluster == bindparam("_cluster"),
+    leases.c.token == bindparam("_token"),
+    leases.c.holder == bindparam("_holder"),
+    leases.c.held,
+)
+_CHECK = update(leases).where(_MINE).values(revision=leases.c.revision + bindparam("_step"))
+_RENEW = update(leases).where(_MINE).values(ttl=bindparam("_ttl"), expires=bindparam("_expires"))
+_GIVE_BACK = update(leases).where(_MINE).values(held=False, revision=leases.c.revision + 1)
 
 
 def current(connection: Connection, cluster: str) -> Lease | None:
     """Who holds the lease (expired or not), or None."""
-    row = _row(connection, cluster)
+    row = connection.execute(_ROW, {"_cluster": cluster}).mappings().first()
     return rows.lease(row) if row is not None and row["held"] else None
 
 
+def revisions(connection: Connection) -> dict[str, int]:
+    """How often each cluster's records have changed, so to speak: a number that only rises."""
+    found = connection.execute(select(leases.c.cluster, leases.c.revision))
+    return {cluster: revision for cluster, revision in found if revision and "/" not in cluster}
+
+
+def revision(connection: Connection, cluster: str) -> int:
+    """The same number of one cluster; 0 before anything was written."""
+    row = connection.execute(_ROW, {"_cluster": cluster}).mappings().first()
+    return int(row["revision"]) if row is not None else 0
+
+
+def changed(connection: Connection, cluster: str) -> None:
+    """Let others hear that something of the cluster has changed, whoever holds the lease."""
+    _locked(connection, cluster)
+    _save(connection, cluster)
+
+
 def acquire(
-    connection: Connection, cluster: str, holder: str, ttl: float, now: float, *, steal: bool = False
+    connection: Connection,
+    cluster: str,
+    holder: str,
+    ttl: float,
+    now: float,
+    *,
+    steal: bool = False,
+    given_up: int = 0,
 ) -> Lease:
-    """A lease with a new token. Raises LeaseHeld while another one is good, unless `steal`."""
-    row = _row(connection, cluster)
-    if row is not None and not steal:
-        refuse_while_held(row, now)
-    token = 1 if row is None else row["token"] + 1
+    """A lease with a new token. Raises LeaseHeld while another one is good, unless `steal`, or its token is
+    `given_up`."""
+    row = _locked(connection, cluster)
+    at = moment(connection, now)
+    if not steal and row["token"] != given_up:
+        refuse_while_held(row, at)
+    token = row["token"] + 1
     lease = Lease(cluster, holder, token, ttl, acquired=now, expires=now + ttl, process=this_process())
-    _save(connection, lease, held=True, exists=row is not None)
+    _save(
+        connection, cluster, holder=holder, token=token, ttl=ttl, acquired=at, expires=at + ttl,
+        process=lease.process, held=True,
+    )  # fmt: skip
     return lease
 
 
@@ -53,46 +98,63 @@ def refuse_while_held(row: RowMapping, now: float) -> None:
     )
 
 
-def check(connection: Connection, lease: Lease) -> None:
-    """Raise LeaseLost unless this lease's token is the newest and it has not been given back."""
-    row = _row(connection, lease.cluster)
-    if row is None or not row["held"] or row["token"] != lease.token or row["holder"] != lease.holder:
+def check(connection: Connection, lease: Lease, *, tell: bool = False) -> None:
+    """Keep everybody else from writing until this transaction ends, and raise the cluster's revision when
+    others are to be told.
+
+    Raises LeaseLost unless this lease's token is the newest and it has not been given back.
+    """
+    if connection.execute(_CHECK, {**_names(lease), "_step": int(tell)}).rowcount != 1:
         raise LeaseLost(cluster=lease.cluster, token=lease.token)
 
 
 def renew(connection: Connection, lease: Lease, now: float) -> Lease:
-    check(connection, lease)
-    renewed = replace(lease, expires=now + lease.ttl)
-    _save(connection, renewed, held=True, exists=True)
-    return renewed
+    """Raises LeaseLost."""
+    expires = moment(connection, now) + lease.ttl
+    if connection.execute(_RENEW, {**_names(lease), "_ttl": lease.ttl, "_expires": expires}).rowcount != 1:
+        raise LeaseLost(cluster=lease.cluster, token=lease.token)
+    return replace(lease, expires=now + lease.ttl)
 
 
 def release(connection: Connection, lease: Lease) -> None:
     """Give it back; a lease that is already lost is left to its new holder."""
-    connection.execute(
-        update(leases)
-        .where(leases.c.cluster == lease.cluster, leases.c.token == lease.token)
-        .values(held=False)
-    )
+    connection.execute(_GIVE_BACK, _names(lease))
 
 
 def unlock(connection: Connection, cluster: str) -> Lease | None:
     """Take the lease from whoever holds it, leaving it free: gives the lease broken, or None."""
-    held = current(connection, cluster)
-    if held is not None:
-        _save(connection, replace(held, token=held.token + 1), held=False, exists=True)
-    return held
+    row = _locked(connection, cluster)
+    if not row["held"]:
+        return None
+    _save(connection, cluster, token=row["token"] + 1, held=False)
+    return rows.lease(row)
 
 
-def _row(connection: Connection, cluster: str) -> RowMapping | None:
-    return connection.execute(_ROW, {"_cluster": cluster}).mappings().first()
+def moment(connection: Connection, now: float) -> float:
+    """What time it is for leases: the server's clock where that counts, else `now`."""
+    if not connection.get_execution_options().get(SERVER_TIME):
+        return now
+    # Not the transaction's time, which stands still while it waits for others.
+    return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
-def _save(connection: Connection, lease: Lease, *, held: bool, exists: bool) -> None:
-    values = {field.name: getattr(lease, field.name) for field in dataclasses.fields(lease)}
-    if exists:
-        connection.execute(
-            update(leases).where(leases.c.cluster == lease.cluster).values(**values, held=held)
-        )
-    else:
-        connection.execute(insert(leases).values(**values, held=held))
+def _locked(connection: Connection, cluster: str) -> RowMapping:
+    """The cluster's row, made if need be; nobody else changes it until this transaction ends."""
+    insert_missing(
+        connection,
+        leases,
+        {
+            "cluster": cluster, "token": 0, "holder": "", "held": False, "ttl": 0.0, "acquired": 0.0,
+            "expires": 0.0, "process": "", "revision": 0,
+        },
+    )  # fmt: skip
+    return connection.execute(_ROW.with_for_update(), {"_cluster": cluster}).mappings().one()
+
+
+def _save(connection: Connection, cluster: str, **values: Any) -> None:
+    changed = update(leases).where(leases.c.cluster == cluster)
+    connection.execute(changed.values(**values, revision=leases.c.revision + 1))
+
+
+def _names(lease: Lease) -> dict[str, object]:
+    return {"_cluster": lease.cluster, "_token": lease.token, "_holder": lease.holder}

@@ -8,10 +8,21 @@ import json
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import RowMapping
+from sqlalchemy import Connection, RowMapping, select
 
 from planner.types import Placement
-from reconciler.records import Event, JournalEntry, Lease, NodeObservation, Recorded
+from reconciler.records import (
+    Account,
+    Audit,
+    Event,
+    FieldChange,
+    Ghost,
+    JournalEntry,
+    Lease,
+    NodeObservation,
+    Recorded,
+)
+from reconciler.store.tables import resources
 
 
 def to_json(value: object) -> str:
@@ -39,6 +50,8 @@ def resource_row(record: Recorded) -> dict[str, Any]:
     row["placement"] = placement_to_json(record.placement)
     row["kernels"] = to_json(list(record.kernels))
     row["exit_codes"] = to_json(dict(record.exit_codes))
+    row["ghosts"] = to_json([dataclasses.asdict(ghost) for ghost in record.ghosts])
+    row["account"] = to_json(dataclasses.asdict(record.account)) if record.account else None
     return row
 
 
@@ -48,7 +61,18 @@ def recorded(row: RowMapping) -> Recorded:
     data["placement"] = placement_from_json(row["placement"])
     data["kernels"] = tuple(json.loads(row["kernels"]))
     data["exit_codes"] = json.loads(row["exit_codes"])
+    data["ghosts"] = tuple(Ghost(**ghost) for ghost in json.loads(row["ghosts"]))
+    data["account"] = Account(**json.loads(row["account"])) if row["account"] else None
     return Recorded(**data)
+
+
+def read_recorded(connection: Connection, cluster: str, kind: str = "") -> dict[str, Recorded]:
+    """Everything recorded of one cluster, or of one kind in it, in the order of identities."""
+    query = select(resources).where(resources.c.cluster == cluster)
+    if kind:
+        query = query.where(resources.c.resource.startswith(f"{kind}/", autoescape=True))
+    found = [recorded(row) for row in connection.execute(query).mappings()]
+    return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
 
 
 def event(row: RowMapping) -> Event:
@@ -64,7 +88,20 @@ def open_intent(row: RowMapping) -> JournalEntry:
 
 
 def lease(row: RowMapping) -> Lease:
-    return Lease(**{key: value for key, value in row.items() if key != "held"})
+    return Lease(**{key: value for key, value in row.items() if key not in ("held", "revision")})
+
+
+def audit(row: RowMapping) -> Audit:
+    data = {key: value for key, value in row.items() if key != "cluster"}
+    return Audit(**{**data, "changes": tuple(FieldChange(*each) for each in json.loads(row["changes"]))})
+
+
+def audit_row(cluster: str, entry: Audit, actor: str) -> dict[str, Any]:
+    row = {
+        field.name: getattr(entry, field.name) for field in dataclasses.fields(entry) if field.name != "seq"
+    }
+    changes = to_json([dataclasses.astuple(change) for change in entry.changes])
+    return row | {"cluster": cluster, "actor": entry.actor or actor, "changes": changes}
 
 
 def node_observation(row: RowMapping) -> NodeObservation:

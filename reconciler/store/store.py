@@ -1,4 +1,4 @@
-"""The store: a small database beside the repository that remembers what was decided.
+"""The store: a small database, beside the repository or on a server, that remembers what was decided.
 
 Reality wins over it (see `observe.py`) and it can be rebuilt from the labels on what runs. Every write of a
 cluster's records names its lease, and is refused in the same transaction when the lease's token is no longer
@@ -7,43 +7,74 @@ the newest.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, Unpack
 
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Connection, Engine, Table, delete, select
 
-from reconciler.records import Event, JournalEntry, Lease, NodeObservation, Recorded, StoreChange
-from reconciler.store import backup as backups
+from reconciler.address import Address
+from reconciler.records import (
+    Audit,
+    Balance,
+    Books,
+    Contact,
+    Event,
+    JournalEntry,
+    Lease,
+    NodeObservation,
+    Recorded,
+    Sample,
+    Standing,
+    StoreChange,
+)
+from reconciler.store import audit as audits
 from reconciler.store import changes as writes
-from reconciler.store import leases, rows, tables
-from reconciler.store.engine import complaints, reading, sqlite_engine, writing
-from reconciler.store.migrate import migrate
-from schemas.errors import StoreError
+from reconciler.store import leases, life, nodes, rows, safety, tables, watch
+from reconciler.store.engine import asking, committed, complaints, open_engine, reading
+from reconciler.store.files import prepare
+from reconciler.store.images import read_images, write_images
+from reconciler.store.migrate import migrate, refuse_moved
+from reconciler.store.upsert import insert_missing, replace_row
+from schemas.image_facts import ImageFacts
+
+T = TypeVar("T")
 
 
 class Store:
     """Open with `Store.open`; every method raises StoreError (LeaseHeld and LeaseLost among its kinds) and
     nothing else. Thread-safe."""
 
-    def __init__(self, path: Path, engine: Engine) -> None:
-        self.path = path
-        self._engine = engine
+    def __init__(self, address: Address, engine: Engine, *, server_time: bool | None = None) -> None:
+        """`server_time`: whether leases go by the server's clock; None: wherever there is a server."""
+        self.address = address
+        ours = address.on_server if server_time is None else server_time
+        self._engine = engine.execution_options(**{leases.SERVER_TIME: ours})
+        self._given_up: dict[str, int] = {}
+        """By cluster: the token of the last lease that was given back, whether or not the store knows."""
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """The store at `path`, made (mode 0600, in a directory that git ignores) or migrated where needed."""
-        with complaints(path):
-            _prepare(path)
-        engine = sqlite_engine(path)
+    def open(cls, where: Address | Path, *, server_time: bool | None = None, moved: bool = False) -> Self:
+        """The store at `where`, made (a file with mode 0600, in a directory that git ignores) or migrated
+        where needed. Raises StoreMoved for one whose contents went elsewhere, unless `moved`."""
+        address = where if isinstance(where, Address) else Address(path=where)
+        with complaints(address):
+            prepare(address)
+        engine = open_engine(address)
         try:
-            migrate(engine, path)
+            migrate(engine, address, schema=address.schema, moved=moved)
         except BaseException:
             engine.dispose()
             raise
-        return cls(path, engine)
+        return cls(address, engine, server_time=server_time)
+
+    @property
+    def path(self) -> Path:
+        """The file of a store that is one."""
+        if self.address.path is None:
+            raise TypeError(f"{self.address} is not a file")
+        return self.address.path
 
     def close(self) -> None:
         self._engine.dispose()
@@ -56,26 +87,67 @@ class Store:
     ) -> None:
         self.close()
 
+    def _write(self, do: Callable[[Connection], T]) -> T:
+        return committed(self._engine, self.address, do)
+
     # Records
 
-    def recorded(self, cluster: str) -> dict[str, Recorded]:
-        """Everything recorded of one cluster, by identity, in the order of identities."""
-        query = select(tables.resources).where(tables.resources.c.cluster == cluster)
-        with reading(self._engine, self.path) as connection:
-            found = [rows.recorded(row) for row in connection.execute(query).mappings()]
-        return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
+    def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
+        """Everything recorded of one cluster, or of one kind in it, by identity, in the order of
+        identities."""
+        with asking(self._engine, self.address) as connection:
+            return rows.read_recorded(connection, cluster, kind)
+
+    def books(self, cluster: str) -> Books:
+        """All that decisions about a cluster rest on, in one look: nobody writes in between."""
+        with reading(self._engine, self.address) as connection:
+            return Books(
+                rows.read_recorded(connection, cluster),
+                life.read_contacts(connection, cluster),
+                life.read_samples(connection, cluster),
+                life.read_accounts(connection, cluster),
+                nodes.read_standings(connection, cluster),
+            )
 
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters that have records."""
         query = select(tables.resources.c.cluster).distinct()
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             return tuple(sorted(connection.execute(query).scalars()))
 
     def write(self, lease: Lease, changes: Iterable[StoreChange]) -> None:
         """All of `changes` or nothing. Raises LeaseLost when the lease is no longer the newest."""
-        with writing(self._engine, self.path) as connection:
-            leases.check(connection, lease)
+        changes = tuple(changes)
+
+        def do(connection: Connection) -> None:
+            leases.check(connection, lease, tell=writes.others_want_to_hear(changes))
             writes.write(connection, lease, changes)
+
+        self._write(do)
+
+    def contacts(self, cluster: str) -> dict[str, Contact]:
+        """Which nodes were ever reached or missed, by name."""
+        with asking(self._engine, self.address) as connection:
+            return life.read_contacts(connection, cluster)
+
+    def samples(self, cluster: str) -> dict[str, tuple[Sample, ...]]:
+        """What kernels had used at some moments, by kernel, oldest first."""
+        with asking(self._engine, self.address) as connection:
+            return life.read_samples(connection, cluster)
+
+    def accounts(self, cluster: str) -> dict[str, Balance]:
+        """What users' ended sessions used, by user."""
+        with asking(self._engine, self.address) as connection:
+            return life.read_accounts(connection, cluster)
+
+    def prune(self, lease: Lease) -> None:
+        """Keep events, journal and plans within their bounds. Raises LeaseLost."""
+
+        def do(connection: Connection) -> None:
+            leases.check(connection, lease)
+            life.prune(connection, lease.cluster)
+
+        self._write(do)
 
     # Leases
 
@@ -84,32 +156,45 @@ class Store:
 
         A lease that expired, or whose process on this machine is gone, is taken over.
         """
-        with writing(self._engine, self.path) as connection:
-            return leases.acquire(connection, cluster, holder, ttl, now)
+        return self._acquire(cluster, holder, ttl, now)
 
     def steal(self, cluster: str, holder: str, ttl: float, now: float) -> Lease:
         """Take the lease whoever has it; the old holder's next write fails with LeaseLost."""
-        with writing(self._engine, self.path) as connection:
-            return leases.acquire(connection, cluster, holder, ttl, now, steal=True)
+        return self._acquire(cluster, holder, ttl, now, steal=True)
+
+    def _acquire(self, cluster: str, holder: str, ttl: float, now: float, *, steal: bool = False) -> Lease:
+        def do(connection: Connection) -> Lease:
+            refuse_moved(connection, self.address)
+            given_up = self._given_up.get(cluster, 0)
+            return leases.acquire(connection, cluster, holder, ttl, now, steal=steal, given_up=given_up)
+
+        return self._write(do)
 
     def renew(self, lease: Lease, now: float) -> Lease:
         """The same lease, good for its `ttl` from `now`. Raises LeaseLost."""
-        with writing(self._engine, self.path) as connection:
-            return leases.renew(connection, lease, now)
+        return self._write(lambda connection: leases.renew(connection, lease, now))
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back. One that was taken over meanwhile stays with its new holder."""
-        with writing(self._engine, self.path) as connection:
-            leases.release(connection, lease)
+        """Give a lease back. One that was taken over meanwhile stays with its new holder; one that cannot be
+        given back now does not stand in our own way later."""
+        self._given_up[lease.cluster] = lease.token
+        self._write(lambda connection: leases.release(connection, lease))
 
-    def unlock(self, cluster: str) -> Lease | None:
+    def unlock(self, cluster: str, *, actor: str = "", now: float = 0.0) -> Lease | None:
         """Break the lease; gives the one that was broken, or None when nobody held it."""
-        with writing(self._engine, self.path) as connection:
-            return leases.unlock(connection, cluster)
+
+        def do(connection: Connection) -> Lease | None:
+            broken = leases.unlock(connection, cluster)
+            if broken is not None:
+                entry = Audit("unlock", "", now, f"the lease of {broken.holder} was broken", actor)
+                audits.add(connection, cluster, [entry], actor)
+            return broken
+
+        return self._write(do)
 
     def lease(self, cluster: str) -> Lease | None:
         """The lease that is held, expired or not, or None."""
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             return leases.current(connection, cluster)
 
     # Journal and events
@@ -121,7 +206,7 @@ class Store:
         )
         if apply is not None:
             query = query.where(tables.journal.c.apply == apply)
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             return tuple(rows.journal_entry(row) for row in connection.execute(query).mappings())
 
     def open_intents(self, cluster: str) -> tuple[JournalEntry, ...]:
@@ -130,7 +215,7 @@ class Store:
         query = (
             select(table).where(table.c.cluster == cluster).order_by(table.c.at, *table.primary_key.columns)
         )
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             return tuple(rows.open_intent(row) for row in connection.execute(query).mappings())
 
     def events(
@@ -143,73 +228,152 @@ class Store:
         )
         if resource is not None:
             query = query.where(table.c.resource == resource)
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             found = [rows.event(row) for row in connection.execute(query.limit(limit)).mappings()]
         return tuple(reversed(found))
+
+    def audit(self, cluster: str, **asked: Unpack[audits.Asked]) -> tuple[Audit, ...]:
+        """Who changed what, oldest first."""
+        with asking(self._engine, self.address) as connection:
+            return audits.read(connection, cluster, **asked)
+
+    def audited(self, cluster: str) -> set[str]:
+        """Identities of all resources that the audit has entries of."""
+        with asking(self._engine, self.address) as connection:
+            return audits.resources(connection, cluster)
+
+    def revisions(self) -> dict[str, int]:
+        """By cluster, a number that rises whenever something of it has changed."""
+        with asking(self._engine, self.address) as connection:
+            return leases.revisions(connection)
+
+    def revision(self, cluster: str) -> int:
+        """That number of one cluster; 0 before anything was written."""
+        with asking(self._engine, self.address) as connection:
+            return leases.revision(connection, cluster)
+
+    def changes(
+        self, since: Mapping[str, int] | None = None, *, over: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, int]]:
+        """Wait for changes, whoever makes them: gives, within a second of each, the new revisions of the
+        clusters that are not what they were (in `since`, or when the call began). Read what you want to know
+        then: several changes may be told as one. Ends when `over()` is true, which is asked now and then;
+        raises StoreError when the store cannot be asked any more.
+        """
+        return watch.changes(self._engine, self.address, since, over)
 
     # What was seen and planned
 
     def save_hardware(self, cluster: str, node: str, hardware: str, now: float) -> None:
         """Remember a node's probe (JSON text), replacing the last."""
-        table = tables.hardware
-        with writing(self._engine, self.path) as connection:
-            connection.execute(delete(table).where(table.c.cluster == cluster, table.c.node == node))
-            connection.execute(insert(table).values(cluster=cluster, node=node, document=hardware, at=now))
+        self._put(tables.hardware, cluster=cluster, node=node, document=hardware, at=now)
 
     def hardware(self, cluster: str) -> dict[str, NodeObservation]:
         """What each node was last seen to be, by node name."""
-        query = select(tables.hardware).where(tables.hardware.c.cluster == cluster)
-        with reading(self._engine, self.path) as connection:
-            found = [rows.node_observation(row) for row in connection.execute(query).mappings()]
-        return {each.node: each for each in sorted(found, key=lambda each: each.node)}
+        with asking(self._engine, self.address) as connection:
+            return nodes.read_hardware(connection, cluster)
+
+    def standings(self, cluster: str) -> dict[str, Standing]:
+        """How far the provisioning of nodes has come, by node name."""
+        with asking(self._engine, self.address) as connection:
+            return nodes.read_standings(connection, cluster)
+
+    def save_images(self, found: Iterable[ImageFacts], now: float) -> None:
+        """Remember what was learned of images, replacing what was known."""
+        learned = tuple(found)
+        self._write(lambda connection: write_images(connection, learned, now))
+
+    def images(self) -> dict[str, tuple[ImageFacts, float]]:
+        """By full reference: what is known of an image, and since when."""
+        with asking(self._engine, self.address) as connection:
+            return read_images(connection)
 
     def save_plan(self, cluster: str, digest: str, document: str, now: float) -> None:
         """Keep a plan under its digest."""
-        with writing(self._engine, self.path) as connection:
-            connection.execute(delete(tables.plans).where(tables.plans.c.digest == digest))
-            connection.execute(
-                insert(tables.plans).values(cluster=cluster, digest=digest, document=document, at=now)
-            )
+        self._put(tables.plans, cluster=cluster, digest=digest, document=document, at=now)
 
-    def saved_plan(self, digest: str) -> str | None:
-        with reading(self._engine, self.path) as connection:
-            return connection.execute(
-                select(tables.plans.c.document).where(tables.plans.c.digest == digest)
-            ).scalar()
+    def saved_plans(self, cluster: str, digest: str = "") -> dict[str, str]:
+        """By digest, the newest first, the plans whose digests begin with `digest`."""
+        table = tables.plans
+        query = select(table).where(table.c.cluster == cluster).order_by(table.c.at.desc())
+        with asking(self._engine, self.address) as connection:
+            found = connection.execute(query).mappings()
+            return {row["digest"]: row["document"] for row in found if row["digest"].startswith(digest)}
 
     def meta(self, key: str) -> str | None:
-        with reading(self._engine, self.path) as connection:
+        with asking(self._engine, self.address) as connection:
             return connection.execute(select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
 
+    def metas(self, keys: Sequence[str]) -> dict[str, str]:
+        """What is known under each of these keys, of those that are known."""
+        table = tables.meta
+        with asking(self._engine, self.address) as connection:
+            found = connection.execute(select(table.c.key, table.c.value).where(table.c.key.in_(keys)))
+            return {key: value for key, value in found}
+
     def set_meta(self, key: str, value: str) -> None:
-        with writing(self._engine, self.path) as connection:
-            connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
-            connection.execute(insert(tables.meta).values(key=key, value=value))
+        self._put(tables.meta, key=key, value=value)
+
+    def note(self, lease: Lease, key: str, value: str | None, *, tell: str = "") -> None:
+        """`set_meta` (None: `forget_meta`) by who holds a lease; who waits for changes of the cluster `tell`
+        hears of it. Raises LeaseLost."""
+
+        def do(connection: Connection) -> None:
+            leases.check(connection, lease)
+            if value is None:
+                connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
+            else:
+                replace_row(connection, tables.meta, {"key": key, "value": value})
+            if tell:
+                leases.changed(connection, tell)
+
+        self._write(do)
+
+    def meta_or(self, key: str, value: str) -> str:
+        """What is known under `key`; `value`, which is known from now on, when nothing was."""
+
+        def do(connection: Connection) -> str:
+            insert_missing(connection, tables.meta, {"key": key, "value": value})
+            query = select(tables.meta.c.value).where(tables.meta.c.key == key)
+            return str(connection.execute(query).scalar_one())
+
+        return self.meta(key) or self._write(do)
+
+    def order(self, key: str, value: str | None, cluster: str, entry: Audit | None = None) -> None:
+        """Remember under `key` what somebody has ordered (None: nothing any more), and that they have, where
+        there is an entry; others hear of it."""
+
+        def do(connection: Connection) -> None:
+            if value is None:
+                connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
+            else:
+                replace_row(connection, tables.meta, {"key": key, "value": value})
+            if entry is not None:
+                audits.add(connection, cluster, [entry], entry.actor)
+            leases.changed(connection, cluster)
+
+        self._write(do)
+
+    def forget_meta(self, key: str) -> None:
+        gone = delete(tables.meta).where(tables.meta.c.key == key)
+        self._write(lambda connection: connection.execute(gone))
+
+    def _put(self, table: Table, **values: Any) -> None:
+        self._write(lambda connection: replace_row(connection, table, values))
 
     # Safety copies
 
     def backup(self, target: Path) -> None:
-        """A consistent copy while others go on writing; `target` appears whole or not at all."""
-        with complaints(self.path):
-            backups.backup(self.path, target)
+        """A consistent copy while others go on writing, always one file; `target` appears whole or not at
+        all."""
+        safety.backup(self._engine, self.address, target)
 
     @classmethod
-    def restore(cls, path: Path, source: Path, now: float) -> None:
-        """Replace the store at `path` by the backup `source`, after checking it.
+    def restore(cls, where: Address | Path, source: Path, now: float, *, actor: str = "") -> None:
+        """Replace the store at `where` by the backup `source`, after checking it. What its audit had is kept.
 
         Raises StoreError when the backup is not a sound store of bai's, and LeaseHeld while somebody is
         applying.
         """
-        backups.restore(path, source, now)
-
-
-def _prepare(path: Path) -> None:
-    if path.is_dir():
-        raise StoreError(store=path, why="it is a directory")
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True, mode=0o700)
-        if path.parent.name == ".bai":
-            (path.parent / ".gitignore").write_text("*\n")
-    if not path.exists():
-        # Made before the database opens it: its side files take over the mode.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        address = where if isinstance(where, Address) else Address(path=where)
+        safety.restore(address, source, now, actor)

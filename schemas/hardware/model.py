@@ -20,6 +20,7 @@ Natural = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
 NodeKey = Annotated[int, Field(ge=0), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,6}$"})]
+IpAddress = Annotated[str, Field(pattern=r"^[0-9a-fA-F:.]{2,45}$")]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 
@@ -84,6 +85,8 @@ class Nic(_Part):
     link_layer: Literal["infiniband", "ethernet"] | None = None
     speed_mbps: Natural | None = None
     rdma: Flag = True
+    addresses: tuple[IpAddress, ...] = ()
+    """IP addresses by which storage finds it; declared by people, the probe leaves them out."""
     rail: Natural | None = None
     pcie_path: tuple[str, ...] = ()
 

@@ -8,8 +8,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,17 +121,6 @@ class Repo:
         with self.start(*words, **options) as started:
             out, err = started.communicate(timeout=120)
         return Said(started.returncode, out or "", err or "")
-
-
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
-    """Poll until true; fails by name after a minute."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"still not: {what}")
 
 
 def new_repo(folder: Path) -> Repo:

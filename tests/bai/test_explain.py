@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bai.render.report import Grid, Section, markdown
-from tests.bai.conftest import Repo, new_repo, tidy, wait_for
+from tests.bai.conftest import Repo, new_repo, tidy
+from tests.waiting import until
 
 GPUS = "".join(
     f"      - {{id: GPU-{at}, index: {at}, model: H100, numaNode: {at // 2},"
@@ -72,7 +73,7 @@ def test_a_planned_session_is_explained_down_to_its_devices(paper: Repo) -> None
         for line in lines
     )
     assert any("selects by concentrated" in line for line in lines)
-    assert any(line.startswith("    next best: b (leaves") for line in lines)
+    assert "    next best: b (equal, later in the order of nodes)" in lines
     assert "    all on one NUMA node" in lines
 
 
@@ -165,7 +166,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
     repo.session("giant", "true", cpu="4096")
     try:
         repo.ok("apply", "--yes")
-        wait_for(lambda: _phase(repo, "broken") == "ERROR", "broken has failed")
+        until(lambda: _phase(repo, "broken") == "ERROR", "broken has failed")
         yield repo
     finally:
         tidy(repo)

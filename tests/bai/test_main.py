@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from bai import __version__
 from bai.cli import failure, main
 from bai.cli.hoist import hoist
 from bai.cli.lazy import load
@@ -171,6 +175,27 @@ def test_a_missing_file_is_no_defect() -> None:
     assert failure.lines_of(FileNotFoundError(2, "No such file or directory", "x.json")) == [
         "error: x.json: no such file or directory"
     ]
+
+
+def test_an_extra_that_is_not_installed_is_named() -> None:
+    error = ModuleNotFoundError("No module named 'fastapi'", name="fastapi")
+    first, then = failure.lines_of(error)
+    assert "fastapi is not installed" in first and "defect" not in first
+    assert then == "  pip install 'bai[server]'"
+    assert "defect" in failure.lines_of(ModuleNotFoundError("No module named 'bai.x'", name="bai.x"))[0]
+
+
+def test_every_requirement_of_the_server_is_known_as_its_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {Requirement(line).name.lower() for line in project["optional-dependencies"]["server"]}
+    owners = packages_distributions()
+    assert wanted == {owners[module][0].lower().replace("_", "-") for module in failure.EXTRAS}
+    assert set(failure.EXTRAS.values()) == {"server"}
+
+
+def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--version"]) == 0 and main.run(["plan", "--version"]) == 0
+    assert capsys.readouterr().out == f"bai {__version__}\n" * 2
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -49,6 +49,11 @@ def test_nothing_close_lists_what_there_is() -> None:
     assert error.value.hint == "there is Node/a"
 
 
+def test_a_kind_of_several_words_is_said_as_such() -> None:
+    with pytest.raises(NoSuchResource, match="no resource group named x"):
+        resolve("x", [], "ResourceGroup")
+
+
 def test_an_ambiguous_name_names_the_candidates() -> None:
     with pytest.raises(AmbiguousName, match="Session/nlp/notebook, Session/vision/notebook"):
         resolve("notebook", KNOWN)

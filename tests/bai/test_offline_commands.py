@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -219,6 +220,48 @@ def test_plan_of_an_unknown_target_is_an_error(repo: Repo) -> None:
     assert said.code == 1 and "nobody" in said.err
 
 
+def test_a_target_may_be_named_shortly(repo: Repo) -> None:
+    repo.session("a", "sleep", "1")
+    repo.session("b", "sleep", "1")
+    for name in ("a", "demo/a", "session/a", "Session/demo/a", "Session/*/a"):
+        plan = repo.ok("plan", "--target", name, "--format", "json").json["plan"]
+        sessions = [each["id"] for each in plan["actions"] if each["id"].startswith("Session/")]
+        assert sessions == ["Session/demo/a"], name
+    said = repo("plan", "--target", "nobody")
+    assert said.code == 1 and "target nobody names no resource" in said.err
+
+
+def test_a_plan_made_without_looking_says_so_when_it_is_saved(repo: Repo, tmp_path: Path) -> None:
+    repo.session("a", "sleep", "1")
+    saved = str(tmp_path / "plan.json")
+    assert "carries out exactly this.\n" in repo.ok("plan", "--out", saved).out
+    assert "unless something runs" in repo.ok("plan", "--offline", "--out", saved).out
+    said = repo("apply", str(repo.root / "a.yaml"), "--yes")
+    assert said.code == 1 and "no saved plan" in said.err and "bai plan --out" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("get", "sesions", "a"), "There is no kind named sesions"),
+        (("get", "sessions", "--project", "nope"), "There is no project named nope"),
+        (("audit", "--actor", "nobody"), "There is no such entry"),
+        (("history",), "Nothing was applied yet"),
+    ],
+)
+def test_what_is_not_there_is_said(repo: Repo, words: tuple[str, ...], complaint: str) -> None:
+    repo.session("a", "sleep", "1")
+    said = repo(*words)
+    assert complaint in said.err and not said.out
+    assert said.code == (1 if "named" in complaint else 0)
+
+
+def test_a_template_is_a_kind_by_its_short_name_too(repo: Repo) -> None:
+    head = "apiVersion: bai/v1\nkind: SessionTemplate\nmetadata: {name: t}\n"
+    repo.write("t.yaml", f"{head}spec: {{session: {{}}}}\n")
+    assert "SessionTemplate/t" in repo.ok("get", "templates").out
+
+
 def test_offline_plan_of_declared_nodes_loads_no_provider(repo: Repo) -> None:
     examples = Path(__file__).parents[2] / "examples" / "clusters" / "dgx-h100"
     said = repo.process("plan", "--offline", "-C", str(examples), "--state", str(repo.root / "s.db"))
@@ -348,3 +391,20 @@ def test_import_tells_what_was_understood(repo: Repo) -> None:
     wide = repo.ok("nodes", "import", str(captures / "nccl-xml/oci-H100-topology.xml")).out
     assert max(map(len, wide.splitlines())) <= 120 and "…" not in wide
     assert "gpu 7 NV18 NV18 NV18 NV18 NV18 NV18 NV18 x" in " ".join(wide.split())
+
+
+def test_a_profile_is_shown_with_its_roles_and_nodes(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "profiles", tmp_path / "profiles")
+    repo = Repo(tmp_path / "profiles")
+    found = repo.ok("describe", "profile/hgx-h100", "--format", "json").json
+    assert found["roles"][:2] == ["repositories", "base"]
+    assert found["nodes"] == [f"hgx-0{number}" for number in range(1, 9)]
+    assert found["filledIn"] == {
+        "nvidia_driver.flavour": "open",
+        "nvidia_fabricmanager.version": "570.133.20",
+    }
+    assert "nodes       old-1" in repo.ok("describe", "v100").out
+    node = repo.ok("describe", "node/hgx-03", "--format", "json").json
+    assert (node["profile"], node["document"]["spec"]) == ("hgx-h100", {"address": "10.20.0.13"})
+    assert node["place"].startswith("cluster.yaml:")
+    assert "NodeProfile/v100" in repo.ok("get", "profiles").out

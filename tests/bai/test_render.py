@@ -116,6 +116,15 @@ def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
     )
 
 
+def test_a_page_calls_nobody() -> None:
+    made = plan(warnings=("ask @ops-team about #12 and !7, or mail ops@example.org; a & b",))
+    page = markdown.render(made)
+    line = next(line for line in page.splitlines() if line.startswith("- ⚠"))
+    assert line == (
+        "- ⚠ ask @&#8203;ops-team about \\#&#8203;12 and !&#8203;7, or mail ops@&#8203;example.org; a \\& b"
+    )
+
+
 def test_summary_counts_by_kind() -> None:
     assert (
         summary(full_plan())
@@ -208,3 +217,10 @@ def test_a_long_change_stays_below_its_entry() -> None:
     lines = text_of(terminal.render(plan(act), NODES), width=80).splitlines()
     first = next(at for at, line in enumerate(lines) if "spec.command" in line)
     assert all(line.startswith("        ") for line in lines[first : first + 4])
+
+
+def test_a_search_that_was_cut_short_is_told() -> None:
+    wait = Wait("Session/p/s", "g", 1, (Reason("no-capacity", "full"),))
+    assert plan_view.wait_lines(wait) == ["no-capacity: full"]
+    (_, said) = plan_view.wait_lines(replace(wait, cut_short=True))
+    assert said.startswith("what would free it is not known")

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy, wait_for
+from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
+from tests.waiting import until
 
 LOUD = ("sh", "-c", "echo one; echo two; echo three; exec sleep 1000")
 pytestmark = pytest.mark.skipif(
@@ -59,8 +60,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
         assert "Session/demo/talker: created" in said.out and "Applied: 9 done" in said.out
         assert "Session/demo/talker: creating" in said.out and "Project/demo: creating" not in said.out
         assert said.out.count("Project/demo: created") == 1
-        wait_for(lambda: phase(repo, "broken") == "TERMINATED", "broken has ended")
-        wait_for(lambda: "three" in repo.ok("logs", "pair/sub1").out, "all have spoken")
+        until(lambda: phase(repo, "broken") == "TERMINATED", "broken has ended")
+        until(lambda: "three" in repo.ok("logs", "pair/sub1").out, "all have spoken")
         yield repo
     finally:
         tidy(repo)
@@ -79,7 +80,7 @@ def test_get_lists_sessions(world: Repo) -> None:
     assert (
         "TERMINATED" in lines["demo/broken"]
         and "failure" in lines["demo/broken"]
-        and "main1=3" in lines["demo/broken"]
+        and "main1 exited with 3" in lines["demo/broken"]
     )
     assert "PENDING" in lines["demo/giant"] and "4096 cores" in lines["demo/giant"]
     assert "64MiB on numa" in world.ok("get", "sessions", "-o", "wide").out
@@ -182,7 +183,14 @@ def test_state_list_and_backup(world: Repo, tmp_path: Path) -> None:
     world.ok("state", "backup", str(copy))
     assert copy.stat().st_size and copy.stat().st_mode & 0o077 == 0
     assert "not overwritten" in world("state", "backup", str(copy)).err
+    world.ok("state", "backup", str(tmp_path / "new" / "folder" / "copy.db"))
     assert world("state", "restore", str(copy)).code == 1
+    missing = world("state", "restore", str(tmp_path / "nowhere.db"))
+    assert missing.code == 1 and "nowhere.db: there is no such file" in missing.err
+    junk = world.write("junk", "junk")
+    said = world("state", "restore", str(junk), "--yes")
+    assert said.code == 1 and "`bai state backup` writes" in said.err and "rebuild" not in said.err
+    junk.unlink()
     world.ok("state", "restore", str(copy), "--yes")
     assert world.ok("state", "list", "--format", "json").json["resources"] == found["resources"]
     assert "Nobody holds" in world.ok("state", "unlock").out
@@ -191,7 +199,9 @@ def test_state_list_and_backup(world: Repo, tmp_path: Path) -> None:
 def test_nodes_show_who_holds_what(world: Repo) -> None:
     assert "Session/demo/talker holds 1 core" in world.ok("nodes", "show", "localhost").out
     row = world.ok("nodes", "list", "--format", "json").json["nodes"][0]
-    assert row["cores"]["used"] == 1 and row["memory"]["used"] == 3 * (64 << 20)
+    assert (row["cores"]["used"], row["cores"]["sharedMilli"]) == (1, 20)
+    assert row["memory"]["used"] == 3 * (64 << 20)
+    assert f" 1.02/{row['cores']['total']} " in world.ok("nodes", "list").out
 
 
 def test_saved_plan_is_applied_exactly_or_refused(repo: Repo, tmp_path: Path) -> None:
@@ -244,11 +254,11 @@ def test_a_killed_session_says_so_and_is_made_again(repo: Repo) -> None:
     victim = pid()
     assert victim
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: "signal 9" in repo.ok("get").out, "it is seen to be gone")
+    until(lambda: "signal 9" in repo.ok("get").out, "it is seen to be gone")
     planned = repo.ok("plan").out
     assert "Drift" in planned and "main1 exited with 137 (signal 9)" in planned
     repo.ok("apply", "--yes")
-    wait_for(lambda: pid() not in (None, victim), "it runs again")
+    until(lambda: pid() not in (None, victim), "it runs again")
     assert "No changes" in repo.ok("plan").out
 
 
@@ -256,17 +266,17 @@ def test_a_failing_session_is_named_and_the_rest_goes_on(repo: Repo) -> None:
     repo.session("good", *LOUD)
     repo.session("bad", "/no/such/program")
     said = repo("apply", "--yes")
-    wait_for(lambda: phase(repo, "good") == "RUNNING", "the good one runs")
+    until(lambda: phase(repo, "good") == "RUNNING", "the good one runs")
     if said.code:
         assert "Session/demo/bad" in said.out
     else:
-        wait_for(lambda: phase(repo, "bad") in ("TERMINATED", "ERROR"), "the bad one has ended")
+        until(lambda: phase(repo, "bad") in ("TERMINATED", "ERROR"), "the bad one has ended")
 
 
 def begin_slow_apply(repo: Repo) -> Any:
     repo.session("deaf", "python3", "-uc", DEAF, extra="  stop: {grace: 2s}\n")
     repo.ok("apply", "--yes")
-    wait_for(lambda: "deaf" in repo.ok("logs", "deaf").out, "it does not listen")
+    until(lambda: "deaf" in repo.ok("logs", "deaf").out, "it does not listen")
     (repo.root / "deaf.yaml").unlink()
     started = repo.start("apply", "--yes", stderr=None)
     while line := next_line(started):

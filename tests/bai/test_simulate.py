@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,6 +27,17 @@ KNOWN = {"queue": ["drf", "fifo"], "selection": ["concentrated", "dispersed"]}
 def here(tmp_path: Path) -> Repo:
     """The command where there is no repository of its own."""
     return Repo(tmp_path, {"BAI_STATE": str(tmp_path / "state.db")})
+
+
+def test_the_picture_in_the_docs_is_what_its_command_draws(here: Repo) -> None:
+    page = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+    command = re.search(r"\$ bai (simulate .*?)--svg", page, re.DOTALL)
+    assert command is not None
+    words = command[1].replace("\\\n", " ").replace("examples/", f"{ROOT}/examples/").split()
+    picture = here.root / "team.svg"
+    here.ok(*words, "--svg", str(picture))
+    fresh = picture.read_bytes() == (ROOT / "docs" / "simulate.svg").read_bytes()
+    assert fresh, f"draw docs/simulate.svg again: bai {' '.join(words)} --svg docs/simulate.svg"
 
 
 def test_policies_side_by_side(here: Repo) -> None:

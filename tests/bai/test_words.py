@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bai.render.words import (
     ascii_only,
     clean,
+    contrasted,
     duration,
     listed,
     moment,
@@ -92,6 +93,18 @@ def test_clean_keeps_to_its_limit(text: str, limit: int) -> None:
     assert len(clean(text, limit)) <= limit
 
 
+@given(st.text(), st.text(), st.text(), st.integers(20, 60))
+def test_a_difference_is_seen_wherever_it_is(same: str, old: str, new: str, limit: int) -> None:
+    before, after = contrasted(same + old, same + new, limit)
+    assert max(len(before), len(after)) <= limit
+    assert (before == after) == (clean(same + old) == clean(same + new))
+
+
 @given(st.text())
 def test_ascii_only_is(text: str) -> None:
     assert ascii_only(text).isascii()
+
+
+def test_times_beyond_the_calendar_are_not_told() -> None:
+    assert moment(253_402_300_799.9) == "9999-12-31T23:59:59Z"
+    assert [moment(253_402_300_800), moment(1e30), moment(-1.0), moment(None)] == [""] * 4

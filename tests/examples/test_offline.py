@@ -13,6 +13,10 @@ from schemas.hardware.model import Hardware
 from tests.examples.user import EXAMPLES, User
 
 DECLARED = ("clusters/dgx-h100", "clusters/mixed", "sessions/gpu")
+CONTAINERS = ("clusters/images", "clusters/docker-lab", "clusters/bare-metal-lab")
+"""Declared hardware of a provider that is not asked."""
+PROFILES = ("profiles", "clusters/bare-metal-lab")
+"""Documents of nodes that nobody reaches, and what they are to be made."""
 REAL = ("quickstart", "sessions/here")
 """Applied for real in test_quickstart.py and test_sessions.py."""
 
@@ -49,18 +53,19 @@ def numa_of_devices(kernel: dict[str, Any], hardware: str) -> set[int | None]:
 
 
 def test_every_file_belongs_to_a_tested_example() -> None:
-    known = tuple(EXAMPLES / name for name in (*DECLARED, *REAL, "traces"))  # tests/bai replays the traces
+    tested = (*DECLARED, *CONTAINERS, *PROFILES, *REAL, "traces")  # tests/bai replays the traces
+    known = tuple(EXAMPLES / name for name in tested)
     files = [path for path in EXAMPLES.rglob("*.yaml") if not any(parent in known for parent in path.parents)]
     assert files == []
 
 
-@pytest.mark.parametrize("user", DECLARED + REAL, indirect=True)
+@pytest.mark.parametrize("user", DECLARED + CONTAINERS + PROFILES + REAL, indirect=True)
 def test_valid_and_in_normal_form(user: User) -> None:
     user.bai("validate")
     user.bai("fmt", "--check")
 
 
-@pytest.mark.parametrize("user", DECLARED, indirect=True)
+@pytest.mark.parametrize("user", DECLARED + CONTAINERS, indirect=True)
 def test_every_session_is_placed_or_explained(user: User) -> None:
     plan = user.plan("--offline")
     placed = {a["id"] for a in plan["actions"] if a["id"].startswith("Session/") and kernels(plan, a["id"])}
@@ -134,3 +139,14 @@ def test_gpu_features(user: User) -> None:
     assert len({kernel["node"] for kernel in kernels(plan, "Session/examples/gang")}) == 2
     (designated,) = kernels(plan, "Session/examples/designated")
     assert designated["node"] == "gpu-4"
+
+
+@declared("clusters/images")
+def test_images(user: User) -> None:
+    plan = user.plan("--offline")
+    nodes = {session: kernels(plan, session)[0]["node"] for session in sorted(sessions(user.folder))}
+    assert nodes["Session/vision/preprocess"] == "arm-1"
+    assert nodes["Session/vision/notebook"].startswith("gpu-")
+    (notebook,) = kernels(plan, "Session/vision/notebook")
+    assert notebook["memory"] == 4 << 30
+    assert "pytorch" in user.bai("images")

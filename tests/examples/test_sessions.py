@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.examples.user import User
+from tests.waiting import until
 
-FINISHED = {"batch": 0, "environment": 0, "secrets": 0, "volume": 0, "restart": 3}
+FINISHED = {"batch": 0, "environment": 0, "secrets": 0, "volume": 0, "sub-path": 0, "restart": 3}
 RUNNING = (
     "interactive",
+    "terminal",
     "exclusive-core",
     "shared-cpu",
     "containers",
@@ -24,13 +24,6 @@ RUNNING = (
     "limits",
     "protected",
 )
-
-
-def until(probe: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 120
-    while not probe():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
 
 
 def sessions(user: User) -> dict[str, dict[str, Any]]:
@@ -56,7 +49,7 @@ def test_every_feature(user: User, tmp_path: Path) -> None:
     waiting = {wait["session"].rsplit("/", 1)[1]: wait["reasons"][0]["code"] for wait in plan["waits"]}
     assert waiting == {"depends-on": "dependency", "starts-at": "starts-at"}
     user.bai("apply", "--yes")
-    until(lambda: has_ended(user, *FINISHED, "timeout"), "the batch sessions end")
+    until(lambda: has_ended(user, *FINISHED, "timeout"), "the batch sessions end", pause=0.2)
     now = sessions(user)
     assert {name: set(now[name]["exitCodes"].values()) for name in FINISHED} == {
         n: {c} for n, c in FINISHED.items()
@@ -67,10 +60,19 @@ def test_every_feature(user: User, tmp_path: Path) -> None:
     assert "the secret has" in user.bai("logs", "secrets")
     assert user.bai("logs", "restart").count("trying") == 3
     assert "worker2 of main1,worker1,worker2" in user.bai("logs", "containers/worker2")
-    assert (data / "bai-examples" / "results" / "when").read_text()
+    results = data / "bai-examples" / "results"
+    assert (results / "when").read_text()
+    assert (results / "runs" / "sub-path" / "result").read_text() == "done\n"
+    assert results.stat().st_mode & 0o7777 == 0o775
+
+    until(lambda: user.bai("logs", "terminal") != "", "the shell with a terminal prompts", pause=0.2)
+    user.bai("cp", str(results / "when"), "interactive:copied")
+    user.bai("cp", "interactive:copied", str(tmp_path))
+    assert (tmp_path / "copied").read_text() == (results / "when").read_text()
+    assert "examples/terminal" in user.bai("top", "--once", "--interval", "0.2")
 
     user.bai("apply", "--yes")
-    until(lambda: has_ended(user, "depends-on"), "depends-on runs after batch")
+    until(lambda: has_ended(user, "depends-on"), "depends-on runs after batch", pause=0.2)
     assert user.plan()["waits"][0]["session"] == "Session/examples/starts-at"
     user.bai("plan", "--detailed-exitcode")
 

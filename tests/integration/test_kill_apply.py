@@ -6,26 +6,26 @@ What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (2
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.applying import Applier
+from tests.integration.killing import Ground, Running, killed_anywhere, session_of
+from tests.lab.postgres import Server
+from tests.waiting import soon
+
 KILLS = int(os.environ.get("BAI_KILLS", "200"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
 CHUNK = 50
-TOP = Path(__file__).resolve().parents[2]
+SERVER_KILLS = 25
 HERE = """
 apiVersion: bai/v1
 kind: Cluster
@@ -52,57 +52,22 @@ kind: Project
 metadata: {name: p}
 spec: {domain: d}
 """
-Running = Counter[tuple[str, str, str]]
-"""(session, container, version) → how many processes."""
 
 
-class Machine:
+class Machine(Ground):
     """The directory, the applier, and what really runs."""
 
-    def __init__(self, directory: Path, root: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, root: Path, **environment: str) -> None:
         self.mark = uuid.uuid4().hex
         self.root = root
         directory.mkdir()
         (directory / "here.yaml").write_text(HERE)
-        environment = {**os.environ, "BAI_PROCESS_ROOT": str(root), "PYTHONPATH": str(TOP)}
-        environment.pop("BAI_STATE", None)
-        self.applier = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("applier.py")), str(directory)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=directory, text=True,
-        )  # fmt: skip
+        applier = Applier(directory, BAI_PROCESS_ROOT=str(root), **environment)
+        super().__init__(directory, applier)
 
-    def apply(self, after: float | None = None) -> dict[str, Any]:
-        assert self.applier.stdin is not None and self.applier.stdout is not None
-        self.applier.stdin.write(json.dumps({"after": after}) + "\n")
-        self.applier.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.applier.stdout.readline())
-        return answer
-
-    def want(self, sessions: dict[str, tuple[int, int]]) -> Running:
-        """Write documents of `name → (version, containers)`; gives what should run then."""
-        documents = [self._session(name, *how) for name, how in sessions.items()]
-        (self.directory / "sessions.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
-        hosts = {
-            name: ["main1", *(f"sub{n}" for n in range(1, size))] for name, (_, size) in sessions.items()
-        }
-        return Counter(
-            (name, host, str(sessions[name][0])) for name, names in hosts.items() for host in names
-        )
-
-    def _session(self, name: str, version: int, size: int) -> dict[str, Any]:
-        return {
-            "apiVersion": "bai/v1",
-            "kind": "Session",
-            "metadata": {"name": name, "project": "p"},
-            "spec": {
-                "resources": {"cpu": "10m", "memory": "16MiB"},
-                "cluster": {"roles": {"main": 1} | ({"sub": size - 1} if size > 1 else {})},
-                "command": ["sleep", "100000"],
-                "env": {"MARK": self.mark, "NAME": name, "VERSION": str(version)},
-                "stop": {"grace": "5s"},
-            },
-        }
+    def session(self, name: str, version: int, size: int) -> dict[str, Any]:
+        env = {"MARK": self.mark, "NAME": name, "VERSION": str(version)}
+        return session_of(name, size, {"command": ["sleep", "100000"], "env": env})
 
     def running(self) -> Running:
         """Every `sleep` that bears this test's mark."""
@@ -113,9 +78,6 @@ class Machine:
                     env = _environ(pid)
                     found[env["NAME"], env["BACKENDAI_CLUSTER_HOST"], env["VERSION"]] += 1
         return found
-
-    def runs(self, wanted: Running) -> bool:
-        return self.running() == wanted
 
     def marked(self) -> list[int]:
         """Processes that belong to this test: they bear its mark, or name its folder."""
@@ -133,8 +95,7 @@ class Machine:
         with contextlib.suppress(OSError, ValueError, AssertionError):
             self.want({})
             self.apply()
-        self.applier.kill()
-        self.applier.communicate()
+        self.applier.close()
         for pid in self.marked():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,16 +104,6 @@ class Machine:
 def _environ(pid: int) -> dict[str, str]:
     parts = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
     return dict(part.split("=", 1) for part in parts if "=" in part)
-
-
-def soon(condition: Callable[[], bool]) -> bool:
-    """Whether it becomes true within a minute."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -165,29 +116,38 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         made.close()
 
 
-def wishes(rng: random.Random) -> dict[str, tuple[int, int]]:
-    names = [f"s{n}" for n in range(4) if rng.random() < 0.7]
-    return {name: (rng.randrange(3), rng.choice([1, 1, 2])) for name in names}
+@pytest.fixture(scope="module")
+def on_server(tmp_path_factory: pytest.TempPathFactory, postgres_lab: Server | str) -> Iterator[Machine]:
+    """The same with its store on a server."""
+    if isinstance(postgres_lab, str):
+        pytest.skip(f"PostgreSQL lab: {postgres_lab}")
+    base = tmp_path_factory.mktemp("kill-server")
+    url = postgres_lab.database(empty=True)
+    made = Machine(base / "repository", base / "root", BAI_STATE=url)
+    try:
+        yield made
+    finally:
+        made.close()
+        postgres_lab.drop(url)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, KILLS, CHUNK))
 def test_killed_anywhere_the_next_run_ends_with_exactly_what_is_wanted(machine: Machine, first: int) -> None:
-    rng = random.Random(SEED * 1_000_003 + first)
-    kills = 0
-    longest = 0.3
-    while kills < min(CHUNK, KILLS - first):
-        wanted = machine.want(wishes(rng))
-        answer = machine.apply(after=rng.uniform(0, longest))
-        kills += answer["killed"]
-        longest = 0.9 * longest + 0.1 * (answer["seconds"] + 0.1) if not answer["killed"] else longest * 1.02
-        again = machine.apply()
-        where = f"kill {first + kills}, wanted {dict(wanted)}, the next run said {again}"
-        assert not again["error"], where
-        assert soon(partial(machine.runs, wanted)), f"{where}; running {dict(machine.running())}"
+    killed_anywhere(machine, random.Random(SEED * 1_000_003 + first), min(CHUNK, KILLS - first), first=first)
+
+
+@pytest.mark.slow
+def test_killed_anywhere_with_a_store_on_a_server(on_server: Machine) -> None:
+    killed_anywhere(on_server, random.Random(SEED * 2_000_003), min(SERVER_KILLS, KILLS))
+    in_the_end_nothing_is_left(on_server)
 
 
 def test_in_the_end_nothing_is_left(machine: Machine) -> None:
+    in_the_end_nothing_is_left(machine)
+
+
+def in_the_end_nothing_is_left(machine: Machine) -> None:
     machine.want({"last": (1, 2)})
     assert not machine.apply()["error"]
     machine.want({})

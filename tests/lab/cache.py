@@ -13,9 +13,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = {
+    "debootstrap": "debootstrap",
     "qemu-system-x86_64": "qemu-system-x86",
     "busybox": "busybox-static",
     "mke2fs": "e2fsprogs",
+    "dockerd": "docker.io",
+    "docker": "docker.io",
+    "containerd": "containerd",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "docker-registry": "docker-registry",
+    "curl": "curl",
+    "mkfs.xfs": "xfsprogs",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "initdb": "postgresql",
+    "postgres": "postgresql",
+    "systemd-nspawn": "systemd-container",
+    "apt-ftparchive": "apt-utils",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
 }
 
 
@@ -64,7 +83,8 @@ def tool(name: str) -> str:
     if found is None and os.environ.get("CI") and os.geteuid() == 0 and shutil.which("apt-get"):
         with alone("apt"):
             command(["apt-get", "update", "-qq"])
-            command(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES.values()])
+            wanted = sorted(set(PACKAGES.values()))
+            command(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *wanted])
         found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if found is None:
         raise LabUnavailable(f"{name} is missing: apt-get install {PACKAGES[name]}")
@@ -92,3 +112,10 @@ def command(argv: Sequence[str], *, cwd: Path | None = None, timeout: float = 30
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
         raise LabUnavailable(f"{' '.join(argv[:2])} failed: {last}")
     return done.stdout
+
+
+def ran(argv: Sequence[str], *, timeout: float) -> subprocess.CompletedProcess[str]:
+    """What came of a command that may fail: exit code, output and errors."""
+    return subprocess.run(
+        argv, check=False, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout
+    )

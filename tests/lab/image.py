@@ -19,10 +19,13 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.lab import agent
 from tests.lab.cache import LabUnavailable, command, folder, kept, tool
+
+if TYPE_CHECKING:
+    from tests.lab.guest import Guest
 
 _META = "linux-image-cloud-amd64"
 _MODULES = (
@@ -35,6 +38,8 @@ _MODULES = (
     "virtio_blk",
 )
 """In the order of their dependencies."""
+_LOADABLE = ("loop", "crc32c_generic", "xfs", "quota_v2", "nfsd", "nfsv4")
+"""What a test may load into a guest, with what these need: see `loadable`."""
 _WANTED = ("bai", "pytest", "hypothesis", "pytest-xdist")
 _UNWANTED = {"numpy", "mypy", "ruff"}
 _STDLIB_LEFT_OUT = {
@@ -93,7 +98,7 @@ class Kernel(NamedTuple):
 def kernel() -> Kernel:
     """Fetched on first use; raises LabUnavailable."""
     busybox = tool("busybox")
-    key = hashlib.sha256(repr((_VERSION, _INITRD, _MODULES)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((_VERSION, _INITRD, _MODULES, _LOADABLE)).encode()).hexdigest()[:16]
     path = kept(f"kernel-{key}", lambda draft: _fetch_kernel(draft, busybox))
     return Kernel(path / "vmlinuz", path / "initrd")
 
@@ -110,7 +115,38 @@ def _fetch_kernel(draft: Path, busybox: str) -> None:
     files["init"] = _INITRD.replace("MODULES", " ".join(_MODULES)).encode()
     files["bin/busybox"] = Path(busybox).read_bytes()
     (draft / "initrd").write_bytes(cpio(files))
+    _keep_loadable(draft)
     shutil.rmtree(draft / "unpacked")
+
+
+def _keep_loadable(draft: Path) -> None:
+    """In the order in which they are loaded, numbered."""
+    files = {path.stem: path for path in (draft / "unpacked").rglob("*.ko")}
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        path = files.get(name) or files.get(name.replace("_", "-"))
+        if path is None or name in order:
+            return
+        for needed in re.findall(rb"\0depends=([^\0]*)\0", path.read_bytes())[:1]:
+            for other in filter(None, needed.decode().split(",")):
+                add(other)
+        order.append(name)
+        (draft / "modules").mkdir(exist_ok=True)
+        shutil.copy(path, draft / "modules" / f"{len(order):02}-{name}.ko")
+
+    for name in _LOADABLE:
+        add(name)
+
+
+def load_modules(guest: Guest) -> None:
+    """Load what a test may load into a guest, once; what it needs comes first."""
+    if guest.run(["test", "-d", "/tmp/modules"])[0] == 0:
+        return
+    folder = kernel().image.parent / "modules"
+    guest.put(folder, "/tmp")
+    for module in sorted(path.name for path in folder.glob("*.ko")):
+        guest.run(["insmod", f"/tmp/modules/{module}"])
 
 
 def _newest_package() -> str:

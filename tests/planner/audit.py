@@ -78,6 +78,7 @@ def _gives(
         cores = {frozenset(threads.get(cpu, {cpu})) for cpu in kernel.cpus}
         assert 1000 * len(cores) == -(-wanted.get("cpu", 0) // 1000) * 1000 == kernel.cpu_milli
         online = {cpu for one in node.hardware.numa_nodes for cpu in one.cpus}
+        online -= set(node.hardware.offline_cpus)
         assert {cpu for core in cores for cpu in core} & online == set(kernel.cpus)
     else:
         assert kernel.cpus == () and kernel.cpu_milli == wanted.get("cpu", 0)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.batch.cutting import keep, pack
+from planner.batch.completion import complete
+from planner.batch.cutting import pack
 from planner.batch.greedy import Bins, fill_in, large_first
 from planner.batch.patterns import patterns
 from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
 
-LITTLE = Effort(rounds=6, pricing=0.05, rounding=0.2, workers=1)
+LITTLE = Effort(rounds=6, pricing=0.05, rounding=20, workers=1)
 
 nodes = st.lists(
     st.builds(
@@ -98,7 +100,7 @@ def test_one_node_gets_the_best_fill_there_is(node: NodeClass, requests: list[Re
         for fill in fills
         if feasible(node, fill, requests)
     )
-    assert worth(pack([node], requests, Effort(rounds=12, pricing=1, rounding=1)), requests) == best
+    assert worth(pack([node], requests, Effort(rounds=12, pricing=1, rounding=50)), requests) == best
 
 
 def test_it_finds_what_greedy_misses() -> None:
@@ -118,7 +120,42 @@ def test_what_was_placed_before_is_kept() -> None:
         RequestClass(cpu=1, memory=1, gpus=1, milli=1000, count=1, value=1000),
     ]
     assert pack(kinds, requests, LITTLE).placed == (0, 1)
-    assert pack(kinds, keep(requests, (1, 0)), LITTLE).placed == (1, 0, 0, 0)
+    assert pack(kinds, must(requests, (1, 0)), LITTLE).placed == (1, 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(nodes, st.lists(request(), min_size=1, max_size=5))
+def test_a_packing_to_begin_with_is_never_given_up(
+    kinds: list[NodeClass], requests: list[RequestClass]
+) -> None:
+    bins = Bins(kinds, 1, 1)
+    before = fill_in(bins, requests, [(at, one.count) for at, one in enumerate(requests)])
+    start = [(int(kind), fill, 1) for kind, fill in zip(bins.kind, bins.fills, strict=True)]
+    packing = pack(kinds, must(requests, before), Effort(rounds=1, pricing=0.01, rounding=1), start)
+    assert all(now >= then for now, then in zip(packing.placed, before, strict=True))
+    assert worth(packing, requests) >= sum(
+        one.value * count for one, count in zip(requests, before, strict=True)
+    )
+    for kind, fill, _ in packing.fills:
+        assert feasible(kinds[kind], fill, requests)
+
+
+def test_room_is_made_for_who_must_stay() -> None:
+    kinds = [NodeClass(gpus=2, cpu=10, memory=99, count=2)]
+    requests = must(
+        [
+            RequestClass(1, 1, 2, 1000, 1, 20),
+            RequestClass(1, 1, 1, 500, 2, 5),
+            RequestClass(1, 1, 1, 300, 4, 3),
+        ],
+        (1, 2, 0),
+    )
+    found = complete(kinds, requests, [(0, {1: 1, 2: 2}, 1), (0, {1: 1, 2: 2}, 1)], (1.0, 1.0))
+    assert found.placed[:2] == (1, 2)
+
+
+def must(requests: Sequence[RequestClass], placed: Sequence[int]) -> list[RequestClass]:
+    return [replace(one, least=count) for one, count in zip(requests, placed, strict=True)]
 
 
 def test_patterns_are_the_maximal_combinations() -> None:

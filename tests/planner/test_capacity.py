@@ -188,3 +188,12 @@ def test_a_cluster_of_thousands_is_counted_by_arrays() -> None:
 def test_a_group_with_an_unknown_policy_is_counted_all_the_same(queue: str) -> None:
     group = GroupInfo("main", queue=queue, selection="nobody-knows" if queue != "fifo" else "concentrated")
     assert capacity(Snapshot(NODES, (group,))).after.free["cuda.device"] == 16
+
+
+def test_gangs_of_unlike_containers_are_counted_by_placing_them() -> None:
+    gang = session("g", gpus=4, cpu=2, kernels=2, multi_node=True)
+    kernels = (gang.kernels[0], replace(gang.kernels[1], slots={"cpu": 1000, "mem": GIB, "cuda.device": 2}))
+    snapshot = replace(settled(NODES), pending=(replace(gang, kernels=kernels),))
+    (wanted,) = capacity(snapshot).after.typical
+    assert wanted.words == "1 node with 4 GPUs, 2 cores, 1 GiB and 1 node with 2 GPUs, 1 core, 1 GiB"
+    assert (wanted.fits, wanted.at_least, wanted.nodes) == (2, True, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planner import packing
 from planner.demand import Demand, Share, device_milli
 from planner.devices import amounts
-from planner.devices.family import Family, bits
+from planner.devices.family import Family, Want, bits
 from planner.devices.mapping import Mapper
 from planner.state import initial
 from planner.topology import Topology
@@ -65,13 +65,13 @@ def test_tables_and_counting_give_the_least_rank(
     rails: tuple[int, ...],
 ) -> None:
     free &= family.all
-    found = family.best(allowed, free, k, even, nic, 0, joined, rails)
+    found = family.best(Want(allowed, free, k, even, nic, 0, joined, rails))
     sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(allowed & free), k)]
     sets = [one for one in sets if not joined or connected(family, one)]
     assert all(family.joined(one) == connected(family, one) for one in sets)
     assert found == min(sets, key=lambda one: family.rank(one, free, even, nic, rails), default=None)
     if (allowed & free).bit_count() >= k:
-        assert family._by_counting(allowed & free, free, k, even, nic, 0, joined, rails) == found
+        assert family._by_counting(Want(allowed & free, free, k, even, nic, 0, joined, rails)) == found
 
 
 def test_a_machine_with_more_devices_than_tables_hold() -> None:

@@ -51,7 +51,27 @@ def test_too_few_cores_for_the_numa_nodes_do_not_fit() -> None:
     assert place(Snapshot(nodes, (PLAIN,), pending=(wanted,))).placements
     (wait,) = place(Snapshot(nodes, (DIRECT,), pending=(wanted,))).waits
     (reason,) = wait.reasons
-    assert reason.code == "no-capacity" and "a core and memory on every NUMA node" in reason.message
+    assert reason.code == "impossible" and "a core and memory on every NUMA node" in reason.message
+
+
+def test_what_no_empty_node_holds_does_not_hold_up_the_queue() -> None:
+    group = GroupInfo("main", gpudirect_storage=True, queue_options={"maxSkips": 0})
+    pending = (session("w", gpus=8, cpu=1), session("x", gpus=1, enqueued=1.0))
+    outcome = place(Snapshot((node("a", machine()),), (group,), pending=pending))
+    assert [one.session for one in outcome.placements] == ["x"]
+
+
+@pytest.mark.parametrize("numa", ["prefer-single-node", "interleaving"])
+def test_devices_stay_together_where_memory_takes_another_numa_node(numa: str) -> None:
+    hardware = machine(numa=2, cores=4, gpus=4, memory=16 * GIB)
+    mapper, state = Mapper(Topology(hardware)), initial(Topology(hardware), node("a", hardware))
+    one = Demand(1, 0, GIB, (("cuda.device", 1),), (), "prefer-single-node", False)
+    first = mapper.map(state, one)
+    assert first is not None
+    both = Demand(1, 0, 12 * GIB, (("cuda.device", 2),), (), numa, False, True)  # type: ignore[arg-type]
+    mapping = mapper.map(first.state, both)
+    assert mapping is not None
+    _check(mapper.topology, mapping)
 
 
 def test_gpus_beside_taken_cores_are_not_used() -> None:

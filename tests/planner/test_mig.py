@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.mig import profile_on, starts_for
+from planner.mig import starts_for
 from planner.place import place
+from planner.repartition import repartitions
 from planner.types import (
     DeviceGrant,
     GroupInfo,
@@ -22,8 +23,11 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from schemas.hardware.mig import profile_on
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
 from tests.planner.support import GIB, node
+
+GROUP = GroupInfo("main")
 
 
 def gpu(*instances: MigDevice, model: str = "NVIDIA A100-SXM4-40GB", memory: int = 40, index: int = 3) -> Gpu:
@@ -162,3 +166,50 @@ def test_instances_that_exist_are_packed_onto_the_fullest_gpu() -> None:
     asked = SessionRequest("s", "main", (KernelRequest("main1", "main", 1, {"cuda.mig.1g.5gb": 2}),))
     outcome = place(Snapshot(nodes, (GroupInfo("main"),), pending=(asked,)))
     assert {one.id for one in outcome.placements[0].kernels[0].devices} == {"MIG-b0", "MIG-b1"}
+
+
+def waiting(*asked: dict[str, int], gpus: tuple[Gpu, ...], held: tuple[str, ...] = ()) -> Snapshot:
+    """One node with these GPUs, instances `held` in use, and a session for each of `asked`."""
+    numa = (NumaNode(id=0, cpus=tuple(range(16)), memory=64 * GIB),)
+    kernels = [
+        KernelPlacement("main1", "gpu-1", (), 0, (0,), 0, (DeviceGrant(name, "cuda.mig.x"),)) for name in held
+    ]
+    running = tuple(
+        Running(
+            SessionRequest(f"r{at}", "main", (KernelRequest("main1", "main", 1, {}),)),
+            Placement(f"r{at}", "main", (kernel,)),
+        )
+        for at, kernel in enumerate(kernels)
+    )
+    pending = tuple(
+        SessionRequest(f"s{at}", "main", (KernelRequest("main1", "main", 1, slots),), enqueued=at)
+        for at, slots in enumerate(asked)
+    )
+    nodes: tuple[NodeInfo, ...] = (node("gpu-1", Hardware(numa_nodes=numa, gpus=gpus)),)
+    return Snapshot(nodes, (GroupInfo("main"),), running=running, pending=pending)
+
+
+def test_layouts_for_the_queue_build_on_each_other() -> None:
+    asked = ({"cuda.mig.3g.20gb": 1}, {"cuda.mig.2g.10gb": 1}, {"cuda.mig.4g.20gb": 1})
+    snapshot = waiting(*asked, gpus=(gpu(), gpu(index=4)))
+    found = repartitions(snapshot, GROUP)
+    assert [one.serves for one in found] == [("s0",), ("s1",), ("s2",)]
+    assert [(one.gpu, one.profile, one.starts) for one in found] == [
+        (3, "3g.20gb", (4,)),
+        (3, "2g.10gb", (2,)),
+        (4, "4g.20gb", (0,)),
+    ]
+    assert found[0].command == "nvidia-smi mig -i 3 -cgi 3g.20gb:4 -C"
+
+
+def test_a_layout_takes_nothing_from_others() -> None:
+    one = gpu(instance("7g.40gb", 0))
+    assert not repartitions(waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,), held=("MIG-7g.40gb-0",)), GROUP)
+    both = waiting({"cuda.mig.7g.40gb": 1}, {"cuda.mig.1g.5gb": 1}, gpus=(one,))
+    assert not repartitions(both, GROUP), "the first session gets the idle instance that would be given up"
+    idle = repartitions(waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,)), GROUP)
+    assert [(each.drops, each.profile) for each in idle] == [(("MIG-7g.40gb-0",), "1g.5gb")]
+
+
+def test_without_waiting_for_instances_no_layout_is_proposed() -> None:
+    assert not repartitions(waiting({"cpu": 99_000}, gpus=(gpu(),)), GROUP)

@@ -158,4 +158,4 @@ def test_finite_work_all_runs(snapshot: Snapshot) -> None:
         waiting = dataclasses.replace(waiting, pending=pending)
         outcome = place(waiting)
     codes = {reason.code for wait in outcome.waits for reason in wait.reasons}
-    assert codes <= {"impossible", "no-node", "preemption"}
+    assert codes <= {"impossible", "no-node", "preemption", "unhealthy"}

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from planner.place import BUILT_IN, place
 from planner.queue.base import QueueView
-from planner.types import GroupInfo, NodeInfo, QuotaLimit, Reason, Running, SessionRequest, Snapshot
+from planner.types import (
+    Fractional,
+    GroupInfo,
+    NodeInfo,
+    QuotaLimit,
+    Reason,
+    Running,
+    SessionRequest,
+    Snapshot,
+)
 from tests.planner.support import machine, node, session
 
 CPU = machine(numa=1, cores=10, gpus=0)
@@ -110,3 +119,40 @@ def test_quotas_before_and_after() -> None:
     assert (use.subject, use.before["cpu"], use.after["cpu"], use.limit["cpu"]) == ("user u", 0, 2000, 3000)
     memory = place(Snapshot(nodes, (GroupInfo("main"),), (quota,), pending=(session("two", user="u"),)))
     assert [reason.code for reason in memory.waits[0].reasons] == ["quota"]
+
+
+def test_a_gang_whose_containers_can_never_all_have_a_node_holds_nobody_up() -> None:
+    nodes = (node("a", machine()), node("b", CPU))
+    gang = session("gang", gpus=8, kernels=2, multi_node=True)
+    fewer = dataclasses.replace(gang.kernels[1], slots={**gang.kernels[1].slots, "cuda.device": 7})
+    gang = dataclasses.replace(gang, kernels=(gang.kernels[0], fewer))
+    group = GroupInfo("main", queue_options={"maxSkips": 0})
+    outcome = place(Snapshot(nodes, (group,), pending=(gang, session("later", enqueued=1.0))))
+    assert [one.session for one in outcome.placements] == ["later"]
+    (reason,) = outcome.waits[0].reasons
+    assert reason.code == "impossible" and reason.message.endswith("one by one, and never all of them")
+
+
+def test_a_gang_is_told_only_what_it_lacks() -> None:
+    nodes = (node("a", machine()), node("b", machine()))
+    held = session("held", gpus=4, designated=frozenset({"a"}), priority=90)
+    gang = session("gang", gpus=8, kernels=2, multi_node=True)
+    fewer = dataclasses.replace(gang.kernels[1], slots={**gang.kernels[1].slots, "cuda.device": 5})
+    gang = dataclasses.replace(gang, kernels=(gang.kernels[0], fewer))
+    (wait,) = place(Snapshot(nodes, (GroupInfo("main"),), pending=(held, gang))).waits
+    (reason,) = wait.reasons
+    assert reason.code == "no-capacity" and "there is room for each" in reason.message
+
+
+def test_quotas_count_the_parts_of_devices_that_are_given() -> None:
+    group = GroupInfo("main", fractional=Fractional(quantum=250, shares_per_device=2))
+    quota = QuotaLimit("q", "user", "u", slots={"cuda.shares": 1000}, per_session={"cuda.shares": 100})
+    pending = tuple(session(f"s{at}", shares=100, user="u", enqueued=float(at)) for at in range(3))
+    outcome = place(Snapshot((node("n", machine()),), (group,), (quota,), pending=pending))
+    assert [one.session for one in outcome.placements] == ["s0", "s1"]
+    assert outcome.quotas[0].after["cuda.shares"] == 1000
+    (reason,) = outcome.waits[0].reasons
+    assert reason.message == (
+        "quota q (user u): uses 1 cuda.shares of 1 cuda.shares; this session asks for 0.1 cuda.shares more "
+        "and is given 0.5 cuda.shares"
+    )

@@ -94,3 +94,8 @@ def test_backfill_delays_neither_the_head_nor_a_reservation() -> None:
     assert behind(800.0, 2) == {"later": ["b"]}
     assert behind(2000.0, 2) == {}
     assert behind(None, 8, "course") == {"later": ["a"]}
+
+
+def test_one_place_is_promised_to_one_session() -> None:
+    two = [session(f"s{at}", cpu=8, project="other", designated=frozenset("a")) for at in range(2)]
+    assert [wait.latest for wait in plan((kept(),), *two).waits] == [3700.0, None]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from planner.gang import Shapes, try_place
 from planner.place import BUILT_IN, place
 from planner.selection.choose import Chooser
+from planner.slots import bytes_text
 from planner.snapshot import Machines, World
 from planner.types import GroupInfo, KernelRequest, Running, SessionRequest, Snapshot
 from schemas.hardware.model import Gpu, Hardware, NumaNode
@@ -145,3 +146,10 @@ def test_odd_but_valid_input_is_explained_rather_than_raised() -> None:
         "impossible",
         "no-containers",
     ]
+
+
+def test_bytes_are_told_rounded_down() -> None:
+    gib = 1 << 30
+    told = {62 * gib: "62 GiB", 62 * gib - 1: "61.99 GiB", 1024 * gib - 1: "1023.99 GiB", 0: "0 B"}
+    told |= {3 * gib // 2: "1.5 GiB", gib + gib // 20: "1.04 GiB", 100 * gib: "100 GiB", 1023: "1023 B"}
+    assert {amount: bytes_text(amount) for amount in told} == told

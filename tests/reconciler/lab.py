@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from providers.fake import FakeProvider, World
+from providers.storage.base import Storage
 from reconciler.actual import Actual, Desired
 from reconciler.apply import ApplyResult, apply
 from reconciler.diff import make_plan
@@ -81,6 +82,9 @@ def new_store(path: Path) -> Store:
 class Lab:
     """`write` what is wanted, `plan` and `apply` it. The world's clock is everybody's clock."""
 
+    storage: Storage | None = None
+    """What looks after the folders of volumes."""
+
     def __init__(self, folder: Path, *, nodes: int = 1) -> None:
         self.folder = folder / "repo"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +131,10 @@ class Lab:
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
         plan = plan or self.plan()
-        return apply(plan, store=self.store, provider=self.provider, clock=self.world.clock, holder="tester")
+        return apply(
+            plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.world.clock,
+            holder="tester",
+        )  # fmt: skip
 
     def converge(self) -> Plan:
         """Apply, and give the next plan."""
@@ -183,5 +190,7 @@ def _action(each: Action) -> list[str]:
         lines.append(f"    {part.kernel} on {part.node}: {where}".rstrip())
     for spec in each.after.specs if each.after else ():
         lines.append(f"    kernel {spec.id}")
+    if each.notice:
+        lines.append(f"    told {each.notice.signal or 'as usual'}, {each.notice.grace:g} s")
     lines += [f"    warning {warning}" for warning in each.warnings]
     return lines

@@ -20,7 +20,16 @@ from reconciler.records import JournalEntry, Phase, Put, Recorded
 from reconciler.results import ApplyEvent
 from reconciler.steps import Step
 from reconciler.store import Store
-from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, LeaseLost, PlanError, StalePlan
+from schemas.errors import (
+    GuardRefused,
+    IncompleteObservation,
+    LeaseHeld,
+    LeaseLost,
+    PlanError,
+    StalePlan,
+    StoreUnavailable,
+)
+from tests.reconciler.lab import Lab, session
 
 CLUSTER = "here"
 NOW = 1_000_000.0
@@ -392,3 +401,23 @@ def test_adopting_a_kernel_of_other_content_is_refused(bench: Bench) -> None:
     )
     result = bench.apply(new("a", 0))
     assert result.results[0].outcome == "failed" and "made from digest x" in result.results[0].error
+
+
+def test_a_store_that_fails_at_the_very_end_takes_nothing_back(tmp_path: Path) -> None:
+    """All that counts is written: the result is known, and we do not stand in our own way."""
+    lab = Lab(tmp_path)
+    lab.write({"a": session("a")})
+    plan = lab.plan()
+
+    def away(*_: object) -> None:
+        raise StoreUnavailable(store="it", why="for a moment")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab.store, "prune", away)
+        assert lab.apply(plan).ok
+    lab.write({"b": session("b")})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reconciler.store.leases.release", away)
+        assert lab.apply().ok
+    lab.write({"c": session("c")})
+    assert lab.apply().ok

@@ -367,7 +367,7 @@ def test_changed_limits_are_drift_and_are_put_right(lab: Lab) -> None:
 
 def test_sessions_leave_a_drained_node(tmp_path: Path) -> None:
     lab = Lab(tmp_path, nodes=2)
-    lab.write({"a": session("a", ONE_GPU)})
+    lab.write({"a": session("a", f"{ONE_GPU}, movable: true")})
     lab.apply()
     home = lab.world.kernels[lab.kernel("a")].spec.labels.node
     nodes = (lab.folder / "nodes.yaml").read_text()

@@ -116,3 +116,15 @@ def test_failing_takes_out_all_that_depends_on_it() -> None:
     assert [part.id for part in walk.failed(parts["a#acquire"])] == ["b#acquire", "c#acquire"]
     walk.succeeded(parts["d#acquire"])
     assert walk.take_ready() == []
+
+
+def test_who_comes_after_a_trade_of_cores_waits_for_it() -> None:
+    trade = (action("a", "02", "1", why=UPDATE), action("b", "1", "0", why=UPDATE))
+    after = order(*trade, action("c", None, "2"), action("d", "3", None), action("e", "5", "3", why=UPDATE))
+    assert after == {
+        "a#acquire": set(),
+        "b#acquire": set(),
+        "c#acquire": {"a#acquire"},
+        "d#release": set(),
+        "e#acquire": {"d#release"},
+    }

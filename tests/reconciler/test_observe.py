@@ -15,7 +15,7 @@ from reconciler.adopt import adopted
 from reconciler.basis import basis
 from reconciler.derive import derive
 from reconciler.plan_values import compact
-from reconciler.records import Event, Phase, Put, Recorded
+from reconciler.records import Charge, Event, Phase, Put, Recorded
 from reconciler.refresh import refreshed
 from reconciler.steps import steps
 from tests.reconciler.lab import Lab, action, session
@@ -27,9 +27,15 @@ PARTS = tuple(
 
 
 def record(
-    phase: Phase = "RUNNING", *, type: str = "interactive", policy: str = "never", count: int = 1
+    phase: Phase = "RUNNING",
+    *,
+    type: str = "interactive",
+    policy: str = "never",
+    count: int = 1,
+    ends: str = "",
 ) -> Recorded:
-    document = {"spec": {"type": type, "restart": {"policy": policy}}}
+    layout = {"cluster": {"endsWith": ends}} if ends else {}
+    document = {"spec": {"type": type, "restart": {"policy": policy}, **layout}}
     place = Placement("Session/p/x", "g", PARTS[:count])
     return Recorded("Session/p/x", "here", 1, "d", document, phase, place, IDS[:count])
 
@@ -53,7 +59,22 @@ def kernel(
         (record(type="batch"), [kernel(0, "exited", 0, "timeout")], ("TERMINATED", "failure")),
         (record(type="batch"), [kernel(0, "lost")], ("TERMINATED", "failure")),
         (record(type="batch", count=2), [kernel(0, "exited", 0), kernel(1)], ("TERMINATED", "success")),
-        (record(type="batch", count=2), [kernel(), kernel(1, "exited", 1)], ("RUNNING", "")),
+        (record(type="batch", count=2), [kernel(), kernel(1, "exited", 0)], ("RUNNING", "")),
+        (record(type="batch", count=2), [kernel(), kernel(1, "exited", 1)], ("TERMINATED", "failure")),
+        (record(type="batch", count=2), [kernel(), kernel(1, "lost")], ("TERMINATED", "failure")),
+        (record(type="batch", count=2, ends="main"), [kernel(), kernel(1, "exited", 1)], ("RUNNING", "")),
+        (record(count=2), [kernel(), kernel(1, "exited", 1)], ("RUNNING", "")),
+        (record(count=2, ends="any-failure"), [kernel(), kernel(1, "exited", 1)], ("ERROR", "")),
+        (
+            record(count=2, ends="any-failure"),
+            [kernel(), kernel(1, "exited", 137, "signal 9")],
+            ("RUNNING", ""),
+        ),
+        (
+            record(type="batch", policy="on-failure", count=2),
+            [kernel(), kernel(1, "lost")],
+            ("RUNNING", ""),
+        ),
         (record(), [kernel(0, "exited", 1)], ("ERROR", "")),
         (record(), [kernel(0, "exited", 0)], ("TERMINATED", "")),
         (record(), [kernel(0, "exited", 143, "timeout")], ("TERMINATED", "")),
@@ -75,6 +96,31 @@ def test_phases_follow_what_runs(
 ) -> None:
     found = derive(recorded, kernels, complete=True)
     assert (found.phase, found.result) == expected
+
+
+def test_the_container_that_ended_first_is_the_cause() -> None:
+    def at(second: int, one: Observed) -> Observed:
+        return replace(one, finished=datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
+
+    both = record(type="batch", count=2)
+    first_main = [at(1, kernel(0, "exited", 0)), at(2, kernel(1, "exited", 1))]
+    assert derive(both, first_main, complete=True).result == "success"
+    first_sub = [at(2, kernel(0, "exited", 0)), at(1, kernel(1, "exited", 7))]
+    found = derive(both, first_sub, complete=True)
+    assert (found.result, found.reason) == ("failure", "sub1 exited with 7")
+
+
+def test_a_failed_container_takes_its_session_with_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write({"a": session("a", "type: batch, cluster: {roles: {main: 1, sub: 2}}")})
+    lab.apply()
+    lab.world.die(lab.kernel("a", "sub2"), exit_code=5)
+    plan = lab.plan()
+    assert "sub2 exited with 5" in action(plan, "Session/p/a").why
+    assert not lab.converge().changes
+    assert {kernel.state for kernel in lab.provider.observe().kernels} == {"exited"}
+    ended = lab.store.recorded("here")["Session/p/a"]
+    assert (ended.phase, ended.result, ended.exit_codes["sub2"]) == ("TERMINATED", "failure", 5)
 
 
 def test_what_is_missing_is_named_only_by_those_who_see_everything() -> None:
@@ -114,8 +160,8 @@ def test_what_was_seen_is_written_down_once(lab: Lab) -> None:
     lab.world.die(lab.kernel("a"), exit_code=4)
     now = lab.world.clock.now()
     changes = refreshed(lab.actual(), now, "me")
-    put, event = changes
-    assert isinstance(put, Put) and isinstance(event, Event)
+    charge, put, event = changes
+    assert isinstance(charge, Charge) and isinstance(put, Put) and isinstance(event, Event)
     assert (put.record.phase, put.record.result, put.record.exit_codes) == (
         "TERMINATED",
         "failure",

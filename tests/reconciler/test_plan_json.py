@@ -79,8 +79,8 @@ def test_when_it_was_made_is_no_part_of_its_digest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("", "not even JSON"),
+        ("[" * 100_000, "not even JSON"),
         ("[]", "version None"),
         ('{"version": "bai.plan/v9", "plan": {}}', "bai.plan/v9"),
         (json.dumps({"version": VERSION}), "damaged"),

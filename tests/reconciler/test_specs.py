@@ -112,6 +112,18 @@ def test_limits_reach_the_kernel(lab: Lab) -> None:
     assert spec.labels.document == "" and spec.secret_env == {}
 
 
+def test_how_containers_differ_from_the_default_reaches_the_kernel(lab: Lab) -> None:
+    more = "capabilities: [SYS_PTRACE], ulimits: {nofile: 10, core: unlimited}"
+    rules = f"{{user: '1000:100', readOnlyRoot: true, {more}}}"
+    lab.write({"a": session("a", f"container: {rules}"), "b": session("b", "")})
+    plan = load(dump(lab.plan()))
+    (spec,) = specs(plan)
+    assert (spec.user, spec.read_only_root, spec.capabilities) == ("1000:100", True, ("SYS_PTRACE",))
+    assert spec.ulimits == {"nofile": (10, 10), "core": (-1, -1)}
+    (plain,) = specs(plan, "b")
+    assert (plain.user, plain.read_only_root, plain.capabilities, plain.ulimits) == ("", False, (), {})
+
+
 def test_the_tree_digest_is_about_meaning(lab: Lab) -> None:
     lab.write({"a": session("a", "resources: {memory: 1GiB}")})
     first = lab.desired().tree
@@ -197,3 +209,28 @@ def test_gpus_that_talk_are_given_their_topology(lab: Lab, own: str, given: bool
     assert all('busid="0000:31:00.0"' in file.content for file in spec.files)
     assert specs(load(dump(plan))) == specs(plan)
     assert not lab.converge().changes
+
+
+DIRECT = SWITCHED.replace("spec: {}", "spec: {gpuDirectStorage: true}").replace(
+    "    gpus:", "    nics: [{id: mlx5_0, numaNode: 0, addresses: [10.0.0.1]}]\n    gpus:"
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "own", "given"),
+    [
+        (DIRECT, "", True),
+        (DIRECT, "env: {CUFILE_ENV_PATH_JSON: /my/own.json}", False),
+        (DIRECT.replace(", addresses: [10.0.0.1]", ""), "", False),
+        (DIRECT.replace("gpuDirectStorage: true", ""), "", False),
+    ],
+)
+def test_storage_that_reads_into_gpus_is_told_the_addresses(
+    lab: Lab, nodes: str, own: str, given: bool
+) -> None:
+    wanted = "resourceGroup: fast, resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"
+    lab.write({"switched": nodes, "a": session("a", f"{wanted}, {own}" if own else wanted)})
+    (spec,) = specs(lab.plan())
+    files = {file.variable: file.content for file in spec.files}
+    assert ("CUFILE_ENV_PATH_JSON" in files) == given
+    assert not given or "10.0.0.1" in files["CUFILE_ENV_PATH_JSON"]

@@ -235,3 +235,29 @@ def test_a_shallow_clone_is_known_by_its_place(folder: Path, tmp_path: Path) -> 
     git(folder, "commit", "-q", "-m", "second")
     git(folder, "clone", "-q", "--depth", "1", f"file://{folder}", str(tmp_path / "shallow"))
     assert open_source(tmp_path / "shallow").repo == path_id(tmp_path / "shallow")
+
+
+def test_a_cluster_does_not_go_to_another_provider_with_sessions_running(folder: Path) -> None:
+    """The other one would see none of them, and start all a second time."""
+    with Workspace.open(folder) as workspace:
+        assert workspace.apply(workspace.plan(), holder="tester").ok
+    for other in ("{provider: declared}", f"{{provider: process, stateRoot: {folder}/other}}"):
+        (folder / "cluster.yaml").write_text(HERE.replace("{provider: process}", other))
+        with Workspace.open(folder) as workspace:
+            workspace.refresh(holder="tester")
+            with pytest.raises(PlanError, match="Session/demo/pair"):
+                workspace.plan()
+            with pytest.raises(PlanError):
+                workspace.plan(destroy=True)
+    (folder / "cluster.yaml").write_text(HERE)
+    (folder / "pair.yaml").unlink()
+    with Workspace.open(folder) as workspace:
+        running = [each for each in workspace.provider.observe().kernels if each.state == "running"]
+        assert len(running) == 2
+        done = workspace.actual
+        wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
+        assert workspace.apply(workspace.plan(), holder="tester").ok
+        assert "Session/demo/pair" not in workspace.store.recorded("here")
+    (folder / "cluster.yaml").write_text(HERE.replace("{provider: process}", "{provider: declared}"))
+    with Workspace.open(folder) as workspace:
+        workspace.plan()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.schemas.profile_example import PROFILE
+
 HARDWARE: dict[str, Any] = {
     "architecture": "x86_64",
     "hostname": "gpu-1",
@@ -30,17 +32,23 @@ MACHINE: dict[str, Any] = {
         "user": "ops",
         "port": 22,
         "key": "~/.ssh/id",
-        "jump": "gate",
+        "jump": "ops@gate:2222,inner",
         "connectTimeout": "10s",
         "hostKeys": "strict",
+        "knownHosts": "~/.ssh/cluster_hosts",
+        "keepAlive": "30s",
+        "sudo": True,
     },
     "resourceGroup": "a100",
+    "profile": "h100",
     "labels": {"rack": "r1", "example.org/row": "7"},
     "state": "cordoned",
+    "drain": {"force": True},
     "reserved": {"cpus": "0-1", "memory": "1GiB"},
     "hardware": HARDWARE,
 }
 SESSION: dict[str, Any] = {
+    "from": {"template": "trainer", "parameters": {"lr": 0.1, "optimizer": "adam"}},
     "type": "batch",
     "resourceGroup": "a100",
     "owner": "jo@example.org",
@@ -59,6 +67,7 @@ SESSION: dict[str, Any] = {
         "perRole": {
             "sub": {"resources": {"cpu": "500m", "cuda.shares": 0.5}, "command": ["a"], "env": {"A": "b"}}
         },
+        "endsWith": "main",
     },
     "numa": "interleaving",
     "placement": {
@@ -69,18 +78,26 @@ SESSION: dict[str, Any] = {
         "sameLeaf": False,
     },
     "command": ["python", "train.py"],
+    "tty": True,
     "workdir": "/work",
     "env": {"LR": "0.0003"},
     "secrets": [{"env": "TOKEN", "from": "env:TOKEN"}, {"env": "KEY", "from": "file:/run/key"}],
-    "mounts": [{"volume": "data", "path": "/data", "readOnly": True}],
-    "ports": [{"name": "http", "port": 8888, "protocol": "http"}],
+    "mounts": [{"volume": "data", "path": "/data", "subPath": "runs", "readOnly": True}],
+    "ports": [{"name": "http", "port": 8888, "protocol": "http", "publish": True}],
     "dependsOn": ["Session/vision/prep"],
     "priority": 20,
     "startsAt": "2026-12-01T00:00:00Z",
     "timeout": "12h",
-    "idle": {"after": "1h", "metric": "gpu-utilization", "below": "5%"},
+    "idle": {"after": "1h", "metric": "gpu-utilization", "below": "5%", "grace": "10m"},
+    "nodeLoss": {"after": "5m", "then": "reschedule"},
     "restart": {"policy": "on-failure", "max": 3},
     "stop": {"signal": "SIGINT", "grace": "30s"},
+    "container": {
+        "user": "1000:1000",
+        "readOnlyRoot": True,
+        "capabilities": ["SYS_PTRACE"],
+        "ulimits": {"nofile": 65536, "memlock": "unlimited"},
+    },
     "preemptible": True,
     "movable": True,
     "checkpoint": {"signal": "SIGUSR1", "grace": "120s"},
@@ -90,17 +107,28 @@ SPECS: dict[str, dict[str, Any]] = {
         "provider": "process",
         "process": {"any": {"thing": [1, None]}},
         "stateRoot": "/var/lib/x",
+        "state": "postgresql://bai@db.example:5432/bai?passwordFrom=env:STATE_PASSWORD",
         "ssh": {"user": "root"},
         "networks": {"data": {"cidr": "10.0.0.0/16", "interfaces": ["eth0"]}, "fabric": {"rdma": True}},
+        "profile": "h100",
+        "provisioning": {
+            "maxUnavailable": "25%",
+            "canary": False,
+            "reboot": "never",
+            "drainGrace": "5m",
+            "parallel": 20,
+        },
         "defaults": {"resourceGroup": "a100", "image": "x", "env": {"A": "b"}},
     },
-    "Node": {**MACHINE, "address": "10.0.0.1"},
+    "Node": {**MACHINE, "address": "10.0.0.1", "dataAddress": "10.1.0.1"},
     "NodePool": {
         **MACHINE,
         "namePattern": "gpu-[001-128]",
         "addressPattern": "10.0.0.[1-128]",
+        "dataAddressPattern": "10.1.0.[1-128]",
         "exclude": ["gpu-007"],
     },
+    "NodeProfile": PROFILE,
     "ResourceGroup": {
         "cluster": "lab",
         "nodeSelector": {"rack": "r1"},
@@ -122,6 +150,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
         "preemption": {"mode": "priority", "grace": "1m", "minimumRunTime": "5m"},
+        "nodeLoss": {"after": "1m", "then": "wait"},
         "reservations": [
             {
                 "name": "r",
@@ -150,17 +179,93 @@ SPECS: dict[str, dict[str, Any]] = {
         "cohort": "all",
         "borrowing": {"cuda.device": 2},
     },
-    "StorageHost": {"cluster": "lab", "type": "nfs", "root": "/srv/data"},
+    "StorageHost": {
+        "cluster": "lab",
+        "type": "nfs",
+        "root": "/srv/data",
+        "node": "n1",
+        "fileSystems": ["nfs4"],
+    },
     "Volume": {
         "host": "disk",
         "path": "a/b",
         "owner": "jo",
+        "uid": 1000,
+        "gid": 1000,
+        "mode": "2770",
         "permissions": [{"user": "al", "access": "read-write"}, {"project": "vision"}],
         "quota": "1TB",
     },
     "Session": SESSION,
+    "SessionTemplate": {
+        "parameters": {
+            "lr": {
+                "type": "number",
+                "default": 0.1,
+                "choices": [0.1, 0.2],
+                "minimum": 0,
+                "maximum": 1,
+                "about": "learning rate",
+            },
+            "optimizer": {"pattern": "[a-z]+"},
+        },
+        "session": {"command": ["train", "--lr={{ lr }}", "{{ optimizer }}"]},
+    },
+    "Sweep": {
+        "template": "trainer",
+        "parameters": {"optimizer": "adam"},
+        "over": {"lr": [0.1, 0.2]},
+        "exclude": [{"lr": 0.2}],
+        "sequential": True,
+    },
+    "Registry": {
+        "type": "harbor",
+        "address": "registry.example:5000",
+        "plainHttp": False,
+        "insecure": False,
+        "ca": "/etc/ssl/lab.pem",
+        "projects": ["vision"],
+        "serves": ["vision/*"],
+        "credentials": {"username": "robot$bai", "passwordFrom": "env:REGISTRY_PASSWORD"},
+    },
+    "Image": {
+        "registry": "lab",
+        "reference": "vision/pytorch:2.4-cuda12.4",
+        "pin": "digest",
+        "pullPolicy": "always",
+        "architectures": ["amd64", "arm64"],
+        "accelerators": ["cuda"],
+        "ports": [{"name": "jupyter", "port": 8888, "protocol": "http"}],
+        "minimum": {"cpu": 1, "memory": "1GiB"},
+        "maximum": {"cpu": 64, "cuda.device": 8},
+        "labels": {"ai.backend.resource.min.mem": "512m"},
+        "prePull": {
+            "all": False,
+            "nodes": ["gpu-1"],
+            "resourceGroups": ["a100"],
+            "nodeSelector": {"rack": "r1"},
+        },
+    },
 }
-IN_PROJECT = {"Session", "Volume"}
+SPECS["Notification"] = {
+    "cluster": "lab",
+    "to": {
+        "http": {
+            "urlFrom": "env:HOOK",
+            "method": "PUT",
+            "headersFrom": {"Authorization": "file:/run/token"},
+            "signatureFrom": "env:HOOK_KEY",
+            "ca": "/etc/ssl/lab.pem",
+        }
+    },
+    "events": ["session-failed", "node-lost", "all"],
+    "projects": ["vision"],
+    "over": False,
+    "waiting": "1h",
+    "template": {"title": "{{ what }}", "text": "{{ resource }}", "body": "{{ text | tojson }}"},
+    "throttle": {"every": "5m", "burst": 3, "digest": False},
+}
+IN_PROJECT = {"Session", "SessionTemplate", "Sweep", "Volume"}
 
 
 def document(kind: str) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def test_who_belongs_where(tmp_path: Path) -> None:
 apiVersion: bai/v1
 kind: StorageHost
 metadata: {name: disk}
-spec: {root: /srv/x}
+spec: {type: nfs, root: /srv/x}
 ---
 apiVersion: bai/v1
 kind: Volume

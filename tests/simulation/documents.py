@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -30,6 +31,7 @@ def _machine(numa_nodes: int, cores: int, gpus: int) -> Hardware:
     )
 
 
+IDLE = {"after": "200s", "metric": "cpu-utilization", "grace": "0s"}
 MACHINES = {"n1": _machine(2, 4, 2), "n2": _machine(1, 4, 1), "n3": _machine(2, 2, 0)}
 
 
@@ -51,8 +53,11 @@ class Documents:
         self.rng = rng
         self.queue = rng.choice(["fifo", "lifo", "drf"])
         self.selection = rng.choice(["concentrated", "dispersed"])
-        self.nodes = {name: "active" for name in rng.sample(sorted(MACHINES), rng.randint(1, 3))}
+        self.loss = rng.choice(["wait", "reschedule"])
+        """One policy for a whole life: under `wait` nothing ever lives twice, seen or not."""
+        self.nodes = {name: "active" for name in rng.sample(sorted(MACHINES), rng.choice([1, 2, 2, 3]))}
         self.sessions: dict[str, dict[str, Any]] = {}
+        self._made: tuple[str, Desired] | None = None
         for _ in range(rng.randint(1, 4)):
             self._add()
 
@@ -71,10 +76,16 @@ class Documents:
         self.nodes = dict.fromkeys(self.nodes, "active")
 
     def desired(self) -> Desired:
+        said = json.dumps([self.nodes, self.sessions], sort_keys=True)
+        if self._made is None or self._made[0] != said:
+            self._made = said, self._desired()
+        return self._made[1]
+
+    def _desired(self) -> Desired:
         documents = [
             *FIXED,
-            _envelope("ResourceGroup", "g", {"queue": self.queue, "selection": self.selection}),
-            *(_envelope("Node", name, {"state": state}) for name, state in self.nodes.items()),
+            _envelope("ResourceGroup", "g", self._group()),
+            *(self._machine(name, state) for name, state in self.nodes.items()),
             *self.sessions.values(),
         ]
         resources = {}
@@ -84,6 +95,17 @@ class Documents:
         machines = {f"Node/{name}": self._with_hardware(resources[f"Node/{name}"]) for name in self.nodes}
         repository = Repository(resources=dict(sorted(resources.items())), places={}, machines=machines)
         return make_desired(repository, CLUSTER, repo=REPO, commit="")
+
+    def _group(self) -> dict[str, Any]:
+        loss = {"after": "60s", "then": self.loss}
+        return {"queue": self.queue, "selection": self.selection, "nodeLoss": loss}
+
+    @staticmethod
+    def _machine(name: str, state: str) -> dict[str, Any]:
+        """`forced` is drained, whoever minds."""
+        if state == "forced":
+            return _envelope("Node", name, {"state": "drained", "drain": {"force": True}})
+        return _envelope("Node", name, {"state": state})
 
     @staticmethod
     def _with_hardware(node: Any) -> Node:
@@ -126,7 +148,7 @@ class Documents:
 
     def _node(self) -> None:
         name = self.rng.choice(sorted(self.nodes))
-        self.nodes[name] = self.rng.choice(["active", "active", "cordoned", "drained"])
+        self.nodes[name] = self.rng.choice(["active", "active", "cordoned", "drained", "forced"])
 
     def _session(self, name: str) -> dict[str, Any]:
         rng = self.rng
@@ -137,6 +159,9 @@ class Documents:
             "resources": self._resources(),
             "cluster": self._layout(),
             "restart": {"policy": rng.choice(["never", "never", "on-failure", "always"])},
+            "movable": rng.random() < 0.3,
+            "timeout": rng.choice([None, None, None, "300s", "1000s"]),
+            "idle": rng.choice([None, None, IDLE]),
             "dependsOn": [f"Session/p/{rng.choice(earlier)}"] if earlier and rng.random() < 0.2 else [],
         }
         return _envelope("Session", name, spec, project="p", annotations=self._annotations())

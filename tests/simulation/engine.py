@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from sqlalchemy import Engine
 
+from reconciler.address import Address
 from reconciler.records import JournalEntry, Lease, StoreChange
 from reconciler.runner import Done
 from reconciler.store import Store
@@ -63,10 +63,10 @@ class MortalStore(Store):
     fate: Fate
 
     @classmethod
-    def reopen(cls, path: Path, engine: Engine, fate: Fate) -> MortalStore:
+    def reopen(cls, address: Address, engine: Engine, fate: Fate) -> MortalStore:
         """As a new process would, with connections of its own; the tables are known to be there."""
         engine.dispose()
-        store = cls(path, engine)
+        store = cls(address, engine, server_time=False)
         store.fate = fate
         return store
 

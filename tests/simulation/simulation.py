@@ -6,21 +6,22 @@ import contextlib
 import copy
 import math
 import random
-import shutil
 from pathlib import Path
 from typing import Any, get_args
 
-from providers.fake import Ending, FakeProvider, Fault, Operation, World
+from providers.fake import Ending, FakeProvider, Fault, Load, Operation, World
 from reconciler.apply import apply
 from reconciler.diff import make_plan
+from reconciler.diff.idle import watched
 from reconciler.observe import observe
 from reconciler.plan import Plan
 from reconciler.rebuild import rebuilt
 from reconciler.records import Put, Recorded
-from reconciler.refresh import refreshed
+from reconciler.refresh import observed
 from reconciler.results import ApplyResult
-from reconciler.store.engine import sqlite_engine
+from reconciler.sampling import measure
 from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, ProviderError, StalePlan
+from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
@@ -33,14 +34,14 @@ CALM_RUNS = 12
 class Life:
     """The world of one seed. `template` is an empty store; `log` says what happened, for a person to read."""
 
-    def __init__(self, seed: int, directory: Path, template: Path) -> None:
+    def __init__(self, seed: int, directory: Path, template: Path, disk: Disk | None = None) -> None:
         self.rng = random.Random(seed)
         self.documents = Documents(self.rng)
         self.world = World()
         self.world.at = self._at
         self.provider = FakeProvider(self.world)
         self.fate = Fate()
-        self.path = directory / f"{seed}.db"
+        self.disk = disk or FileDisk(directory / f"{seed}.db")
         self.backup = directory / f"{seed}.backup.db"
         self.template = template
         self.log: list[str] = []
@@ -48,15 +49,23 @@ class Life:
         """Sessions whose end was the world's doing, not the reconciler's."""
         self.guarded: dict[str, dict[str, Any]] = {}
         """Protected sessions that were deleted from the repository: identity → document."""
+        self.patient = self.rng.random() < 0.4
+        """Little happens but what time brings: nodes stay away for long, sessions do nothing for long."""
+        self.ghosts: set[str] = set()
+        """Kernels that were out of reach, and that may have been given up meanwhile."""
+        self.over: set[str] = set()
+        """Sessions that were stopped because they had their time."""
+        self.busy: dict[str, float] = {}
+        """When a kernel was last known to do something."""
         self.blind = False
         """The plan being applied rests on an incomplete observation."""
-        self.engine = sqlite_engine(self.path)
-        shutil.copyfile(template, self.path)
+        self.disk.replace(template)
 
     def live(self) -> None:
         """Some rounds of everything, then calm; raises Violation."""
-        for _ in range(self.rng.randint(3, 7)):
-            self._edit()
+        for _ in range(self.rng.randint(7, 12) if self.patient else self.rng.randint(3, 7)):
+            if not self.patient or self.rng.random() < 0.5:
+                self._edit()
             self._misfortune()
             self._run()
         self._calm()
@@ -76,12 +85,19 @@ class Life:
 
     def _misfortune(self) -> None:
         rng = self.rng
-        self.world.clock.sleep(rng.choice([0.0, 1.0, 30.0, 400.0]))
+        self.world.clock.sleep(rng.choice([70.0, 100.0, 150.0] if self.patient else [0.0, 1.0, 30.0, 400.0]))
         self.world.slow_create = rng.choice([0.0, 0.0, 2.0])
         self.world.slow_stop = rng.choice([0.0, 0.0, 5.0])
         self.world.hidden = set()
         chance = rng.random()
-        if chance < 0.35:
+        if self.patient:
+            if not self.world.down and chance < 0.4:
+                self._lose_a_node()
+            elif self.world.down and chance < 0.2:
+                self._bring_back_a_node()
+            elif chance > 0.9:
+                self._fault()
+        elif chance < 0.35:
             self._fault()
         elif chance < 0.5:
             self._accident()
@@ -89,9 +105,12 @@ class Life:
             self._hide_a_node()
         elif chance < 0.7:
             self._lose_store()
+        elif chance < 0.9:
+            self._lose_a_node()
+        self._work()
         if rng.random() < 0.15:
             with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(self.path, self.backup)
+                self.disk.copy(self.backup)
 
     def _fault(self) -> None:
         for _ in range(self.rng.randint(1, 3)):
@@ -129,29 +148,56 @@ class Life:
         }
         self._say(f"hide {node}: {sorted(self.world.hidden)}")
 
+    def _lose_a_node(self) -> None:
+        """A cable, or the machine itself; others come back."""
+        if self.rng.random() < 0.5:
+            self._bring_back_a_node()
+        used = {one.spec.labels.node for one in live(self.world).values()} - self.world.down.keys()
+        node = self.rng.choice(sorted(used or self.documents.nodes))
+        self.world.down[node] = "no answer"
+        there = {key for key, one in self.world.kernels.items() if one.spec.labels.node == node}
+        if self.documents.loss == "reschedule":
+            self.ghosts |= there
+        self._say(f"{node} is lost: {sorted(there)}")
+        if self.rng.random() < 0.3:
+            self._say(f"{node} has crashed")
+            self.ended |= {self.world.kernels[key].spec.labels.resource for key in there}
+            self.world.crash(node)
+
+    def _bring_back_a_node(self) -> None:
+        if self.world.down:
+            node = self.rng.choice(sorted(self.world.down))
+            del self.world.down[node]
+            self._say(f"{node} is back")
+
+    def _work(self) -> None:
+        """Kernels do something, or nothing."""
+        now = self.world.clock.now()
+        for kernel in sorted(live(self.world)):
+            before = self.world.loads.get(kernel)
+            if before is not None and before.cores:
+                self.busy[kernel] = now
+            if before is None or self.rng.random() < 0.2:
+                self.world.use(kernel, Load(cores=self.rng.choice([0.0, 0.0, 0.5])))
+
     def _lose_store(self) -> None:
         if self.backup.exists() and self.rng.random() < 0.5:
             self._say("the store is replaced by an old copy")
-            self._replace_store(self.backup)
+            self.disk.replace(self.backup)
         else:
             self._say("the store is lost")
-            self._replace_store(self.template)
+            self.disk.replace(self.template)
         if self.rng.random() < 0.4:
             with contextlib.suppress(IncompleteObservation, ProviderError, LeaseHeld):
                 self._rebuild()
 
-    def _replace_store(self, source: Path) -> None:
-        for side in ("-wal", "-shm"):
-            self.path.with_name(self.path.name + side).unlink(missing_ok=True)
-        shutil.copyfile(source, self.path)
-
     # One run of the tool
 
     def _run(self, *, mortal: bool = True) -> Plan | None:
-        doomed = mortal and self.rng.random() < 0.7
+        doomed = mortal and self.rng.random() < (0.3 if self.patient else 0.7)
         self.fate.left = self.rng.randint(1, self.rng.choice([4, 10, 30])) if doomed else None
         self.fate.intents.clear()
-        store = MortalStore.reopen(self.path, self.engine, self.fate)
+        store = MortalStore.reopen(self.disk.address, self.disk.engine, self.fate)
         try:
             return self._plan_and_apply(store, mortal=mortal)
         except Killed:
@@ -165,11 +211,14 @@ class Life:
         return None
 
     def _plan_and_apply(self, store: MortalStore, *, mortal: bool) -> Plan:
+        if self.patient:
+            self._refresh(store)
         desired = self.documents.desired()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         plan = make_plan(desired, actual, self.world.clock.now())
         self.blind = not plan.complete
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
+        self._only_what_is_over_stops(plan)
         meanwhile = self.rng.random() if mortal else 1.0
         if meanwhile < 0.1:
             self._accident()
@@ -181,7 +230,7 @@ class Life:
             self._say("applied " + ", ".join(f"{r.action} {r.outcome} {r.error}" for r in result.results))
             if self.world.clock.now() == begun:
                 self._as_said(plan, result)
-        if not mortal or self.rng.random() < 0.5:
+        if not mortal or self.patient or self.rng.random() < 0.5:
             self._refresh(store)
         return plan
 
@@ -225,16 +274,37 @@ class Life:
             ):
                 raise Violation(f"{action.id} is said to be deleted, and is not")
 
+    def _only_what_is_over_stops(self, plan: Plan) -> None:
+        """Nobody who works is stopped for doing nothing, nobody before its time."""
+        now = self.world.clock.now()
+        for action in plan.changes:
+            if action.why.startswith(("idle since", "timeout:")):
+                self.over.add(action.id)
+            kernels = (
+                [self.world.kernels[key] for key in action.before.kernels if key in self.world.kernels]
+                if action.before
+                else []
+            )
+            if action.why.startswith("idle since"):
+                here = [one for one in kernels if one.spec.id not in self.ghosts]
+                if any(now - self.busy.get(one.spec.id, 0.0) < 200 for one in here):
+                    raise Violation(f"{action.id} is stopped as idle, and is not")
+            elif action.why.startswith("timeout:") and all(now - one.created < 300 for one in kernels):
+                raise Violation(f"{action.id} is stopped before its time")
+
     def _refresh(self, store: MortalStore) -> None:
-        lease = store.acquire(CLUSTER, "refresh", 60, self.world.clock.now())
+        now = self.world.clock.now()
+        lease = store.acquire(CLUSTER, "refresh", 60, now)
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        store.write(lease, refreshed(actual, self.world.clock.now(), "refresh"))
+        desired = self.documents.desired()
+        used = measure(self.provider, watched(desired, actual))
+        store.write(lease, observed(actual, desired, used, now, "refresh"))
         store.release(lease)
 
     def _rebuild(self) -> None:
         """As `bai state rebuild` does, on an empty or restored store."""
         seen = FakeProvider(self.world).observe()
-        store = MortalStore.reopen(self.path, self.engine, self.fate)
+        store = MortalStore.reopen(self.disk.address, self.disk.engine, self.fate)
         now = self.world.clock.now()
         lease = store.acquire(CLUSTER, "rebuild", 60, now)
         known = store.recorded(CLUSTER)
@@ -252,7 +322,7 @@ class Life:
                 self._may_go(kernel)
             if operation in ("create", "update") and moment == "after":
                 nothing_given_twice(self.world)
-                nothing_doubled(self.world)
+                nothing_doubled(self.world, self.ghosts)
             self._die_if_due(operation, kernel, moment)
 
     def _die_if_due(self, operation: Operation, kernel: str, moment: str) -> None:
@@ -284,6 +354,7 @@ class Life:
         self._say("calm")
         self.world._faults.clear()
         self.world.hidden = set()
+        self.world.down = {}
         self.world.slow_create = self.world.slow_stop = 0.0
         self.documents.activate()
         for _ in range(CALM_RUNS):
@@ -306,7 +377,7 @@ class Life:
         nothing_given_twice(self.world)
         nothing_doubled(self.world)
         desired = self.documents.desired()
-        with MortalStore.reopen(self.path, self.engine, self.fate) as store:
+        with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
             recorded = store.recorded(CLUSTER)
             if store.open_intents(CLUSTER) and plan.changes:
                 raise Violation(f"left open: {store.open_intents(CLUSTER)}")
@@ -338,6 +409,8 @@ class Life:
         if waits and not found and record.phase == "PENDING":
             return
         if identity in self.ended:
+            return
+        if record.phase == "TERMINATED" and identity in self.over and not found:
             return
         if found != wanted:
             raise Violation(

@@ -1,4 +1,4 @@
-"""Many lives, each from one seed. `BAI_SIM_SEEDS=20000` asks for more than the 500 of every run.
+"""Many lives, each from one seed. `BAI_SIM_SEEDS=20000` asks for more than the 400 of every run.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
 """
@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from reconciler.store import Store
+from tests.lab.postgres import Server
+from tests.simulation.disk import Disk, FileDisk, ServerDisk
 from tests.simulation.invariants import Violation
 from tests.simulation.simulation import Life
 
-SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
+SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "400"))
 CHUNK = 25
+SERVER_SEEDS = 8
 _MEMORY = Path("/dev/shm")
 
 
@@ -42,8 +45,8 @@ def test_everything_ends_well(first: int, directory: Path, template: Path) -> No
         live(seed, directory, template)
 
 
-def live(seed: int, directory: Path, template: Path) -> None:
-    life = Life(seed, directory, template)
+def live(seed: int, directory: Path, template: Path, disk: Disk | None = None) -> None:
+    life = Life(seed, directory, template, disk)
     try:
         life.live()
     except (Exception, Violation) as error:
@@ -51,6 +54,32 @@ def live(seed: int, directory: Path, template: Path) -> None:
     finally:
         for left in directory.glob(f"{seed}.*"):
             left.unlink()
+
+
+@pytest.mark.parametrize("seed", range(SERVER_SEEDS))
+def test_everything_ends_well_on_a_server(
+    seed: int, directory: Path, template: Path, postgres: Server
+) -> None:
+    url = postgres.database()
+    disk = ServerDisk(url)
+    try:
+        live(seed, directory, template, disk)
+    finally:
+        disk.engine.dispose()
+        postgres.drop(url)
+
+
+def test_a_life_is_the_same_on_a_server(directory: Path, template: Path, postgres: Server) -> None:
+    disks = (FileDisk(directory / "7.db"), ServerDisk(postgres.database()))
+    logs = []
+    for disk in disks:
+        life = Life(7, directory, template, disk)
+        life.live()
+        logs.append(life.log)
+        disk.engine.dispose()
+        for left in directory.glob("7.*"):
+            left.unlink()
+    assert logs[0] == logs[1]
 
 
 def test_a_life_repeats_exactly(directory: Path, template: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +11,20 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Defragment, MaxMoves, Parallel, RefreshOnly, Replace, Targets, Yes
+from bai.cli.options import (
+    Defragment,
+    MaxMoves,
+    NoCheck,
+    Parallel,
+    RefreshHardware,
+    RefreshOnly,
+    Replace,
+    Targets,
+    Yes,
+)
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from reconciler.plan import Plan
     from reconciler.workspace import Workspace
 
 app = new_app()
@@ -32,23 +42,50 @@ def apply(
     defragment: Defragment = False,
     max_moves: MaxMoves = 5,
     refresh_only: RefreshOnly = False,
+    refresh_hardware: RefreshHardware = False,
+    no_check: NoCheck = False,
     yes: Yes = False,
-    parallel: Parallel = 8,
+    parallel: Parallel = 32,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="REVISION", help="With --reviewed: what the change was merged into."),
+    ] = None,
+    reviewed: Annotated[
+        str | None,
+        typer.Option(
+            "--reviewed",
+            metavar="DIGEST",
+            help="Only if what lies since --base still does what was reviewed.",
+        ),
+    ] = None,
 ) -> None:
-    """Make a plan, ask, and carry it out. A saved plan is carried out exactly, or refused when stale."""
+    """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions.
+    A saved plan is carried out exactly, or refused when stale."""
     settings = settings_of(ctx)
+    if base is not None or reviewed is not None:
+        from bai.cli.reviewing import check_reviewed
+
+        check_reviewed(settings, base, reviewed)
     if refresh_only:
         _refuse("refreshing plans nothing", {"--replace": replace, "--defragment": defragment})
-        _refresh(settings)
+        _refresh(settings, hardware=refresh_hardware)
     elif plan_file is not None:
-        _refuse(
-            "a saved plan has its choices already",
-            {"--target": target, "--replace": replace, "--defragment": defragment},
-        )
+        choices = {"--target": target, "--replace": replace, "--defragment": defragment}
+        choices |= {"--refresh-hardware": refresh_hardware, "--no-check": no_check}
+        _refuse("a saved plan has its choices already", choices)
         _apply_saved(settings, plan_file, parallel)
     else:
         moves = max_moves if defragment else 0
-        _apply_new(settings, tuple(target or ()), tuple(replace or ()), moves, parallel, yes=yes)
+        _apply_new(
+            settings,
+            tuple(target or ()),
+            tuple(replace or ()),
+            moves,
+            parallel,
+            yes=yes,
+            hardware=refresh_hardware,
+            check=not no_check,
+        )
 
 
 def _refuse(why: str, choices: Mapping[str, object]) -> None:
@@ -68,48 +105,70 @@ def _apply_new(
     parallel: int,
     *,
     yes: bool,
+    hardware: bool,
+    check: bool,
 ) -> None:
     from bai.cli.confirm import confirm
-    from bai.cli.names import sessions_named
+    from bai.cli.names import sessions_named, targets_named
+    from bai.cli.node_waves import asking, carry_on
     from bai.cli.show_plan import say_unmoved, show_plan
     from bai.render.plan_view import summary
 
     with settings.workspace() as workspace:
+        if hardware:
+            workspace.find_hardware(anew=True)
+        targets = targets_named(targets, workspace)
         anew = sessions_named(replace, workspace.desired().sessions())
-        plan = workspace.plan(targets=targets, anew=anew, moves=moves)
+        tell = asking() if check else None
+        plan = workspace.plan(targets=targets, anew=anew, moves=moves, check=tell)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         if moves:
             say_unmoved(plan)
         if not plan.changes:
+            _look_around(workspace)
             return
         typer.echo("")
         confirm(f"{summary(plan)} Go ahead?", yes=yes)
-        _finish(settings, workspace, plan, parallel)
+        again = partial(workspace.plan, targets=targets)
+        if not carry_on(settings, workspace, plan, parallel, yes=yes, make=again):
+            raise typer.Exit(1)
 
 
 def _apply_saved(settings: Settings, path: Path, parallel: int) -> None:
+    from bai.cli.carry_out import carry_out
+    from bai.cli.node_waves import say_left
     from bai.cli.show_plan import read_plan
     from bai.render.plan_view import summary
+    from reconciler.diff.health import refuse_unfit
 
     plan = read_plan(path)
     with settings.workspace() as workspace:
         typer.echo(summary(plan))
-        _finish(settings, workspace, plan, parallel)
+        refuse_unfit(plan, lambda: workspace.actual().health)
+        if not carry_out(settings, workspace, plan, parallel):
+            raise typer.Exit(1)
+    say_left(plan)
 
 
-def _finish(settings: Settings, workspace: Workspace, plan: Plan, parallel: int) -> None:
-    from bai.cli.carry_out import carry_out
+def _look_around(workspace: Workspace) -> None:
+    """Write down what was seen, also where there is nothing to do; whoever applies now does it instead."""
+    from contextlib import suppress
 
-    if not carry_out(settings, workspace, plan, parallel):
-        raise typer.Exit(1)
+    from bai.cli.holder import holder
+    from schemas.errors import LeaseHeld
+
+    with suppress(LeaseHeld):
+        workspace.refresh(holder=holder())
 
 
-def _refresh(settings: Settings) -> None:
+def _refresh(settings: Settings, *, hardware: bool) -> None:
     """Write down what is seen; change nothing that runs."""
     from bai.cli.holder import holder
     from bai.render.words import plural
 
     with settings.workspace() as workspace:
+        if hardware:
+            workspace.find_hardware(anew=True)
         actual = workspace.refresh(holder=holder())
     typer.echo(f"Recorded what was seen of {plural(len(actual.existing), 'resource')}.")
     for error in actual.errors:

@@ -8,7 +8,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Offline
+from bai.cli.options import HowPlan, Offline
 from bai.cli.settings import settings_of
 
 app = new_app()
@@ -18,7 +18,7 @@ app = new_app()
 def capacity(
     ctx: typer.Context,
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this resource group.")] = None,
-    format: Annotated[PlanFormat, typer.Option("--format", help="How to print it.")] = PlanFormat.text,
+    format: HowPlan = PlanFormat.text,
     offline: Offline = False,
 ) -> None:
     """Show what each resource group has, gives and still fits, before and after the plan (`12 -> 9`)."""

@@ -8,6 +8,7 @@ import typer
 
 from bai.cli.formats import Format
 from bai.cli.lazy import new_app
+from bai.cli.options import How
 from bai.cli.settings import settings_of
 
 app = new_app()
@@ -19,7 +20,7 @@ def describe(
     resource: Annotated[
         str, typer.Argument(metavar="RESOURCE", help="llama, vision/llama or Session/vision/llama.")
     ],
-    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
+    format: How = Format.text,
 ) -> None:
     """Show a resource: document, placement, what its kernels really have, and what happened to it."""
     from bai.cli.description import describe_resource

@@ -17,17 +17,18 @@ def destroy(
     ctx: typer.Context,
     target: Targets = None,
     yes: Yes = False,
-    parallel: Parallel = 8,
+    parallel: Parallel = 32,
 ) -> None:
     """Stop and remove everything that this repository runs in the cluster, and forget it."""
     from bai.cli.carry_out import carry_out
     from bai.cli.confirm import confirm
+    from bai.cli.names import targets_named
     from bai.cli.show_plan import show_plan
     from bai.render.plan_view import summary
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        plan = workspace.plan(targets=tuple(target or ()), destroy=True)
+        plan = workspace.plan(targets=targets_named(target or (), workspace), destroy=True)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         if not plan.changes:
             return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from bai.cli.formats import Format
 from bai.cli.lazy import new_app
+from bai.cli.options import How
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "
 @app.command()
 def doctor(
     ctx: typer.Context,
-    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
+    format: How = Format.text,
 ) -> None:
     """Check this machine and repository; `ok` means checked. Exits with 1 when something needed is broken."""
     from bai.doctor.check import run
@@ -41,7 +42,7 @@ def doctor(
 
 
 def _checks(settings: Settings) -> list[tuple[str, Check]]:
-    from bai.doctor import machine, provider, repository
+    from bai.doctor import machine, networks, nodes, provider, repository, storage
 
     return [
         ("python", machine.python),
@@ -51,9 +52,12 @@ def _checks(settings: Settings) -> list[tuple[str, Check]]:
         ("nvml", machine.nvml),
         ("bubblewrap", machine.bubblewrap),
         ("user manager", machine.user_manager),
-        ("limits", provider.limits),
-        ("a session", provider.kernel),
+        ("sessions here", partial(provider.checks, settings)),
         ("documents", partial(repository.documents, settings)),
+        ("nodes", partial(nodes.nodes, settings)),
+        ("overlay", partial(networks.networks, settings)),
+        ("volumes", partial(storage.volumes, settings)),
+        ("parts of GPUs", partial(storage.fractions, settings)),
         ("store", partial(repository.store, settings)),
         ("disks", partial(repository.disks, settings)),
         ("schemas", repository.schemas),

@@ -25,11 +25,21 @@ def events(
     resource: Annotated[str | None, typer.Argument(metavar="[RESOURCE]", help="Only of this one.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens next.")] = False,
     tail: Annotated[int, typer.Option("--tail", "-n", min=0, metavar="COUNT", help="Only the last.")] = 100,
+    live: Annotated[
+        bool, typer.Option("--live", help="With --follow: what the provider tells of containers, too.")
+    ] = False,
     format: Annotated[
         Format, typer.Option("--format", help="JSON is one object, with --follow one object per line.")
     ] = Format.text,
 ) -> None:
-    """Show transitions: when, what, why, and by whom."""
+    """Show transitions: when, what, why, and by whom.
+
+    \b
+    bai events llama          of one session
+    bai events -f --live      the last, then what happens, to containers as well
+    """
+    if live and not follow:
+        raise typer.BadParameter("--live goes with --follow", ctx=ctx)
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
         if not workspace.has_store and not follow:
@@ -42,7 +52,8 @@ def events(
             return
         _print(found, format)
         newest = found or workspace.store.events(cluster, limit=1)
-        _follow(workspace, cluster, identity, max((event.seq for event in newest), default=0), format)
+        last = max((event.seq for event in newest), default=0)
+        _follow(workspace, cluster, identity, last, format, live=live)
 
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
@@ -55,15 +66,25 @@ def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | Non
     return resolve(name, {*past, *workspace.store.recorded(cluster), *workspace.desired().digests})
 
 
-def _follow(workspace: Workspace, cluster: str, identity: str | None, last: int, format: Format) -> None:
+def _follow(
+    workspace: Workspace, cluster: str, identity: str | None, last: int, format: Format, *, live: bool
+) -> None:
+    from bai.cli.told import Told
+
+    told = Told(workspace, identity) if live else None
     try:
         while True:
             found = workspace.store.events(cluster, resource=identity, after=last)
             _print(found, format)
             last = max((event.seq for event in found), default=last)
+            for line in told.lines(json=format is Format.json) if told else ():
+                typer.echo(line)
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         return
+    finally:
+        if told:
+            told.stop()
 
 
 def _print_all(found: tuple[Event, ...], format: Format) -> None:
@@ -71,41 +92,18 @@ def _print_all(found: tuple[Event, ...], format: Format) -> None:
         _print(found, format)
         return
     from bai.cli.output import print_json
+    from bai.render.event_view import event_json
 
-    print_json("bai.events/v1", events=[_plain(event) for event in found])
+    print_json("bai.events/v1", events=[event_json(event) for event in found])
 
 
 def _print(found: tuple[Event, ...], format: Format) -> None:
     import json
 
+    from bai.render.event_view import event_json, event_line
+
     for event in found:
         if format is Format.json:
-            typer.echo(json.dumps({"version": "bai.event/v1", **_plain(event)}))
+            typer.echo(json.dumps({"version": "bai.event/v1", **event_json(event)}))
         else:
-            typer.echo(line_of(event))
-
-
-def line_of(event: Event) -> str:
-    """One event in words."""
-    from bai.render.words import clean, moment
-
-    change = f"{event.before or '-'} -> {event.after or '-'}"
-    by = f"  by {clean(event.actor)}" if event.actor else ""
-    at = f" at {clean(event.commit[:12])}" if event.commit else ""
-    cause = f"  {clean(event.cause)}" if event.cause else ""
-    return f"{moment(event.at)}  {clean(event.resource)}  {change}{cause}{by}{at}"
-
-
-def _plain(event: Event) -> dict[str, object]:
-    from bai.render.words import moment
-
-    return {
-        "seq": event.seq,
-        "at": moment(event.at),
-        "resource": event.resource,
-        "before": event.before,
-        "after": event.after,
-        "cause": event.cause,
-        "actor": event.actor,
-        "commit": event.commit,
-    }
+            typer.echo(event_line(event))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.complete import sessions
 from bai.cli.lazy import new_app
 from bai.cli.settings import settings_of
 
@@ -20,20 +21,32 @@ app = new_app()
 def execute(
     ctx: typer.Context,
     session: Annotated[
-        str, typer.Argument(metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.")
+        str,
+        typer.Argument(
+            metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.", autocompletion=sessions
+        ),
     ],
     program: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGS]...", help="What to run.")],
     tty: Annotated[
         bool | None, typer.Option("--tty/--no-tty", "-t/-T", help="Give it a terminal; default: as here.")
     ] = None,
 ) -> None:
-    """Run a program inside a session's limits and view. The exit code is the program's."""
-    from bai.cli.find import find_kernel
+    """Run a program inside a session's limits and view. The exit code is the program's; 127 where there is
+    none of that name, 126 where it may not be executed.
+
+    \b
+    bai exec lab -- bash                      a shell
+    bai exec lab/sub1 -- nvidia-smi           in one container
+    bai exec lab -- tar -c out | tar -x       input and output are this command's
+    """
+    from bai.cli.find import find_kernel, what_runs
+    from bai.cli.output import standard_input
 
     argv = tuple(program[1:] if program[0] == "--" else program)
-    terminal = sys.stdin.isatty() and sys.stdout.isatty() if tty is None else tty
+    here = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    terminal = here if tty is None else tty
     with settings_of(ctx).workspace() as workspace:
-        _, kernel = find_kernel(workspace.actual(), session)
+        _, kernel = find_kernel(what_runs(workspace), session)
         sys.stdout.flush()
-        code = workspace.provider.execute(kernel.id, argv, stdin=sys.stdin.buffer, tty=terminal)
+        code = workspace.provider.execute(kernel.id, argv, stdin=standard_input(), tty=terminal)
     raise typer.Exit(code)

@@ -8,7 +8,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Offline
+from bai.cli.options import HowPlan, Offline
 from bai.cli.settings import settings_of
 
 app = new_app()
@@ -20,7 +20,7 @@ def explain(
     session: Annotated[
         str, typer.Argument(metavar="SESSION", help="llama, vision/llama or Session/vision/llama.")
     ],
-    format: Annotated[PlanFormat, typer.Option("--format", help="How to print it.")] = PlanFormat.text,
+    format: HowPlan = PlanFormat.text,
     nodes: Annotated[
         int, typer.Option("--nodes", min=0, metavar="N", help="Nodes to show for one that waits.")
     ] = 8,

@@ -9,12 +9,14 @@ import typer
 
 from bai.cli.formats import ListFormat
 from bai.cli.lazy import new_app
+from bai.cli.options import HowList
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     from planner.types import Wait
     from reconciler.actual import Actual, Desired
     from reconciler.workspace import Workspace
+    from schemas.errors import NoSuchResource
 
 app = new_app()
 
@@ -26,8 +28,9 @@ def get(
         str, typer.Argument(metavar="[KIND]", help="sessions, nodes, ... or all, or one resource's name.")
     ] = "sessions",
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
-    format: Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")] = ListFormat.table,
+    format: HowList = ListFormat.table,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project's.")] = None,
+    usage: Annotated[bool, typer.Option("--usage", help="Of volumes: how much they hold.")] = False,
 ) -> None:
     """List resources with their phase, as they are now."""
     from bai.cli.kinds import kind_of
@@ -35,7 +38,12 @@ def get(
     settings = settings_of(ctx)
     found = "" if kind.lower() == "all" else kind_of(kind)
     if found is None:
+        if name is not None:
+            raise _no_kind(kind)
         found, name = "Session", kind
+    if usage:
+        _usage(settings, found, name, project, as_json=format is ListFormat.json)
+        return
     with settings.workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual()
         waits = _waits(workspace, actual) if found in ("Session", "") else {}
@@ -54,12 +62,35 @@ def get(
         typer.echo(f"warning: not everything could be observed: {error}", err=True)
 
 
+def _no_kind(word: str) -> NoSuchResource:
+    from bai.render.words import clean
+    from schemas.errors import NoSuchResource
+    from schemas.kinds import KINDS
+    from schemas.text import did_you_mean
+
+    return NoSuchResource(what="kind", name=clean(word), hint=did_you_mean(word, KINDS))
+
+
+def _usage(settings: Settings, kind: str, name: str | None, project: str | None, *, as_json: bool) -> None:
+    from bai.cli.volume_list import list_volumes
+    from schemas.errors import CommandError
+
+    if kind != "Volume":
+        raise CommandError(why="--usage is for volumes", hint="bai get volumes --usage; bai top for sessions")
+    with settings.workspace() as workspace:
+        only = _only(name, kind, project, set(workspace.desired().digests))
+        list_volumes(settings, workspace, as_json=as_json, only=only)
+
+
 def _only(name: str | None, kind: str, project: str | None, identities: set[str]) -> set[str]:
     """The identities asked for."""
     from bai.cli.names import resolve
 
     chosen = {resolve(name, identities, kind)} if name else identities
     if project:
+        theirs = {identity.split("/")[1] for identity in identities if identity.count("/") == 2}
+        if project not in theirs:
+            resolve(project, identities, "Project")
         chosen = {identity for identity in chosen if identity.split("/")[1:-1] == [project]}
     return chosen
 
@@ -102,7 +133,7 @@ def _sessions(
     columns.append("about")
     for line, row in zip(cells, rows, strict=True):
         line.append(row.about or wait_line(waits.get(row.id)))
-    table(settings, columns, cells)
+    table(settings, columns, cells, empty="There is no Session.")
 
 
 def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
@@ -110,7 +141,7 @@ def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, onl
     from bai.render.status_view import other_rows
 
     rows = [row for row in other_rows(actual, desired.digests, kind) if row[0] in only]
-    table(settings, ["resource", "state", "generation"], rows)
+    table(settings, ["resource", "state", "generation"], rows, empty=f"There is no {kind or 'resource'}.")
 
 
 def _json(desired: Desired, actual: Actual, kind: str, only: set[str], waits: dict[str, Wait]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from bai.cli.complete import sessions
 from bai.cli.lazy import new_app
 from bai.cli.settings import settings_of
 
@@ -17,23 +19,54 @@ app = new_app()
 def logs(
     ctx: typer.Context,
     session: Annotated[
-        str, typer.Argument(metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.")
+        str,
+        typer.Argument(
+            metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.", autocompletion=sessions
+        ),
     ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the kernel ends.")] = False,
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=0, metavar="LINES", help="Only the last.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only of the last 10m, 2h or 1d, or since 2026-01-31T12:00:00Z."),
+    ] = None,
+    all: Annotated[
+        bool, typer.Option("--all", "-a", help="Of all containers, each line with its container's name.")
+    ] = False,
 ) -> None:
-    """Print what a session's kernel wrote, byte for byte."""
-    from bai.cli.find import find_kernel
+    """Print what a session's kernel wrote, byte for byte.
 
+    \b
+    bai logs -f llama                 until it ends, or Ctrl-C
+    bai logs --all --since 10m llama  of all containers, the last ten minutes
+    bai logs -n 100 llama/sub3        the last lines of one container
+    """
+    from bai.cli.find import find_kernel, find_kernels, what_runs
+    from bai.cli.output_of import Wanted, read
+
+    if tail is not None and since is not None:
+        raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
     with settings_of(ctx).workspace() as workspace:
-        _, kernel = find_kernel(workspace.actual(), session)
-        out = sys.stdout.buffer
+        wanted = Wanted(follow, tail, since)
+        actual = what_runs(workspace)
         try:
-            for chunk in workspace.provider.logs(kernel.id, follow=follow, tail=tail):
-                out.write(chunk)
-                out.flush()
+            if all:
+                from bai.cli.joined import print_joined
+
+                kernels = find_kernels(actual, session)
+                parts = {each.labels.kernel: read(workspace, each.id, wanted) for each in kernels}
+                print_joined(parts, live=follow)
+            else:
+                _print(read(workspace, find_kernel(actual, session)[1].id, wanted))
         except KeyboardInterrupt:
             if not follow:
                 raise
+
+
+def _print(chunks: Iterator[bytes]) -> None:
+    out = sys.stdout.buffer
+    for chunk in chunks:
+        out.write(chunk)
+        out.flush()

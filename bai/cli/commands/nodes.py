@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,15 @@ import typer
 
 from bai.cli.formats import Format, ListFormat
 from bai.cli.lazy import new_app
+from bai.cli.options import How, HowList
 from bai.cli.settings import settings_of
 
-app = new_app(help="List, probe and show nodes.", invoke_without_command=True)
+app = new_app(help="List, check, probe and show nodes.", invoke_without_command=True)
 
 
 @app.callback()
 def nodes(ctx: typer.Context) -> None:
-    """List, probe and show nodes; `bai nodes` alone lists them."""
+    """List, check, probe and show nodes; `bai nodes` alone lists them."""
     if ctx.invoked_subcommand is None:
         list_(ctx)
 
@@ -26,7 +26,7 @@ def nodes(ctx: typer.Context) -> None:
 def list_(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NODE]")] = None,
-    format: Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")] = ListFormat.table,
+    format: HowList = ListFormat.table,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """List the cluster's nodes with what they have and what is taken."""
@@ -40,6 +40,14 @@ def list_(
 
 @app.command()
 def probe(
+    ctx: typer.Context,
+    node: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE...]", help="Nodes of the cluster; without any, this machine."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All nodes of the cluster that declare no hardware.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to FILE, for `hardwareFrom`.")
     ] = None,
@@ -47,17 +55,42 @@ def probe(
         Path, typer.Option("--root", metavar="DIR", help="Read a copy of /sys and /proc below DIR.")
     ] = Path("/"),
 ) -> None:
-    """Read what this machine is and print it as JSON."""
-    from bai.cli.files import write_whole
-    from providers.probe import probe_local
+    """Read what machines are now. Of this machine or of one node, print it as JSON; remember it of nodes."""
+    from bai.cli.node_probe import probe_here, probe_nodes
 
-    hardware = probe_local(root)
-    text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
-    if out is None:
-        sys.stdout.write(text)
+    if not node and not every:
+        probe_here(root, out)
         return
-    write_whole(out, text)
-    typer.echo(f"Wrote {out}. A node document uses it with `hardwareFrom: {out.name}`.")
+    if root != Path("/"):
+        raise typer.BadParameter("--root is of this machine", param_hint="--root")
+    probe_nodes(settings_of(ctx), node or [], out, every=every)
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    node: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE...]", help="Nodes of the cluster; without any, all.")
+    ] = None,
+    settle: Annotated[
+        bool,
+        typer.Option(
+            "--settle", help="GPU errors (Xid) that their logs have count no more: they are dealt with."
+        ),
+    ] = False,
+    format: How = Format.text,
+) -> None:
+    """Log in to nodes, ask what runs sessions there, and look at their health. Exits with 1 when any cannot
+    be used or anything critical was found."""
+    from bai.cli.node_check import check_nodes, settle_nodes
+
+    settings = settings_of(ctx)
+    if settle:
+        if not node:
+            raise typer.BadParameter("name the nodes whose errors are dealt with", param_hint="--settle")
+        settle_nodes(settings, node)
+    if not check_nodes(settings, node or [], format):
+        raise typer.Exit(1)
 
 
 @app.command("import")
@@ -97,7 +130,7 @@ def show(
         Path | None,
         typer.Option("--nccl", metavar="FILE", help="Write its `NCCL_TOPO_FILE` as well."),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
+    format: How = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""

@@ -9,8 +9,17 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
-from bai.cli.options import Defragment, MaxMoves, RefreshOnly, Replace, Targets
-from bai.cli.settings import settings_of
+from bai.cli.options import (
+    Defragment,
+    HowPlan,
+    MaxMoves,
+    NoCheck,
+    RefreshHardware,
+    RefreshOnly,
+    Replace,
+    Targets,
+)
+from bai.cli.settings import Settings, settings_of
 
 app = new_app()
 CHANGES = 2
@@ -24,31 +33,49 @@ def plan(
     defragment: Defragment = False,
     max_moves: MaxMoves = 5,
     refresh_only: RefreshOnly = False,
+    refresh_hardware: RefreshHardware = False,
+    no_check: NoCheck = False,
     destroy: Annotated[bool, typer.Option("--destroy", help="Plan the removal of everything.")] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no provider: plan on declared and recorded nodes.")
     ] = False,
-    format: Annotated[PlanFormat, typer.Option("--format", help="How to print it.")] = PlanFormat.text,
+    format: HowPlan = PlanFormat.text,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save it for `bai apply FILE`.")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="REVISION",
+            help="Show only what the documents change since they left this commit: for a pull request.",
+        ),
     ] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
-    from bai.cli.names import sessions_named
+    from bai.cli.names import sessions_named, targets_named
+    from bai.cli.node_waves import asking
     from bai.cli.show_plan import save_plan, say_unmoved, show_plan
 
     settings = settings_of(ctx)
+    if base is not None:
+        whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
+        _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
+        return
     with settings.workspace() as workspace:
+        if refresh_hardware:
+            workspace.find_hardware(anew=True)
         made = workspace.plan(
-            targets=tuple(target or ()),
+            targets=targets_named(target or (), workspace),
             offline=offline,
             refresh_only=refresh_only,
             destroy=destroy,
             anew=sessions_named(replace or (), workspace.desired().sessions()),
             moves=max_moves if defragment else 0,
+            check=None if no_check or refresh_only or destroy else asking(),
         )
         if out is not None:
             save_plan(made, out)
@@ -56,6 +83,36 @@ def plan(
     if defragment and format is PlanFormat.text:
         say_unmoved(made)
     if out is not None and format is PlanFormat.text:
-        typer.echo(f"\nSaved. `bai apply {out}` carries out exactly this.")
+        typer.echo(_saved(out, unseen=offline))
     if detailed_exitcode and made.changes:
+        raise typer.Exit(CHANGES)
+
+
+def _saved(out: Path, *, unseen: bool) -> str:
+    condition = ", unless something runs that was not looked at" if unseen else ""
+    return f"\nSaved. `bai apply {out}` carries out exactly this{condition}."
+
+
+def _review(
+    settings: Settings,
+    base: str,
+    format: PlanFormat,
+    out: Path | None,
+    *,
+    whole: bool,
+    detailed_exitcode: bool,
+) -> None:
+    from bai.cli.show_review import save_review, show_review
+    from reconciler.review.read import review_since
+
+    if not whole:
+        raise typer.BadParameter(
+            "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
+        )
+    with settings.workspace() as workspace:
+        found = review_since(workspace, base)
+        if out is not None:
+            save_review(found, out)
+        show_review(settings, found, format)
+    if detailed_exitcode and found.plan.changes:
         raise typer.Exit(CHANGES)

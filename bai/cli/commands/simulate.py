@@ -9,6 +9,7 @@ import typer
 
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy import new_app
+from bai.cli.options import HowPlan
 from bai.cli.settings import settings_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def simulate(
     until: Annotated[
         str | None, typer.Option("--until", metavar="DURATION", help="Stop so long after the first arrival.")
     ] = None,
-    format: Annotated[PlanFormat, typer.Option("--format", help="How to print it.")] = PlanFormat.text,
+    format: HowPlan = PlanFormat.text,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Write the curves there as a picture.")
     ] = None,

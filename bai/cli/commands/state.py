@@ -1,4 +1,4 @@
-"""`bai state`: list, backup, restore, rebuild, unlock."""
+"""`bai state`: list, backup, restore, move, rebuild, unlock, new-key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from bai.cli.formats import Format
 from bai.cli.lazy import new_app
-from bai.cli.options import Yes
+from bai.cli.options import How, Yes
 from bai.cli.settings import settings_of
 
 app = new_app(no_args_is_help=True, help="Look after the store.")
@@ -18,7 +18,7 @@ app = new_app(no_args_is_help=True, help="Look after the store.")
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
+    format: How = Format.text,
 ) -> None:
     """List what the store has recorded, the lease, and steps whose end is not known."""
     from bai.cli.state_list import list_state
@@ -41,6 +41,7 @@ def backup(
     with settings_of(ctx).workspace() as workspace:
         if not workspace.has_store:
             raise CommandError(why=f"there is no store at {workspace.state}")
+        file.parent.mkdir(parents=True, exist_ok=True)
         workspace.store.backup(file)
     typer.echo(f"Saved to {file}.")
 
@@ -55,14 +56,49 @@ def restore(
     import time
 
     from bai.cli.confirm import confirm
+    from bai.cli.holder import holder
     from reconciler.store import Store
+    from schemas.errors import CannotRead
+
+    if not file.is_file():
+        raise CannotRead(what=file, why="there is no such file")
+    with settings_of(ctx).workspace() as workspace:
+        state, there = workspace.state, workspace.has_store
+    if there:
+        confirm(f"{state} will be replaced by {file}.", yes=yes)
+    Store.restore(state, file, time.time(), actor=holder())
+    typer.echo(f"Restored {state} from {file}.")
+
+
+@app.command()
+def move(
+    ctx: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="STORE", help="Where to: postgresql://..., or a file that is not there.")
+    ],
+    yes: Yes = False,
+) -> None:
+    """Move everything to another store, which is used from then on: to a server, or back to a file."""
+    import time
+
+    from bai.cli.confirm import confirm
+    from bai.cli.holder import holder
+    from bai.render.words import plural
+    from reconciler.address import Address
+    from reconciler.store.move import move as carry
+    from schemas.errors import CommandError
 
     with settings_of(ctx).workspace() as workspace:
-        path = workspace.state
-    if path.exists():
-        confirm(f"{path} will be replaced by {file}.", yes=yes)
-    Store.restore(path, file, time.time())
-    typer.echo(f"Restored {path} from {file}.")
+        source, there = workspace.state, workspace.has_store
+    if not there:
+        raise CommandError(why=f"there is no store at {source}")
+    address = Address.parse(target, source.folder)
+    confirm(f"Everything in {source} will be moved to {address}.", yes=yes)
+    count = carry(source, address, now=time.time(), actor=holder())
+    typer.echo(f"Moved {plural(count, 'resource')} with history from {source} to {address}.")
+    typer.echo(
+        f"Say so to everybody: --state, BAI_STATE, or `state:` of the cluster. {source} is not used any more."
+    )
 
 
 @app.command()
@@ -81,7 +117,10 @@ def rebuild(ctx: typer.Context) -> None:
 @app.command()
 def unlock(ctx: typer.Context, yes: Yes = False) -> None:
     """Break the lease of somebody who is gone for good; if not, his next write is refused."""
+    import time
+
     from bai.cli.confirm import confirm
+    from bai.cli.holder import holder
     from bai.render.words import clean
 
     with settings_of(ctx).workspace() as workspace:
@@ -91,5 +130,17 @@ def unlock(ctx: typer.Context, yes: Yes = False) -> None:
             typer.echo(f"Nobody holds the lease on cluster {clean(cluster)}.")
             return
         confirm(f"{clean(lease.holder)} holds the lease on cluster {clean(cluster)}; break it?", yes=yes)
-        workspace.store.unlock(cluster)
+        workspace.store.unlock(cluster, actor=holder(), now=time.time())
     typer.echo(f"The lease of {clean(lease.holder)} is broken.")
+
+
+@app.command("new-key")
+def new_key(ctx: typer.Context, yes: Yes = False) -> None:
+    """Forget which key the sessions' key pairs follow from, after the key itself was lost."""
+    from bai.cli.confirm import confirm
+    from reconciler.marks import forget_key
+
+    with settings_of(ctx).workspace() as workspace:
+        confirm(f"The next apply decides which key all who use {workspace.state} need.", yes=yes)
+        forget_key(workspace.store)
+    typer.echo("Forgotten. Sessions of several containers keep theirs until they start anew.")

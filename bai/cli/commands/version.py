@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
-
 import typer
 
 from bai import __version__
+from bai.cli.formats import Format
 from bai.cli.lazy import new_app
+from bai.cli.options import How
 
 app = new_app()
 
 
-class Format(StrEnum):
-    text = "text"
-    json = "json"
-
-
 @app.command()
-def version(
-    format: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.text,
-) -> None:
-    """Print the version of bai, of its formats and of Python."""
+def version(format: How = Format.text) -> None:
+    """Print the version of bai and of Python."""
     import json
     import platform
 

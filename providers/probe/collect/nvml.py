@@ -17,7 +17,7 @@ from schemas.hardware.sysfs.machine import Accelerators
 from schemas.hardware.sysfs.pci import address_of
 
 _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-_TO_GPU, _TO_SWITCH = 0, 2
+_TO_SWITCH = 2
 _MOST_LINKS = 36
 _QUIET = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
 

@@ -13,7 +13,7 @@ from schemas.hardware.sysfs.tree import Tree, natural, numbered, text
 INFINIBAND = "/sys/class/infiniband"
 NVME = "/sys/class/nvme"
 KFD = "/sys/class/kfd/kfd/topology/nodes"
-NVIDIA, AMD = 0x10DE, 0x1002
+NVIDIA = 0x10DE
 _DISPLAY = {0x0300, 0x0302, 0x0380}
 _NVSWITCH, _NVME = 0x0680, 0x0108
 _SECTOR = 512

@@ -105,11 +105,6 @@ def cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
     return None
 
 
-def is_there(tree: Tree, path: str) -> bool:
-    """Whether a folder with something in it, or a file, is at this path."""
-    return bool(tree.names(path)) or tree.read(path) is not None
-
-
 def numbered(tree: Tree, folder: str, prefix: str) -> list[int]:
     """The numbers N of the entries `<prefix>N` of a folder, ascending."""
     names = (name[len(prefix) :] for name in tree.names(folder) if name.startswith(prefix))

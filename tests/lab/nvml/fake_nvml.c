@@ -4,14 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef unsigned int uint;
 typedef unsigned long long u64;
 enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
 typedef struct { char legacy[16]; uint domain, bus, device, id, subsystem; char bus_id[32]; } pci_info;
 typedef struct { u64 total, free, used; } memory_info;
+typedef struct { uint gpu, memory; } utilization;
 typedef struct { uint mp, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices; u64 memory_mb; } attributes;
 typedef struct { void *device; uint id, profile, start, size; } instance_info;
+typedef struct { uint field, scope; long long at, took; uint kind, code; u64 value; } field_value;
+typedef struct { char cluster[16]; uint status, clique; unsigned char state; } fabric_info;
 
 static struct { char key[64], value[128]; } facts[8192];
 static int known;
@@ -26,6 +30,12 @@ static int load(void) {
     for (known = 0; known < 8192 && fgets(line, sizeof line, file);)
         if (sscanf(line, "%63[^=]=%127[^\n]", facts[known].key, facts[known].value) == 2) known++;
     fclose(file);
+    for (int at = 0; at < known; at++)
+        if (!strcmp(facts[at].key, "init")) {
+            int code = atoi(facts[at].value);
+            if (code < 0) for (;;) pause(); /* a driver that hangs */
+            return code;
+        }
     return OK;
 }
 
@@ -94,7 +104,25 @@ int nvmlDeviceGetHandleByIndex_v2(uint index, void **out) {
 }
 int nvmlDeviceGetName(void *gpu, char *out, uint size) { return words(gpu, "name", out, size); }
 int nvmlDeviceGetUUID(void *gpu, char *out, uint size) { return words(gpu, "uuid", out, size); }
-int nvmlDeviceGetMemoryInfo(void *gpu, memory_info *out) { memset(out, 0, sizeof *out); return number(gpu, "memory", &out->total); }
+int nvmlDeviceGetMemoryInfo(void *gpu, memory_info *out) {
+    memset(out, 0, sizeof *out);
+    number(gpu, "memoryUsed", &out->used);
+    return number(gpu, "memory", &out->total);
+}
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **out) {
+    for (int at = 0; at < known; at++) {
+        char *end = strstr(facts[at].key, ".uuid");
+        if (!end || end[5] || strcmp(facts[at].value, uuid)) continue;
+        snprintf(handles[handed], sizeof handles[0], "%.*s", (int)(end - facts[at].key), facts[at].key);
+        *out = handles[handed++];
+        return OK;
+    }
+    return NOT_FOUND;
+}
+int nvmlDeviceGetUtilizationRates(void *gpu, utilization *out) {
+    number32(gpu, "busyMemory", &out->memory);
+    return number32(gpu, "busy", &out->gpu);
+}
 int nvmlDeviceGetTopologyCommonAncestor(char *a, char *b, uint *out) {
     char name[64];
     snprintf(name, sizeof name, "ancestor.%s", b);
@@ -117,8 +145,46 @@ int nvmlDeviceGetRetiredPages(void *gpu, uint cause, uint *count, u64 *pages) {
     return OK;
 }
 int nvmlDeviceGetRetiredPagesPendingStatus(void *gpu, uint *out) { return number32(gpu, "retired.pending", out); }
+int nvmlDeviceGetPersistenceMode(void *gpu, uint *out) { return number32(gpu, "persistence", out); }
+int nvmlDeviceGetEccMode(void *gpu, uint *current, uint *pending) {
+    int code = number32(gpu, "eccMode", current);
+    *pending = *current;
+    number32(gpu, "eccPending", pending);
+    return code;
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void *gpu, uint *out) { return number32(gpu, "width", out); }
+int nvmlDeviceGetMaxPcieLinkWidth(void *gpu, uint *out) { return number32(gpu, "widthMost", out); }
+int nvmlDeviceGetCurrPcieLinkGeneration(void *gpu, uint *out) { return number32(gpu, "speed", out); }
+int nvmlDeviceGetMaxPcieLinkGeneration(void *gpu, uint *out) { return number32(gpu, "speedMost", out); }
+int nvmlDeviceGetPcieReplayCounter(void *gpu, uint *out) { return number32(gpu, "replays", out); }
+int nvmlDeviceGetTemperature(void *gpu, uint sensor, uint *out) { return number32(gpu, "temperature", out); }
+int nvmlDeviceGetTemperatureThreshold(void *gpu, uint which, uint *out) {
+    return which == 1 ? number32(gpu, "temperatureSlows", out) : NOT_SUPPORTED;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, u64 *out) { return number(gpu, "slowed", out); }
+int nvmlDeviceGetPerformanceState(void *gpu, uint *out) { return number32(gpu, "performance", out); }
+int nvmlDeviceGetClockInfo(void *gpu, uint which, uint *out) { return number32(gpu, "clock", out); }
+int nvmlDeviceGetMaxClockInfo(void *gpu, uint which, uint *out) { return number32(gpu, "clockMost", out); }
+int nvmlDeviceGetPowerUsage(void *gpu, uint *out) { return number32(gpu, "milliwatts", out); }
 
 #ifndef OLD_DRIVER
+int nvmlDeviceGetFieldValues(void *gpu, int count, field_value *out) {
+    char name[64];
+    for (int at = 0; at < count; at++) {
+        snprintf(name, sizeof name, "field.%u", out[at].field);
+        out[at].code = number(gpu, name, &out[at].value);
+    }
+    return OK;
+}
+int nvmlDeviceGetGpuFabricInfo(void *gpu, fabric_info *out) {
+    uint state = 0, status = 0;
+    int code = number32(gpu, "fabric.state", &state);
+    number32(gpu, "fabric.status", &status);
+    memset(out, 0, sizeof *out);
+    out->state = (unsigned char)state;
+    out->status = status;
+    return code;
+}
 int nvmlSystemGetCudaDriverVersion(int *out) { return number32("", "cuda", (uint *)out); }
 int nvmlDeviceGetPciInfo_v3(void *gpu, pci_info *out) { return place(gpu, "pci", out); }
 int nvmlDeviceGetNvLinkState(void *gpu, uint link, uint *out) {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from providers.base import KernelSpec, Labels, Observed
 from providers.process import hierarchies, procfs
 from providers.process.provider import ProcessProvider
+from tests.waiting import until
 
-PATIENCE = 60.0
 MODES: Mapping[str, dict[str, bool]] = {
     "sandbox": {},
     "groups": {"sandbox": False},
@@ -20,16 +19,6 @@ MODES: Mapping[str, dict[str, bool]] = {
 LABELS = Labels(
     "repo", "here", "Session/vision/s", 3, "0123456789abcdef", "main1", "node", document='{"a":1}'
 )
-
-
-def wait(condition: Callable[[], Any], what: str = "condition") -> Any:
-    """Poll until true; the value. Fails by name after a minute."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"still not: {what}")
 
 
 def spec(*command: str, name: str = "s-main1-00000000-g3", **fields: Any) -> KernelSpec:
@@ -49,7 +38,7 @@ def ended(provider: ProcessProvider, kernel_id: str) -> Observed:
         kernel = seen(provider, kernel_id)
         return kernel if kernel.state in ("exited", "lost") else None
 
-    kernel = wait(over, f"{kernel_id} has ended")
+    kernel = until(over, f"{kernel_id} has ended")
     assert isinstance(kernel, Observed)
     return kernel
 
@@ -59,7 +48,7 @@ def output(provider: ProcessProvider, kernel_id: str) -> bytes:
 
 
 def said(provider: ProcessProvider, kernel_id: str, text: bytes) -> None:
-    wait(lambda: text in output(provider, kernel_id), f"{text!r} in the log")
+    until(lambda: text in output(provider, kernel_id), f"{text!r} in the log")
 
 
 def state(provider: ProcessProvider, kernel_id: str) -> Mapping[str, Any]:

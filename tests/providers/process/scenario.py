@@ -12,8 +12,6 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,20 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from providers.base import KernelSpec, Labels, Limit, Observed
 from providers.process import hierarchies, procfs
 from providers.process.provider import ProcessProvider
+from tests.waiting import until
 
 MIB = 1 << 20
 LABELS = Labels("repo", "here", "Session/vision/s", 1, "digest", "main1", "node")
 DAEMONS = "(setsid sh -c 'trap \"\" TERM; sleep 300' &) ; echo up; sleep 300"
 EATER = "kept = [bytes([1]) * (8 << 20) for _ in range(20)]; print(len(kept))"
 OPTIONS = {"whole": {}, "groups": {"sandbox": False}, "bare": {"sandbox": False, "cgroups": False}}
-
-
-def wait(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 120
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-    return value
 
 
 def shell(name: str, text: str, **fields: Any) -> KernelSpec:
@@ -48,7 +39,7 @@ def seen(provider: ProcessProvider, name: str) -> Observed:
 
 
 def ended(provider: ProcessProvider, name: str) -> Observed:
-    wait(lambda: seen(provider, name).state in ("exited", "lost"))
+    until(lambda: seen(provider, name).state in ("exited", "lost"))
     return seen(provider, name)
 
 
@@ -65,7 +56,7 @@ def life(provider: ProcessProvider) -> None:
     one = shell("life", "echo $A$B; pwd; " + DAEMONS, env={"A": "1"}, secret_env={"B": "2"})
     provider.create(one)
     assert provider.create(one).state == "running"
-    wait(lambda: b"up" in output(provider, "life"))
+    until(lambda: b"up" in output(provider, "life"))
     assert output(provider, "life").startswith(b"12\n")
     assert provider.execute("life", ("sh", "-c", '[ "$A" = 1 ] && exit 3')) == 3
     end = provider.stop("life", grace=0.2)
@@ -76,7 +67,7 @@ def life(provider: ProcessProvider) -> None:
 
 def loss(provider: ProcessProvider) -> None:
     provider.create(shell("loss", DAEMONS))
-    wait(lambda: b"up" in output(provider, "loss"))
+    until(lambda: b"up" in output(provider, "loss"))
     record = provider.root.read("loss")
     assert record is not None
     os.kill(record.state["supervisor"], signal.SIGKILL)
@@ -128,7 +119,7 @@ def main(root: Path, mode: str) -> dict[str, Any]:
     hunger(provider)
     assert provider.observe().kernels == () and running(provider) == []
     left = [top["path"] for top in hierarchies.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
-    wait(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))
+    until(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))
     return {"uid": os.geteuid(), "missing": missing, **found}
 
 

@@ -76,7 +76,23 @@ def test_what_it_leaves_behind_ends_with_the_kernel(kernel: ProcessProvider) -> 
 
 def test_a_signal_and_a_missing_command_have_their_codes(kernel: ProcessProvider) -> None:
     assert run(kernel, "sh", "-c", "kill -KILL $$").returncode == 137
-    assert run(kernel, "no-such-program").returncode in (126, 127)
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        ("no-such-program", 127, b"no-such-program: the session has no such program in its PATH"),
+        ("/no/such", 127, b"/no/such: the session has no such file"),
+        ("/etc/passwd", 126, b"/etc/passwd: cannot be executed: Permission denied"),
+        ("/etc", 126, b"/etc: cannot be executed"),
+    ],
+)
+def test_what_cannot_be_run_is_said_with_a_shells_code(
+    kernel: ProcessProvider, program: str, code: int, said: bytes
+) -> None:
+    done = run(kernel, program)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_input_may_be_any_stream(kernel: ProcessProvider) -> None:

@@ -16,18 +16,8 @@ from providers.base import RestartRule, env_digest
 from providers.process import procfs
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelNotFound, KernelRefused
-from tests.providers.process.kernels import (
-    LABELS,
-    ended,
-    output,
-    running_of,
-    said,
-    script,
-    seen,
-    spec,
-    state,
-    wait,
-)
+from tests.providers.process.kernels import LABELS, ended, output, running_of, said, script, seen, spec, state
+from tests.waiting import until
 
 
 def test_a_kernel_runs_with_its_labels_and_ends_with_its_code(provider: ProcessProvider) -> None:
@@ -117,7 +107,19 @@ def test_the_stop_signal_is_the_specs(provider: ProcessProvider) -> None:
     assert provider.stop(one.id, grace=60).exit_code == 9
 
 
-def test_a_signal_may_come_in_place_of_its_own(provider: ProcessProvider) -> None:
+def test_who_goes_on_after_a_notice_is_stopped_as_usual(provider: ProcessProvider) -> None:
+    handlers = "trap 'echo saved' USR1; trap 'echo bye; exit 5' TERM"
+    provider.create(script(f"{handlers}; echo up; while :; do sleep 0.05; done", stop_grace=60.0))
+    said(provider, spec().id, b"up")
+    end = provider.stop(spec().id, grace=0.3, signal="SIGUSR1")
+    assert (end.exit_code, end.reason) == (5, "stopped")
+    assert [word for word in output(provider, spec().id).split() if word in (b"saved", b"bye")] == [
+        b"saved",
+        b"bye",
+    ]
+
+
+def test_a_notice_is_enough_for_who_ends_by_itself(provider: ProcessProvider) -> None:
     provider.create(script("trap 'echo saved; exit 7' USR1; echo up; while :; do sleep 0.05; done"))
     said(provider, spec().id, b"up")
     end = provider.stop(spec().id, grace=60, signal="SIGUSR1")
@@ -192,7 +194,7 @@ def test_success_is_not_restarted_on_failure_and_waiting_can_be_stopped(
     assert ended(provider, well.id).restarts == 0
     always = spec("true", name="s-always-g1", restart=RestartRule("always"))
     provider.create(always)
-    wait(lambda: state(provider, always.id)["phase"] == "backoff", "it waits to be restarted")
+    until(lambda: state(provider, always.id)["phase"] == "backoff", "it waits to be restarted")
     assert seen(provider, always.id).state == "running"
     end = provider.stop(always.id, grace=60)
     assert (end.state, end.exit_code) == ("exited", 0)

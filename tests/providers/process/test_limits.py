@@ -12,7 +12,8 @@ from providers.base import Limit
 from providers.process import cgroup, hierarchies
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused, ProviderError
-from tests.providers.process.kernels import LABELS, ended, groups_of, output, script, seen, spec, state, wait
+from tests.providers.process.kernels import LABELS, ended, groups_of, output, script, seen, spec, state
+from tests.waiting import until
 
 MIB = 1 << 20
 EATER = "kept = [bytes([1]) * (8 << 20) for _ in range(20)]; print(len(kept))"
@@ -27,7 +28,7 @@ def test_cpus_bind_the_whole_tree(provider: ProcessProvider) -> None:
     cpu = own_cpu()
     kernel = provider.create(script("grep Cpus_allowed_list /proc/self/status; sleep 300", cpus=(cpu,)))
     assert kernel.cpus == (cpu,)
-    wait(lambda: b"\n" in output(provider, kernel.id))
+    until(lambda: b"\n" in output(provider, kernel.id))
     assert output(provider, kernel.id).split() == [b"Cpus_allowed_list:", str(cpu).encode()]
 
 
@@ -74,7 +75,7 @@ def test_no_more_processes_than_allowed(grouped: ProcessProvider) -> None:
 def test_a_fork_bomb_is_stopped(grouped: ProcessProvider) -> None:
     bomb = "import os\nprint('up', flush=True)\nwhile True:\n try: os.fork()\n except OSError: pass"
     grouped.create(spec(PYTHON, "-c", bomb, pids=40))
-    wait(lambda: b"up" in output(grouped, spec().id))
+    until(lambda: b"up" in output(grouped, spec().id))
     assert grouped.stop(spec().id, grace=0).state == "exited"
 
 
@@ -108,7 +109,7 @@ def test_update_changes_limits_and_labels_of_what_runs(grouped: ProcessProvider)
 def test_update_without_groups_moves_every_process(make: Callable[..., ProcessProvider]) -> None:
     provider = make("bare")
     provider.create(script("sleep 300 & echo up; wait"))
-    wait(lambda: b"up" in output(provider, spec().id))
+    until(lambda: b"up" in output(provider, spec().id))
     cpu = own_cpu()
     assert provider.update(spec().id, spec(cpus=(cpu,))).cpus == (cpu,)
 

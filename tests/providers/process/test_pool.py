@@ -9,7 +9,8 @@ import pytest
 
 from providers.base import KernelSpec, RestartRule
 from providers.process.provider import ProcessProvider
-from tests.providers.process.kernels import ended, output, script, seen, spec, wait
+from tests.providers.process.kernels import ended, output, script, seen, spec
+from tests.waiting import until
 
 CPUS = set(os.sched_getaffinity(0))
 ALONE = min(CPUS)
@@ -63,7 +64,7 @@ def test_a_restart_stays_off(provider: ProcessProvider) -> None:
     provider.create(sharing("s-shared", text, RestartRule("on-failure", 1)))
     provider.create(spec(name="s-alone", cpus=(ALONE,)))
     (provider.root.folder("s-shared") / "scratch" / "go").touch()
-    wait(lambda: b"Cpus_allowed_list" in output(provider, "s-shared"), "the second run speaks")
+    until(lambda: b"Cpus_allowed_list" in output(provider, "s-shared"), "the second run speaks")
     assert ALONE not in cpus(provider, "s-shared")
 
 

@@ -16,7 +16,8 @@ import pytest
 from providers.process import cgroup, hierarchies
 from providers.process.machine import Machine
 from providers.process.provider import ProcessProvider
-from tests.providers.process.kernels import ended, running_of, said, script, seen, spec, state, wait
+from tests.providers.process.kernels import ended, running_of, said, script, seen, spec, state
+from tests.waiting import until
 
 STAND_IN = """#!/bin/sh
 set -e
@@ -55,7 +56,7 @@ def scoped(
     yield provider
     for kernel_id in provider.root.ids():
         provider.remove(kernel_id)
-    wait(lambda: _collected(folder), "the scopes are empty")
+    until(lambda: _collected(folder), "the scopes are empty")
 
 
 def _collected(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -15,28 +16,19 @@ import pytest
 
 from providers.process import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
-from tests.providers.process.kernels import (
-    MODES,
-    groups_of,
-    running_of,
-    said,
-    script,
-    seen,
-    spec,
-    state,
-    wait,
-)
+from tests.providers.process.kernels import MODES, groups_of, running_of, said, script, seen, spec, state
+from tests.waiting import until
 
 
 def keeper_of(provider: ProcessProvider, kernel_id: str) -> int:
-    return int(wait(lambda: state(provider, kernel_id).get("supervisor"), "a supervisor"))
+    return int(until(lambda: state(provider, kernel_id).get("supervisor"), "a supervisor"))
 
 
 def test_a_killed_supervisor_is_noticed_and_nothing_runs_on(provider: ProcessProvider) -> None:
     provider.create(script("(setsid sleep 300 &) ; echo up; sleep 300"))
     said(provider, spec().id, b"up")
     os.kill(keeper_of(provider, spec().id), signal.SIGKILL)
-    wait(lambda: seen(provider, spec().id).state == "lost", "it is lost")
+    until(lambda: seen(provider, spec().id).state == "lost", "it is lost")
     kernel = seen(provider, spec().id)
     assert (kernel.reason, kernel.exit_code, kernel.pid) == ("its supervisor died", None, None)
     assert kernel.finished and running_of(provider) == []
@@ -61,7 +53,8 @@ def test_supervisors_killed_at_random_moments(make: Callable[..., ProcessProvide
     provider = make(mode)
     dice = random.Random(20)
     for round_ in range(8):
-        one = script("(setsid sleep 300 &) ; sleep 300", name=f"s-r{round_}-g1")
+        # A name of its own: it is looked for among all processes, those of tests beside this one too.
+        one = script("(setsid sleep 300 &) ; sleep 300", name=f"s-r{round_}-{os.getpid()}-{mode}-g1")
         maker = threading.Thread(target=_create_quietly, args=(provider, one))
         maker.start()
         _kill_supervisor_after(provider, one.id, dice.random() * 0.06)
@@ -103,7 +96,7 @@ def test_creators_killed_at_random_moments(make: Callable[..., ProcessProvider],
     provider = make(mode)
     dice = random.Random(7)
     for round_ in range(6):
-        one = spec(name=f"s-c{round_}-g1")
+        one = spec(name=f"s-c{round_}-{os.getpid()}-g1")
         pid = os.fork()
         if pid == 0:
             try:
@@ -118,7 +111,7 @@ def test_creators_killed_at_random_moments(make: Callable[..., ProcessProvider],
         assert provider.create(one).state == "running"
         mark = provider.root.mark(one.id)
         assert len(_sleepers(mark)) <= 1
-        wait(partial(_sleepers, mark), "the command runs")
+        until(partial(_sleepers, mark), "the command runs")
         assert len(_sleepers(mark)) == 1
         provider.remove(one.id)
     assert running_of(provider) == []
@@ -168,13 +161,13 @@ def test_after_a_reboot_it_is_lost_and_no_stranger_is_touched(make: Callable[...
     provider.create(spec())
     before = dict(state(provider, spec().id))
     os.kill(int(before["supervisor"]), signal.SIGKILL)
-    wait(lambda: seen(provider, spec().id).state == "lost")
+    until(lambda: seen(provider, spec().id).state == "lost")
     stranger = os.fork()
     if stranger == 0:
         signal.pause()
         os._exit(0)
     try:
-        wait(lambda: procfs.start_time(stranger))
+        until(lambda: procfs.start_time(stranger))
         stale = {**before, "boot": "another", "pid": stranger, "supervisor": stranger}
         path = provider.root.folder(spec().id) / "state.json"
         files.write_atomically(str(path), json.dumps(stale))
@@ -233,5 +226,25 @@ def test_the_supervisor_ignores_hangup_and_stops_its_kernel_at_shutdown(provider
     os.kill(keeper, signal.SIGINT)
     assert seen(provider, spec().id).state == "running"
     os.kill(keeper, signal.SIGTERM)
-    wait(lambda: seen(provider, spec().id).state == "exited")
+    until(lambda: seen(provider, spec().id).state == "exited")
     assert seen(provider, spec().id).exit_code == 4
+
+
+def test_a_supervisor_that_dies_young_is_not_taken_for_a_kernel(
+    make: Callable[..., ProcessProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's who was killed: it lives when we look, and ends before it has begun."""
+    provider = make("bare")
+    provider.root.ensure()
+    record = provider.root.stage(spec(), time.time())
+    young = files.open_lock(str(record.folder / "alive"))
+    assert files.try_lock(young)
+    look = provider._awaited
+
+    def dies(kernel_id: str) -> object:
+        with contextlib.suppress(OSError):
+            os.close(young)
+        return look(kernel_id)
+
+    monkeypatch.setattr(provider, "_awaited", dies)
+    assert provider.create(spec()).state == "running"

@@ -25,6 +25,7 @@ def place() -> Iterator[Path]:
     skipped = shutil.ignore_patterns("__pycache__")
     for name in ("schemas", "providers", "tests/providers/process"):
         shutil.copytree(REPOSITORY / name, folder / "repo" / name, ignore=skipped)
+    shutil.copy(REPOSITORY / "tests" / "waiting.py", folder / "repo" / "tests")
     subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
     (folder / "home").mkdir()
     if os.geteuid() == 0:

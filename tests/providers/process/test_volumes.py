@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,7 @@ def test_in_a_sandbox_only_its_own_files_are_there(
     make: Callable[..., ProcessProvider], storage: Path, tmp_path: Path
 ) -> None:
     provider = make("sandbox")
+    mark = uuid.uuid4().hex
     mounts = (
         mount(storage, "data", "/mnt/read", read_only=True),
         mount(storage, "data", "/home/work/a"),
@@ -101,7 +103,7 @@ def test_in_a_sandbox_only_its_own_files_are_there(
         f"! test -e {provider.root.path}",
         "! touch /usr/x 2>/dev/null",
         "! touch /etc/x 2>/dev/null",
-        "touch /tmp/x /dev/shm/x ./x",
+        f"touch /tmp/{mark} /dev/shm/{mark} ./x",
         "test $(cat /mnt/read/file) = content",
         "! touch /mnt/read/x 2>/dev/null",
         "touch a/b/x",
@@ -116,7 +118,8 @@ def test_in_a_sandbox_only_its_own_files_are_there(
     provider.create(script(text, mounts=mounts))
     ended(provider, spec().id)
     assert output(provider, spec().id) == b""
-    assert not Path("/tmp/x").exists()
+    assert not Path(f"/tmp/{mark}").exists()
+    assert not Path(f"/dev/shm/{mark}").exists()
 
 
 def test_device_nodes_asked_for_are_there(make: Callable[..., ProcessProvider]) -> None:

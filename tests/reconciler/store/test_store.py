@@ -1,59 +1,20 @@
+"""What every store does, whatever it is."""
+
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sqlite3
-import stat
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
 
-from planner.types import Choice, DeviceGrant, KernelPlacement, NumaPart, Placement
-from reconciler.records import Event, Forget, JournalEntry, Put, Recorded
+from reconciler.records import Event, Forget, JournalEntry, Put
 from reconciler.store import Store, tables
-from reconciler.store.engine import sqlite_engine
+from reconciler.store.engine import open_engine, reading, writing
 from schemas.errors import LeaseHeld, LeaseLost, StoreError
-
-CLUSTER = "here"
-NAME = "Session/vision/llama"
-
-
-def record(resource: str = NAME, **fields: object) -> Recorded:
-    return Recorded(**{"resource": resource, "cluster": CLUSTER, "generation": 1, "digest": "d1", **fields})  # type: ignore[arg-type]
-
-
-def entry(state: str, step: str = "create:k", apply: str = "a1") -> JournalEntry:
-    return JournalEntry(apply, NAME, step, step.partition(":")[0], "k", state, 1.0)  # type: ignore[arg-type]
-
-
-def full_record() -> Recorded:
-    kernel = KernelPlacement(
-        kernel="main1", node="n1", cpus=(0, 1), cpu_milli=2000, memory_nodes=(0,), memory=1 << 40,
-        devices=(DeviceGrant("GPU-1", "cuda", 500),), nics=("mlx5_0",), parts=(NumaPart(0, 2000, 1 << 40),),
-    )  # fmt: skip
-    return record(
-        document={"spec": {"command": ["ü", 1, None]}},
-        phase="RUNNING",
-        placement=Placement(NAME, "default", (kernel,), Choice("concentrated", "3", "n2", 1, "why")),
-        kernels=("llama-main1-0badcafe-g1",),
-        protected=True,
-        commit="c" * 40,
-        enqueued_at=1.25,
-        started_at=2.5,
-        exit_codes={"main1": -9},
-        skips=3,
-        reason="because",
-    )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "repository" / ".bai" / "store.db") as opened:
-        yield opened
+from tests.reconciler.store.conftest import MakeAddress
+from tests.reconciler.store.samples import CLUSTER, NAME, entry, full_record, record
 
 
 def test_everything_of_a_record_comes_back(store: Store) -> None:
@@ -64,15 +25,6 @@ def test_everything_of_a_record_comes_back(store: Store) -> None:
     assert store.clusters() == (CLUSTER,)
     store.write(lease, [Forget(NAME), Forget("Session/never/was"), Put(record("Node/n1", generation=2))])
     assert store.recorded(CLUSTER) == {"Node/n1": record("Node/n1", generation=2)}
-
-
-def test_it_is_there_after_reopening_and_private(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
-    for path in store.path.parent.glob("store.db*"):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    assert (store.path.parent / ".gitignore").read_text() == "*\n"
-    with Store.open(store.path) as again:
-        assert again.recorded(CLUSTER) == {NAME: full_record()}
 
 
 def test_a_write_is_all_or_nothing(store: Store) -> None:
@@ -131,9 +83,9 @@ def test_releasing_a_lost_lease_leaves_the_new_holder_alone(store: Store) -> Non
 def test_a_dead_process_keeps_no_lease(store: Store) -> None:
     child = os.fork()
     if child == 0:
-        Store.open(store.path).acquire(CLUSTER, "child", 3600, now=0)
+        Store.open(store.address, server_time=False).acquire(CLUSTER, "child", 3600, now=0)
         os._exit(0)
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0
     held = store.lease(CLUSTER)
     assert held is not None and held.holder == "child"
     assert store.acquire(CLUSTER, "parent", 60, now=1).token == held.token + 1
@@ -198,14 +150,30 @@ def test_hardware_plans_and_meta(store: Store) -> None:
     }
     store.save_plan(CLUSTER, "digest", "text", 1.0)
     store.save_plan(CLUSTER, "digest", "text", 2.0)
-    assert (store.saved_plan("digest"), store.saved_plan("other")) == ("text", None)
+    store.save_plan(CLUSTER, "dig", "another", 3.0)
+    store.save_plan("elsewhere", "digest-too", "not ours", 3.0)
+    assert store.saved_plans(CLUSTER, "dige") == {"digest": "text"}
+    assert list(store.saved_plans(CLUSTER)) == ["dig", "digest"]
     store.set_meta("k", "1")
     store.set_meta("k", "2")
     assert (store.meta("k"), store.meta("none")) == ("2", None)
 
 
+def test_only_who_holds_the_lease_notes(store: Store) -> None:
+    old = store.acquire("notify/here", "alice", 60, now=0)
+    store.note(old, "k", "1")
+    new = store.steal("notify/here", "bob", 60, now=1)
+    with pytest.raises(LeaseLost):
+        store.note(old, "k", "2")
+    with pytest.raises(LeaseLost):
+        store.note(old, "k", None)
+    assert store.meta("k") == "1"
+    store.note(new, "k", None)
+    assert store.meta("k") is None
+
+
 def test_the_migrations_make_the_tables_that_the_program_knows(store: Store) -> None:
-    engine = sqlite_engine(store.path)
+    engine = open_engine(store.address)
     seen = inspect(engine)
     for table in tables.metadata.sorted_tables:
         columns = {column["name"]: column["nullable"] for column in seen.get_columns(table.name)}
@@ -218,95 +186,76 @@ def test_the_migrations_make_the_tables_that_the_program_knows(store: Store) -> 
     engine.dispose()
 
 
-def test_a_newer_store_is_left_alone(store: Store) -> None:
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match="a newer bai wrote it"):
-        Store.open(store.path)
+def test_it_is_there_after_reopening(store: Store) -> None:
+    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
+    with Store.open(store.address) as again:
+        assert again.recorded(CLUSTER) == {NAME: full_record()}
 
 
-def test_foreign_and_broken_files_are_refused(tmp_path: Path) -> None:
-    foreign = tmp_path / "foreign.db"
-    with sqlite3.connect(foreign) as connection:
-        connection.execute("CREATE TABLE people (name)")
-    with pytest.raises(StoreError, match="some other program"):
-        Store.open(foreign)
-    text_file = tmp_path / "text.db"
-    text_file.write_text("this is not a database, " * 100)
-    with pytest.raises(StoreError, match="not a database"):
-        Store.open(text_file)
-    assert text_file.read_text().startswith("this is not")
-    with pytest.raises(StoreError, match="it is a directory"):
-        Store.open(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError):
-        Store.open(tmp_path / "file" / "store.db")
+def test_an_empty_place_is_filled_by_whoever_comes_first(new_address: MakeAddress) -> None:
+    where, failed = new_address(empty=True), []
+
+    def come() -> None:
+        try:
+            with Store.open(where) as opened:
+                assert opened.recorded(CLUSTER) == {}
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=come) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
 
 
-def test_a_damaged_store_says_so(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(record(f"Session/a/s{n}")) for n in range(200)])
-    store.close()
-    data = bytearray(store.path.read_bytes())
-    data[4096:] = b"\xff" * (len(data) - 4096)
-    store.path.write_bytes(data)
-    with pytest.raises(StoreError, match=r"restore a backup|malformed"):
-        Store.open(store.path).recorded(CLUSTER)
+def test_text_that_no_database_can_hold_is_kept_in_other_words(store: Store) -> None:
+    odd = "before \0 after \udc80 ü"
+    lease = store.acquire(CLUSTER, odd, 60, 0)
+    held = record(document={"a": "\ud800", "b\0": "\0"}, reason=odd)
+    failure = JournalEntry("a1", NAME, "create:k", "create", "k", "failed", 1.0, odd)
+    store.write(lease, [Put(held), Event(NAME, "", "ERROR", odd, 1.0), failure])
+    assert store.recorded(CLUSTER)[NAME].document == held.document
+    for kept in (store.recorded(CLUSTER)[NAME].reason, store.events(CLUSTER)[0].cause):
+        assert kept == "before \\u0000 after \\udc80 ü"
+
+
+def test_long_names_are_whole(store: Store) -> None:
+    long = "Session/p/" + "x" * 5000
+    store.write(store.acquire("c" * 250, "me", 60, 0), [Put(record(long, cluster="c" * 250))])
+    assert list(store.recorded("c" * 250)) == [long]
 
 
 def test_a_record_that_cannot_be_read_says_so(store: Store) -> None:
     store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE resources SET placement = ?", (json.dumps({"session": 1}),))
+    _execute(store, "UPDATE resources SET placement = '{}'")
     with pytest.raises(StoreError):
         store.recorded(CLUSTER)
 
 
-def test_backup_while_in_use_and_restore(store: Store, tmp_path: Path) -> None:
-    lease = store.acquire(CLUSTER, "me", 60, 0)
-    store.write(lease, [Put(full_record())])
-    copy = tmp_path / "copy.db"
-    store.backup(copy)
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    store.write(lease, [Forget(NAME)])
-    with pytest.raises(LeaseHeld, match="me"):
-        Store.restore(store.path, copy, now=1)
-    store.release(lease)
-    Store.restore(store.path, copy, now=1)
-    assert store.recorded(CLUSTER) == {NAME: full_record()}
-    assert store.lease(CLUSTER) is None
-    with pytest.raises(LeaseLost):
-        store.write(lease, [Forget(NAME)])
-    assert store.acquire(CLUSTER, "me", 60, 1).token > lease.token
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "repository"]
+def test_a_newer_store_is_left_alone(store: Store) -> None:
+    _execute(store, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="a newer bai wrote it"):
+        Store.open(store.address)
 
 
-def test_a_bad_backup_replaces_nothing(store: Store, tmp_path: Path) -> None:
-    store.write(store.acquire(CLUSTER, "me", 0, 0), [Put(record())])
-    bad = tmp_path / "bad.db"
-    for content in (b"", b"no database at all" * 100):
-        bad.write_bytes(content)
-        with pytest.raises(StoreError):
-            Store.restore(store.path, bad, now=1)
-    with pytest.raises(StoreError, match="no such file"):
-        Store.restore(store.path, tmp_path / "missing.db", now=1)
-    assert store.recorded(CLUSTER) == {NAME: record()}
+def test_a_database_of_something_else_is_left_alone(new_address: MakeAddress) -> None:
+    where = new_address(empty=True)
+    if where.path is not None:
+        where.path.parent.mkdir(parents=True)
+    engine = open_engine(where)
+    with writing(engine, where) as connection:
+        connection.execute(text("CREATE TABLE people (name TEXT)"))
+    with pytest.raises(StoreError, match="some other program"):
+        Store.open(where)
+    with reading(engine, where) as connection:
+        assert inspect(connection).get_table_names() == ["people"]
+    engine.dispose()
 
 
-def test_restoring_over_a_damaged_store_keeps_it_aside(store: Store, tmp_path: Path) -> None:
-    store.write(store.acquire(CLUSTER, "me", 0, 0), [Put(record())])
-    copy = tmp_path / "copy.db"
-    store.backup(copy)
-    store.close()
-    store.path.write_bytes(b"garbage" * 1000)
-    Store.restore(store.path, copy, now=1)
-    with Store.open(store.path) as again:
-        assert again.recorded(CLUSTER) == {NAME: record()}
-    assert store.path.with_name("store.db.damaged").read_bytes().startswith(b"garbage")
-
-
-def test_restore_where_there_was_no_store(store: Store, tmp_path: Path) -> None:
-    store.write(store.acquire(CLUSTER, "me", 0, 0), [Put(record())])
-    store.backup(tmp_path / "copy.db")
-    Store.restore(tmp_path / "fresh" / "store.db", tmp_path / "copy.db", now=1)
-    with Store.open(tmp_path / "fresh" / "store.db") as fresh:
-        assert fresh.recorded(CLUSTER) == {NAME: record()}
+def _execute(store: Store, statement: str) -> None:
+    engine = open_engine(store.address)
+    with writing(engine, store.address) as connection:
+        connection.execute(text(statement))
+    engine.dispose()

@@ -1,0 +1,58 @@
+"""`bai cp`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bai.cli.complete import sessions_and_files
+from bai.cli.lazy import new_app
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command("cp")
+def copy(
+    ctx: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SRC",
+            help="A local path, SESSION[/KERNEL]:PATH, or - for a tar stream on standard input.",
+            autocompletion=sessions_and_files,
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DST",
+            help="The other side; - writes a tar stream to standard output.",
+            autocompletion=sessions_and_files,
+        ),
+    ],
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was copied.")] = False,
+) -> None:
+    """Copy files and folders into or out of a session.
+
+    A folder that is there receives the source by its name; otherwise the target is the copy's name. `SRC/.`
+    means what is in a folder. Paths in a session are as its main process sees them, relative ones begin in
+    its working directory. Permissions are kept, owners are whoever unpacks.
+
+    \b
+    bai cp train.py lab:                  into the working directory
+    bai cp vision/llama:/data/out ./out   a folder of the main container
+    bai cp data/. lab/sub1:/scratch       the contents, into a folder of sub1
+    bai cp lab:results - | gzip > r.tgz   as a tar stream
+    """
+    from bai.cli.transfer import transfer
+
+    with settings_of(ctx).workspace() as workspace:
+        done = transfer(workspace, source, target)
+    for line in done.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    if done.said and not quiet:
+        typer.echo(done.said, err=True)
+    if done.left_out:
+        raise typer.Exit(1)

@@ -1,0 +1,39 @@
+"""`bai diff`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.cli.lazy import new_app
+from bai.cli.options import HowPlan
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def diff(
+    ctx: typer.Context,
+    before: Annotated[str, typer.Argument(metavar="COMMIT", help="Where it starts.")],
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar="[COMMIT]", help="Where it leads; default: the documents."),
+    ] = None,
+    format: HowPlan = PlanFormat.text,
+) -> None:
+    """Show what the step from one commit to another does: resources, places, who waits. Changes nothing.
+
+    As `bai review`, but from the first commit itself; back to an earlier one as well.
+    """
+    from bai.cli.show_review import show_review
+    from reconciler.review.read import review_since
+
+    settings = settings_of(ctx)
+    if after is not None:
+        settings = replace(settings, revision=after)
+    with settings.workspace() as workspace:
+        show_review(settings, review_since(workspace, before, exactly=True), format)

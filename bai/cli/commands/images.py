@@ -1,0 +1,97 @@
+"""`bai images`: list, scan, show, pull, registries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bai.cli.formats import Format
+from bai.cli.lazy import new_app
+from bai.cli.options import How
+from bai.cli.settings import settings_of
+
+app = new_app(help="List images, ask registries about them, and bring them to nodes.")
+
+Name = Annotated[str, typer.Argument(metavar="IMAGE", help="An Image's name, or a reference.")]
+
+
+@app.callback(invoke_without_command=True)
+def images(ctx: typer.Context, format: How = Format.text) -> None:
+    """List images, ask registries about them, and bring them to nodes; `bai images` alone lists them."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from bai.cli.image_list import list_images
+
+    settings = settings_of(ctx)
+    with settings.workspace() as workspace:
+        list_images(settings, workspace, as_json=format is Format.json)
+
+
+@app.command()
+def scan(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="Only these; all of them when left out.")
+    ] = None,
+) -> None:
+    """Ask the registries for digests, sizes, architectures and labels, and remember them for plans."""
+    from bai.cli.image_scan import scan_images
+
+    with settings_of(ctx).workspace() as workspace:
+        sound = scan_images(workspace, tuple(names or ()))
+    if not sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Name,
+    format: How = Format.text,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the nodes who has it.")] = False,
+) -> None:
+    """Show all that is known of an image, and which nodes have it."""
+    from bai.cli.image_list import show_image
+
+    settings = settings_of(ctx)
+    with settings.workspace() as workspace:
+        show_image(workspace, name, as_json=format is Format.json, offline=offline)
+
+
+@app.command()
+def pull(
+    ctx: typer.Context,
+    name: Name,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE]...", help="Where to; where its document says when left out."),
+    ] = None,
+) -> None:
+    """Bring an image to nodes now."""
+    from bai.cli.image_pull import pull_image
+
+    with settings_of(ctx).workspace() as workspace:
+        sound = pull_image(workspace, name, tuple(nodes or ()))
+    if not sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def registries(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[REGISTRY]", help="List what this one holds.")
+    ] = None,
+) -> None:
+    """Check that the registries answer and let us in, or list what one of them holds."""
+    from bai.cli.image_registries import check_all, list_one
+
+    settings = settings_of(ctx)
+    with settings.workspace() as workspace:
+        if name is not None:
+            list_one(settings, workspace, name)
+            return
+        sound = check_all(settings, workspace)
+    if not sound:
+        raise typer.Exit(1)

@@ -1,0 +1,43 @@
+"""`bai reconcile`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bai.cli import loop_options as loops
+from bai.cli.lazy import new_app
+from bai.cli.options import Parallel
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def reconcile(
+    ctx: typer.Context,
+    directory: loops.Directory = None,
+    remote: loops.Remote = None,
+    ref: loops.Ref = "",
+    path: loops.Inside = "",
+    mode: loops.Freedom = loops.Mode.auto,
+    interval: loops.Interval = "30s",
+    once: Annotated[
+        bool, typer.Option("--once", help="One pass; exit with 1 when something could not be done.")
+    ] = False,
+    lease: loops.Lease = "15s",
+    stuck_after: loops.StuckAfter = "15m",
+    parallel: Parallel = 32,
+) -> None:
+    """Keep clusters as their documents say: observe, plan and apply, again and again, without asking.
+
+    All clusters of the repository, or the one that --cluster names. A remote is asked with BAI_GIT_USER and
+    BAI_GIT_PASSWORD, or BAI_GIT_KEY and BAI_GIT_KNOWN_HOSTS, from the environment.
+    """
+    from bai.cli.looping import run_loops
+
+    manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
+    origin = loops.origin_of(remote, ref, path, mode)
+    if not run_loops(loops.within(settings_of(ctx), directory), origin, manner, once=once):
+        raise typer.Exit(1)

@@ -1,0 +1,46 @@
+"""`bai review`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.cli.lazy import new_app
+from bai.cli.options import HowPlan
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def review(
+    ctx: typer.Context,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", metavar="REVISION", help="What it is to be merged into; in a pipeline, it is known."
+        ),
+    ] = None,
+    post: Annotated[
+        bool,
+        typer.Option("--post", help="Write it as a comment of the pull request that this pipeline runs for."),
+    ] = False,
+    format: HowPlan = PlanFormat.text,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save the whole of it as JSON.")
+    ] = None,
+) -> None:
+    """Show what a pull request does to the cluster and nothing else, and say so where it is talked about.
+
+    With --post the comment is kept up to date, and the newest commit gets a status. Documents that cannot
+    be used are told in the comment as well; the exit code is 1 for them and where `bai apply` would refuse.
+    """
+    from bai.cli.reviewing import Posting, review_and_tell
+
+    posting = Posting.here() if post else None
+    good = review_and_tell(settings_of(ctx), base, posting, format, out)
+    if not good:
+        raise typer.Exit(1)

@@ -1,0 +1,73 @@
+"""`bai serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bai.cli import loop_options as loops
+from bai.cli.lazy import new_app
+from bai.cli.options import Parallel
+from bai.cli.settings import settings_of
+
+app = new_app()
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    directory: loops.Directory = None,
+    remote: loops.Remote = None,
+    ref: loops.Ref = "",
+    path: loops.Inside = "",
+    mode: loops.Freedom = loops.Mode.auto,
+    interval: loops.Interval = "30s",
+    parallel: Parallel = 32,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where the API answers.")
+    ] = "127.0.0.1:8080",
+    access: Annotated[
+        Path | None,
+        typer.Option("--access", metavar="FILE", help="Who may do what: tokens, identity providers, proxy."),
+    ] = None,
+    webhook_secret: Annotated[
+        str,
+        typer.Option(
+            "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
+        ),
+    ] = "",
+    lease: loops.Lease = "15s",
+    stuck_after: loops.StuckAfter = "15m",
+    check: Annotated[
+        bool, typer.Option("--check", help="Only read what --access names, and say what is wrong in it.")
+    ] = False,
+) -> None:
+    """Run the loops of `bai reconcile`, and an HTTP API that shows what they see and takes orders.
+
+    It describes itself at /openapi.json. `bai token` makes lines of the file that --access names.
+    """
+    if check:
+        _check(access)
+        return
+
+    from bai.cli.serving import Server, Way
+
+    manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
+    origin = loops.origin_of(remote, ref, path, mode)
+    way = Way(listen, access, webhook_secret)
+    server = Server(loops.within(settings_of(ctx), directory), origin, way, manner)
+    if not server.run():
+        raise typer.Exit(1)
+
+
+def _check(access: Path | None) -> None:
+    """Raises CannotRead, InvalidRepository with every mistake, CommandError when there is nothing to read."""
+    from bai.web.access_file import Followed
+    from schemas.errors import CommandError
+
+    if access is None:
+        raise CommandError(why="--check: there is nothing to read", hint="give --access FILE")
+    Followed(access, typer.echo)
+    typer.echo(f"{access} says who may do what.")

@@ -1,0 +1,106 @@
+"""A loop's workspaces and where their documents come from: a folder, or a git remote."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bai.cli.settings import Settings
+from providers.state_folder import state_folder
+
+if TYPE_CHECKING:
+    from reconciler.address import Address
+    from reconciler.gitops.documents import Documents
+    from reconciler.gitops.remote import Remote
+    from reconciler.source import Source
+    from reconciler.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A git remote as it is named on the command line."""
+
+    url: str
+    ref: str = ""
+    """Branch, tag or commit; empty: the remote's main branch."""
+    path: str = ""
+    """Folder of the documents."""
+    approval: bool = False
+    """Whether somebody must approve of a new commit."""
+
+
+def opened(settings: Settings, origin: Origin | None) -> Iterator[tuple[Workspace, Documents]]:
+    """The workspace of the cluster that is named, or of each that there is. Raises BaiError."""
+    if origin is not None:
+        yield from _far(settings, origin)
+        return
+    from reconciler.gitops.documents import Folder
+    from reconciler.source import open_source
+
+    source = open_source(settings.directory, settings.revision)
+    for name in [settings.cluster] if settings.cluster else _clusters(source):
+        yield replace(settings, cluster=name).workspace(), Folder()
+
+
+def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Documents]]:
+    from reconciler.address import Address
+    from reconciler.gitops.documents import Followed, first
+    from reconciler.gitops.follow import Follow
+    from reconciler.gitops.orders import orders
+    from reconciler.gitops.remote import Remote, environment_login
+    from reconciler.store import Store
+    from reconciler.workspace import Workspace
+
+    home = _home(origin)
+    home.mkdir(parents=True, exist_ok=True)
+    address = Address.choose(home, settings.state, str(home / "store.db"))
+    remote = Remote(origin.url, home / "copy.git", environment_login(os.environ))
+    ref = origin.ref or remote.default_branch()
+    for name in [settings.cluster] if settings.cluster else _named(remote, ref, origin.path, address):
+        store = Store.open(address)
+        follow = Follow(remote, ref, origin.path, store, name)
+        pin = orders(store, name).pin
+        start = first(follow, pin.commit if pin else "")
+        workspace = Workspace.at(follow.source(start), cluster=name, state=address, store=store)
+        yield workspace, Followed(follow, approval=origin.approval)
+
+
+def _named(remote: Remote, ref: str, path: str, address: Address) -> list[str]:
+    """The clusters that the newest documents have; those that were looked after before, when these cannot be
+    used. Raises BaiError when there are neither."""
+    from reconciler.source import remote_source
+    from reconciler.store import Store
+    from schemas.errors import BaiError
+
+    try:
+        return _clusters(remote_source(remote.folder, remote.fetch(ref), path))
+    except BaiError:
+        with Store.open(address) as store:
+            if known := list(store.clusters()):
+                return known
+        raise
+
+
+def _clusters(source: Source) -> list[str]:
+    """Raises InvalidRepository, CannotRead, and PlanError when there is none."""
+    from reconciler.source import choose_cluster
+    from schemas.cluster import Cluster
+
+    repository, _ = source.load()
+    names = sorted(cluster.name for cluster in repository.of(Cluster))
+    return names or [choose_cluster(repository, None).name]
+
+
+def _home(origin: Origin) -> Path:
+    """Where the copy of a remote and, by default, its store are: the same with another password in its
+    address."""
+    from reconciler.gitops.remote import shown
+
+    address = shown(origin.url) if origin.url.startswith(("http://", "https://")) else origin.url
+    mark = hashlib.sha256(f"{address} {origin.path}".encode()).hexdigest()[:12]
+    stem = origin.url.rstrip("/").rpartition("/")[2].removesuffix(".git") or "remote"
+    return state_folder() / "remotes" / f"{stem}-{mark}"

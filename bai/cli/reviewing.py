@@ -1,0 +1,111 @@
+"""A review shown here and on the forge."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from providers.forge import Forge, Run, State
+    from reconciler.review import Review
+    from schemas.errors import InvalidRepository
+
+CONTEXT = "bai"
+UPSTREAM = "origin/HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """The pull request that this pipeline runs for, and the forge it is on."""
+
+    run: Run
+    forge: Forge
+
+    @classmethod
+    def here(cls) -> Posting:
+        """From the environment. Raises ForgeUnknown."""
+        from providers.forge import from_environment, open_forge
+
+        run = from_environment(os.environ)
+        return cls(run, open_forge(run))
+
+    def tell(self, marker: str, page: str, state: State, cluster: str, line: str) -> None:
+        """Comment and status. Raises ForgeError."""
+        where = self.forge.comment(self.run.number, marker, page)
+        context = f"{CONTEXT}/{cluster}" if cluster else CONTEXT
+        self.forge.status(self.run.head, state, context, line, where)
+        typer.echo(f"Said in {where}", err=True)
+
+
+def review_and_tell(
+    settings: Settings, base: str | None, posting: Posting | None, format: PlanFormat, out: Path | None
+) -> bool:
+    """Whether the change may be applied. Raises BaiError; documents that cannot be used are told on the
+    forge first."""
+    from bai.cli.show_review import save_review, show_review
+    from reconciler.review.read import review_since
+    from schemas.errors import CannotRead, InvalidRepository
+
+    start = base or (posting.run.base if posting else UPSTREAM)
+    try:
+        with settings.workspace() as workspace:
+            found = review_since(workspace, start)
+            if out is not None:
+                save_review(found, out)
+            show_review(settings, found, format)
+            if posting is not None:
+                _post(posting, found)
+    except InvalidRepository as error:
+        if posting is not None:
+            _post_problems(posting, error, settings.cluster or "")
+        raise
+    except CannotRead as error:
+        if UPSTREAM in error.message:
+            error.hint = "say what it is to be merged into: --base main"
+        raise
+    return not found.refused
+
+
+def _post(posting: Posting, found: Review) -> None:
+    from bai.render.review_markdown import marker, render
+    from bai.render.review_view import headline, refusal
+
+    page = render(found)
+    refused = refusal(found)
+    line = refused or headline(found)
+    cluster = found.plan.cluster
+    posting.tell(marker(cluster), page, "failure" if refused else "success", cluster, line)
+
+
+def _post_problems(posting: Posting, error: InvalidRepository, cluster: str) -> None:
+    from bai.render.review_markdown import marker, problems_page
+    from bai.render.words import plural
+
+    line = f"{plural(len(error.problems), 'mistake')} in the documents"
+    posting.tell(marker(cluster), problems_page(error.problems, cluster), "failure", cluster, line)
+
+
+def check_reviewed(settings: Settings, base: str | None, reviewed: str | None) -> None:
+    """Raises StalePlan when what lies between does not do any more what somebody has read, or was not known
+    completely; CommandError when one of the two is missing."""
+    from reconciler.review.read import review_since
+    from schemas.errors import CommandError, StalePlan
+
+    if base is None or reviewed is None:
+        raise CommandError(why="--base and --reviewed go together", hint="the digest stands below the review")
+    with settings.workspace() as workspace:
+        found = review_since(workspace, base)
+    if not found.complete:
+        raise StalePlan(why="not everything could be observed", hint="review it again when it can")
+    if found.digest != reviewed:
+        why = (
+            f"since {base}, something else happens ({found.digest[:12]}) than was reviewed ({reviewed[:12]})"
+        )
+        raise StalePlan(why=why, hint="`bai review` shows what, and gives the new digest")

@@ -1,0 +1,161 @@
+"""`bai serve`: loops in threads, the API in front of them, and a clean end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bai.cli.settings import Settings
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from bai.cli.following import Origin
+    from bai.cli.looping import Manner
+    from bai.web.access import Access
+    from bai.web.hub import Hub
+    from reconciler.gitops.webhook import Ears
+
+PATIENCE = 60.0
+"""Seconds in which what a loop has begun comes to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the API is reached, and by whom."""
+
+    listen: str
+    access: Path | None = None
+    webhook_secret: str = ""
+
+
+class Server:
+    """Raises BaiError when a cluster cannot be opened, or an option says nothing sensible."""
+
+    def __init__(self, settings: Settings, origin: Origin | None, way: Way, manner: Manner) -> None:
+        from bai.tracing import traces_of
+        from bai.web.hub import Hub
+        from reconciler.standby import Beside
+
+        self._access, self._ears = _access(way), _ears(way)
+        self._socket = listening(way.listen)
+        self._traces = traces_of(os.environ)
+        self._hub = Hub(manner.stuck_after, [self._traces] if self._traces else [])
+        self._lease = manner.lease
+        for loop in manner.loops(settings, origin, self._hub.heard):
+            loop.stand_by = Beside(loop, self._hub.heard).look
+            self._hub.add(loop)
+
+    def run(self) -> bool:
+        """Until a signal says stop; False when something was left undone."""
+        import uvicorn
+
+        from bai.cli.heralds import heralds
+        from bai.cli.leading import elected
+        from bai.cli.looping import haltable, say
+        from bai.web.app import create_app
+
+        app = create_app(self._hub, self._access, self._ears)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False,
+            timeout_graceful_shutdown=5, timeout_keep_alive=15, limit_concurrency=1000, proxy_headers=False,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        ended = False
+        try:
+            loops = [watched.loop for watched in self._hub.clusters.values()]
+            with elected(loops, self._lease), heralds(loops) as telling:
+                for name, herald in telling.items():
+                    self._hub.clusters[name].herald = herald
+                self._hub.start()
+                try:
+                    # uvicorn raises once more the signal that ended it, which must not end what follows.
+                    with haltable(loops), _told(server, self._hub):
+                        server.run([self._socket])
+                finally:
+                    self._hub.halt()
+                    ended = self._hub.join(PATIENCE)
+        finally:
+            self._hub.close()
+            if self._traces is not None:
+                self._traces.close()
+        say("", "stopped")
+        return server.started and ended and not self._hub.broken
+
+
+@contextlib.contextmanager
+def _told(server: uvicorn.Server, hub: Hub) -> Iterator[None]:
+    """Whoever started us hears when requests are answered; a loop that breaks ends the server."""
+    from bai.cli.watchdog import watched
+
+    over = threading.Event()
+
+    def run() -> None:
+        while not server.started and not over.wait(0.05):
+            pass
+        with watched(hub.stuck):
+            while not over.wait(1.0):
+                if hub.broken:
+                    server.should_exit = True
+
+    thread = threading.Thread(target=run, name="bai-told", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def listening(listen: str) -> socket.socket:
+    """Raises CommandError where nothing can listen."""
+    from bai.cli.looping import say
+    from schemas.errors import CommandError
+
+    host, _, port = listen.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise CommandError(
+            why=f"--listen: {listen!r} is no address", hint="write 127.0.0.1:8080 or [::]:8080"
+        )
+    host = host.strip("[]") or "127.0.0.1"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        found = socket.create_server((host, int(port)), family=family, backlog=2048)
+    except OSError as error:
+        raise CommandError(why=f"--listen {listen}: {_reason(error)}") from None
+    # Connections inherit it. An answer's head and body are two writes: without it the second one waits until
+    # the first one was acknowledged, which the other side puts off for 40 ms.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    say("", f"answers at http://{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
+    return found
+
+
+def _reason(error: OSError) -> str:
+    """Without the address, which Python adds to what the system says."""
+    known = error.errno is not None and not isinstance(error, socket.gaierror)
+    return os.strerror(error.errno or 0).lower() if known else str(error.strerror or error)
+
+
+def _access(way: Way) -> Access:
+    from bai.cli.looping import say
+    from bai.web.access import Fixed
+
+    if way.access is None:
+        say("", "no --access: nobody may read anything but /healthz and /readyz")
+        return Fixed()
+    from bai.web.access_file import Followed
+
+    return Followed(way.access, lambda line: say("", line))
+
+
+def _ears(way: Way) -> Ears | None:
+    from reconciler.gitops.webhook import Ears
+    from reconciler.secret_values import resolve
+
+    return Ears(resolve(way.webhook_secret).strip()) if way.webhook_secret else None

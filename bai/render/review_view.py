@@ -1,0 +1,66 @@
+"""What a Review has to say besides its plan, in words; no layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bai.render.plan_view import cores, devices, summary
+from bai.render.words import clean, listed, plural, short
+from planner.types import NodeInfo, Placement
+from reconciler.review import Place, Review
+
+
+def span(review: Review) -> str:
+    """`3f2a9c01d2e4 → 81be0c4d9a10`."""
+    base = review.base[:12] or "nothing"
+    return f"{base} → {review.head[:12] or 'working files'}"
+
+
+def headline(review: Review) -> str:
+    """The plan's summary, with who waits as before."""
+    still = f" {plural(len(review.still), 'session')} as before in the queue." if review.still else ""
+    return f"{summary(review.plan)}{still}"
+
+
+def refusal(review: Review) -> str:
+    """Why `bai apply` would not carry it out; empty when nothing stands against it."""
+    if not review.refused:
+        return ""
+    return (
+        f"bai apply refuses this: it would delete {listed(map(short, review.refused))}, which "
+        f'{"is" if len(review.refused) == 1 else "are"} protected (annotation bai/protect: "true")'
+    )
+
+
+def notes(review: Review) -> list[str]:
+    """What a reader should know of the base and of what was known."""
+    found = []
+    if not review.plan.complete:
+        found.append("Not everything could be observed: nothing is deleted.")
+    if review.pending:
+        found.append(
+            f"The base is not what is carried out ({plural(review.pending, 'action')} apart): what it asks "
+            "for is taken as done."
+        )
+    if review.admitted:
+        names = listed(map(short, review.admitted))
+        found.append(f"Waits without this change and runs with it: {names}.")
+    return found
+
+
+def place_words(placement: Placement | None, nodes: Mapping[str, NodeInfo]) -> str:
+    """`gpu-1: gpu 0-3, cores 0-7; gpu-2: ...`."""
+    if placement is None:
+        return "-"
+    parts = []
+    for kernel in placement.kernels:
+        held = devices(kernel, nodes.get(kernel.node))
+        parts.append(f"{clean(kernel.node)}: {held if held != '-' else f'cores {cores(kernel)}'}")
+    return "; ".join(dict.fromkeys(parts))
+
+
+def fate(place: Place, nodes: Mapping[str, NodeInfo]) -> str:
+    """Where a session that moves goes, or what becomes of it."""
+    if place.effect == "moved":
+        return place_words(place.after, nodes)
+    return "the queue" if place.effect == "pushed out" else ""

@@ -1,0 +1,70 @@
+"""Output that comes when it comes, from an iterator that blocks, to a connection that must not.
+
+Each follower has a thread of its own, so that none of those that answer requests waits for a quiet session.
+There are only so many, for one person and in all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+
+MOST = 64
+"""Followers in all."""
+MOST_EACH = 8
+"""Followers of one person."""
+AHEAD = 16
+"""Pieces that are read before the connection has taken them."""
+
+
+class TooMany(Exception):
+    """Nobody more can follow just now."""
+
+
+class Followers:
+    """Threads that read for connections. One whose connection is gone ends with the next piece."""
+
+    def __init__(self, most: int = MOST, most_each: int = MOST_EACH) -> None:
+        self._most, self._most_each = most, most_each
+        self._lock = threading.Lock()
+        self._now: Counter[str] = Counter()
+
+    def follow(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """Pieces of `output` as they come. Raises TooMany."""
+        with self._lock:
+            if self._now.total() >= self._most or self._now[name] >= self._most_each:
+                raise TooMany
+            self._now[name] += 1
+        return self._pieces(name, output)
+
+    async def _pieces(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        room, gone = threading.Semaphore(AHEAD), threading.Event()
+
+        def hand(piece: bytes | None) -> None:
+            if not gone.is_set() and not loop.is_closed():
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        def read() -> None:
+            try:
+                for piece in output:
+                    room.acquire()
+                    if gone.is_set():
+                        return
+                    hand(piece)
+            finally:
+                hand(None)
+                with self._lock:
+                    self._now[name] -= 1
+
+        threading.Thread(target=read, name="bai-follower", daemon=True).start()
+        try:
+            while (piece := await pieces.get()) is not None:
+                room.release()
+                yield piece
+        finally:
+            gone.set()
+            room.release()

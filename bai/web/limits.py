@@ -1,0 +1,113 @@
+"""What a request may cost, and headers that every answer has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST = 64 * 1024
+"""Bytes of a request's body."""
+LARGEST_HOOK = 8 * 2**20
+"""Bytes of a forge's message."""
+_LARGE = "the request is too large"
+PATIENCE = 60.0
+"""Seconds until an answer must have begun, the request's body included."""
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class TooLarge(HTTPException):
+    """More was sent than is read."""
+
+    def __init__(self) -> None:
+        super().__init__(413, _LARGE)
+
+
+class Limits:
+    """Middleware: answers 413 and 504 itself."""
+
+    def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
+        self._app, self._patience = app, patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        answer = _Answer(send, state)
+        most = LARGEST_HOOK if scope["path"].startswith("/hooks/") else LARGEST
+        if _announced(scope) > most:
+            await answer.say(413, _LARGE)
+            return
+        try:
+            async with asyncio.timeout(self._patience) as limit:
+                answer.on_begin = lambda: limit.reschedule(None)
+                await self._app(scope, _counted(receive, most), answer)
+        except TooLarge:
+            await answer.say(413, _LARGE)
+        except TimeoutError:
+            await answer.say(504, "this took too long")
+
+
+class _Answer:
+    """Passes an answer on, with our headers."""
+
+    def __init__(self, send: Send, state: Mapping[str, Any]) -> None:
+        self._send, self._state = send, state
+        self._begun = False
+        self.on_begin: Callable[[], None] = lambda: None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._begun = True
+            self.on_begin()
+            there = {name.lower() for name, _ in message.get("headers", ())}
+            more = [each for each in HEADERS if each[0] not in there]
+            if leader := self._state.get("leader"):
+                more.append((b"bai-leader", _printable(leader)))
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await self._send(message)
+
+    async def say(self, status: int, detail: str) -> None:
+        if self._begun:
+            return
+        self.on_begin = lambda: None
+        body = json.dumps({"detail": detail}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _printable(name: str) -> bytes:
+    """As a header may have it."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in name).encode()
+
+
+def _announced(scope: Scope) -> int:
+    found = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(found) if found.isdigit() else 0
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    read = 0
+
+    async def counted() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > most:
+            raise TooLarge
+        return message
+
+    return counted

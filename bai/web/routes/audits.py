@@ -1,0 +1,59 @@
+"""Who changed what, from which commit, by which plan."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from bai.render.audit_view import audit_json
+from bai.web.access import Viewer
+from bai.web.answers import AuditAnswer
+from bai.web.asked import SAME, Cluster, refusals, sight
+from reconciler.records import Audit
+
+router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
+Text = Annotated[str, Query(max_length=200)]
+Moment = Annotated[datetime | None, Query(description="UTC unless it says otherwise.")]
+
+
+@router.get(
+    "/audit",
+    summary="Who changed what, oldest first",
+    response_model=list[AuditAnswer],
+    responses={**refusals(_404="There is no such cluster."), **SAME},
+)
+def audit(
+    request: Request,
+    cluster: Cluster,
+    who: Viewer,
+    resource: Annotated[str, Query(max_length=300)] = "",
+    actor: Text = "",
+    commit: Text = "",
+    plan: Text = "",
+    since: Moment = None,
+    until: Moment = None,
+    after: Annotated[int, Query(ge=0, le=2**62, description="Only later ones than this `seq`.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The newest that fit. `actor`, `commit` and `plan` are beginnings; `limit` counts also what is not for
+    who asks. Entries about the cluster as a whole are for those who see all projects."""
+
+    def make() -> list[object]:
+        eyes = sight(cluster, who)
+        found: tuple[Audit, ...] = cluster.loop.workspace.store.audit(
+            cluster.name, resource=resource or None, actor=actor, commit=commit, plan=plan,
+            since=_moment(since), until=_moment(until), after=after, limit=limit,
+        )  # fmt: skip
+        shown = [audit_json(entry) for entry in found if eyes.everything or eyes.sees(entry.resource)]
+        return [eyes.clear(each) for each in shown]
+
+    asked = ("audit", who.projects, resource, actor, commit, plan, since, until, after, limit)
+    return cluster.read.body(asked, cluster.version(), make).answer(request)
+
+
+def _moment(time: datetime | None) -> float | None:
+    if time is None:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,53 @@
+"""What forges tell: a branch has moved. The loops then look at once; what they find is theirs to judge."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.concurrency import run_in_threadpool
+
+from bai.web.answers import Refusal
+from bai.web.asked import Answers, TheHub
+from reconciler.gitops.webhook import Ears
+
+router = APIRouter(prefix="/hooks", tags=["webhooks"])
+_ANSWERS: Answers = {
+    401: {"model": Refusal, "description": "The message is not signed with the secret."},
+    404: {"model": Refusal, "description": "This server hears no webhooks."},
+    413: {"model": Refusal, "description": "The message is too large."},
+    429: {"model": Refusal, "description": "Too many messages."},
+}
+
+
+@router.post(
+    "/git",
+    status_code=202,
+    summary="A push, from GitHub, GitLab, Gitea, Forgejo or Bitbucket",
+    responses=_ANSWERS,
+)
+async def git(request: Request, hub: TheHub) -> dict[str, str]:
+    ears: Ears | None = request.app.state.ears
+    if ears is None:
+        raise HTTPException(404, "no secret for webhooks is set")
+    headers, sender = dict(request.headers), request.client.host if request.client else ""
+    most = ears.most(headers, sender, time.monotonic())
+    body = await _body(request, most) if most else b""
+    heard = ears.hear(headers, body, time.monotonic(), sender)
+    if heard.verdict == "untrue":
+        raise HTTPException(401, "the message is not signed with the secret")
+    if heard.verdict == "too often":
+        raise HTTPException(429, "too many messages", headers={"Retry-After": "1"})
+    if heard.verdict == "moved":
+        await run_in_threadpool(hub.wake)
+    return {"verdict": heard.verdict}
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Answers 413 when it is more."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise HTTPException(413, "the message is too large")
+    return bytes(body)

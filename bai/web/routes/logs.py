@@ -1,0 +1,64 @@
+"""What sessions write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import StreamingResponse
+
+from bai.web.access import Viewer
+from bai.web.asked import Cluster, refusals, seen, sight, visible
+from bai.web.following import Followers, TooMany
+from reconciler.actual import Existing
+from schemas.errors import BaiError
+
+router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
+_FOLLOWERS = Followers()
+
+
+@router.get(
+    "/logs/{project}/{session}",
+    summary="What a session's container has written",
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its output."},
+        **refusals(_404="There is no such session or container.", _502="Its node cannot be asked."),
+    },
+    response_class=StreamingResponse,
+)
+def logs(
+    request: Request,
+    cluster: Cluster,
+    who: Viewer,
+    project: str,
+    session: str,
+    kernel: Annotated[str, Query(max_length=50)] = "main1",
+    tail: Annotated[int, Query(ge=0, le=100_000)] = 1000,
+    follow: bool = False,
+) -> StreamingResponse:
+    identity = f"Session/{project}/{session}"
+    visible(sight(cluster, who), identity)
+    done, actual, _ = seen(cluster, who)
+    id_ = _ids(actual.existing.get(identity), recorded=bool(done.by)).get(kernel)
+    if id_ is None:
+        raise HTTPException(404, f"{identity} has no container {kernel}")
+    try:
+        output = done.workspace.provider.logs(id_, follow=follow, tail=tail)
+        pieces = _FOLLOWERS.follow(who.name, output) if follow else output
+    except BaiError as error:
+        raise HTTPException(502, str(error)) from None
+    except TooMany:
+        raise HTTPException(503, "too many follow already", headers={"Retry-After": "10"}) from None
+    return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
+
+
+def _ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:
+    """By the names of its containers, those that were seen; `recorded`: those of the record, where nobody
+    looked."""
+    if there is None:
+        return {}
+    placed = there.recorded.placement
+    if recorded and placed is not None:
+        names = [part.kernel for part in placed.kernels]
+        return dict(zip(names, there.recorded.kernels, strict=False))
+    return {kernel.labels.kernel: kernel.id for kernel in there.kernels}

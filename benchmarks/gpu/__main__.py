@@ -1,0 +1,121 @@
+"""What parts of a GPU really are, on a machine with an NVIDIA GPU:
+
+    python -m benchmarks.gpu [--shares 0.5 0.3] [--seconds 20] [--json result.json]
+
+Checks the probe against nvidia-smi; runs one load without limits, then one session per share under MPS at the
+same time, and compares memory and throughput with what was asked; does so on MIG instances where there are
+any. No setting of the card is changed. Exit code 0 when all is within the limit, 1 when something is not, 2
+without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import probe, shares
+from benchmarks.results import keep
+from schemas.hardware.model import Gpu
+
+LIMIT = 0.05
+"""Most that memory and throughput may be off, as a part of what was asked."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Parts of a GPU: what is asked and what is had.")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.5, 0.3])
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long each load multiplies")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    smi = probe.listed()
+    if not smi:
+        print("There is no NVIDIA GPU on this machine (nvidia-smi lists none): nothing is measured.")
+        return 2
+    if not 0 < sum(chosen.shares) <= 1:
+        parser.error("the shares must fit on one GPU")
+    result = measured(smi, chosen.shares, chosen.seconds)
+    show(result)
+    keep(result, chosen.json)
+    return 0 if within(result) else 1
+
+
+def measured(smi: list[dict[str, str]], asked: list[float], seconds: float) -> dict[str, Any]:
+    """Everything that this machine can be measured for."""
+    from providers.probe import probe_local
+
+    hardware = probe_local()
+    gpus = tuple(gpu for gpu in hardware.gpus if gpu.slot == "cuda")
+    result: dict[str, Any] = {
+        "version": "bai.benchmark.gpu/v1",
+        "gpus": smi,
+        "driver": hardware.software.nvidia_driver,
+        "probe": probe.differences(smi, gpus),
+        "limit": LIMIT,
+    }
+    whole = next((gpu for gpu in gpus if gpu.mig != "enabled"), None)
+    split = next((gpu for gpu in gpus if gpu.mig == "enabled" and gpu.mig_devices), None)
+    missed: dict[str, str] = {}
+    if whole is not None:
+        try:
+            result["alone"] = shares.alone(whole.id, seconds)
+            result["mps"] = _mps(whole, asked, seconds, result["alone"])
+        except shares.NotMeasured as error:
+            missed["mps"] = str(error)
+    if split is not None:
+        try:
+            result["mig"] = _mig(split, seconds)
+        except shares.NotMeasured as error:
+            missed["mig"] = str(error)
+    result["notMeasured"] = missed
+    return result
+
+
+def _mps(gpu: Gpu, asked: list[float], seconds: float, alone: dict[str, float]) -> list[dict[str, Any]]:
+    parts = shares.fractions(gpu, asked)
+    with tempfile.TemporaryDirectory(prefix="bai-gpu-") as folder:
+        got = shares.together(Path(folder), "mps", parts, seconds)
+    return list(shares.compared(parts, got, alone))
+
+
+def _mig(gpu: Gpu, seconds: float) -> list[dict[str, Any]]:
+    """There is no whole GPU to compare with: parts of compute are those of all instances together."""
+    slices = sum(int(device.profile.partition("g.")[0]) for device in gpu.mig_devices)
+    parts = shares.instances(gpu, slices)
+    with tempfile.TemporaryDirectory(prefix="bai-gpu-") as folder:
+        got = shares.together(Path(folder), "none", parts, seconds)
+    return list(shares.compared(parts, got, {"rate": sum(each["rate"] for each in got.values())}))
+
+
+def within(result: dict[str, Any]) -> bool:
+    """MIG's memory is less than its profile's name says, by what the hardware keeps: its compute counts."""
+    ratios = [line["computeRatio"] for part in ("mps", "mig") for line in result.get(part, ())]
+    ratios += [line["memoryRatio"] for line in result.get("mps", ())]
+    clean = not result["probe"] and not result["notMeasured"]
+    return clean and all(abs(ratio - 1) <= LIMIT for ratio in ratios)
+
+
+def show(result: dict[str, Any]) -> None:
+    """For a person."""
+    for line in result["probe"]:
+        print(f"probe: {line}")
+    if not result["probe"]:
+        print(f"probe: agrees with nvidia-smi on {len(result['gpus'])} GPU(s)")
+    for means in ("mps", "mig"):
+        for line in result.get(means, ()):
+            memory, asked = line["gotMemory"] / 2**30, line["askedMemory"] / 2**30
+            print(
+                f"{means} {line['session']}: memory {memory:.2f} of {asked:.2f} GiB asked "
+                f"({line['memoryRatio'] - 1:+.1%}), throughput {line['gotCompute']:.3f} of "
+                f"{line['askedCompute']:.3f} asked ({line['computeRatio'] - 1:+.1%}), "
+                f"{line['multiprocessors']} multiprocessors"
+            )
+    for means, why in result["notMeasured"].items():
+        print(f"{means}: not measured: {why}")
+    print("within" if within(result) else "not within", f"{LIMIT:.0%} of what was asked")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""What some providers can do beside keeping kernels (`providers.base`): asked for with `isinstance`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from providers.machine import Stream
+
+if TYPE_CHECKING:
+    from schemas.hardware.model import Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one kernel has used by a moment. Counters grow until the kernel restarts; None is not known."""
+
+    kernel: str
+    at: datetime
+    cpu_seconds: float | None = None
+    memory: int | None = None
+    """Bytes, without page cache that can be given back."""
+    memory_limit: int | None = None
+    network_in: int | None = None
+    """Bytes received and sent, all interfaces but loopback."""
+    network_out: int | None = None
+    pids: int | None = None
+    gpus: Mapping[str, GpuUsage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """One device now: busy in percent of the last sample period, and bytes of its memory."""
+
+    busy: int | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent:
+    """Something that happened to a kernel, as told by what runs it."""
+
+    at: datetime
+    kernel: str
+    node: str
+    what: Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
+    exit_code: int | None = None
+
+
+@runtime_checkable
+class Shares(Protocol):
+    def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Node → means (`mps`, `hami`, `mig`) → why it cannot enforce parts of GPUs so, empty when it can.
+        Nodes that cannot be reached are left out."""
+        ...
+
+
+@runtime_checkable
+class Attaches(Protocol):
+    def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
+        """Connect the caller's terminal to the kernel's main process until it ends or the detach keys
+        (Ctrl-P Ctrl-Q) are typed; gives its exit code, 0 when detached."""
+        ...
+
+
+@runtime_checkable
+class Copies(Protocol):
+    def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
+        """A tar stream of a file or folder of the kernel. Raises KernelRefused when it is not there."""
+        ...
+
+    def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
+        """Unpack a tar stream in the existing folder `path`."""
+        ...
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
+        """A kernel's output from a time on; up to a second more where it is not known better."""
+        ...
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    def dial(self, kernel_id: str, port: int) -> Stream:
+        """Connect to a TCP port of the kernel."""
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    def usage(self) -> Iterator[Usage]:
+        """Every live kernel's use now; a kernel that cannot be measured is left out."""
+        ...
+
+
+@runtime_checkable
+class Tells(Protocol):
+    def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+        """What happens from now on, on all nodes, until `stop()` says so; reconnects by itself."""
+        ...
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    def sweep(self, kernel_id: str) -> None:
+        """Clear away what a creation that was cut short left behind, where there is no kernel of this id.
+        Raises ProviderError."""
+        ...
+
+
+@runtime_checkable
+class Probes(Protocol):
+    def hardware(self, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+        """What these nodes are, probed now, and for those that could not be reached, why."""
+        ...

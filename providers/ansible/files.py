@@ -1,0 +1,186 @@
+"""What one run is given: Ansible's configuration, ssh's, the inventory, and secrets in a file of their own.
+
+Ansible reaches nodes as bai itself does: hosts, ports, users, keys, jump hosts and known hosts are those of
+`providers.ssh.route`, and the user's own `~/.ssh/config` counts only through it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from providers.provisioning import Target
+from providers.ssh.login import USUAL
+from providers.ssh.route import Hop, Route, route, user_config
+from schemas.errors import NodeUnreachable
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+TASK_TIMEOUT = 3600
+"""Seconds for one task: a driver's module may be built on a slow node."""
+INVENTORY = "hosts.yml"
+SECRETS = "secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class HopConfig:
+    """One `Host` of an ssh configuration."""
+
+    alias: str
+    host: str
+    port: int
+    user: str
+    keys: tuple[str, ...]
+    through: str
+    known_hosts: tuple[str, ...]
+    record_new: bool
+    timeout: int
+    keep_alive: int
+
+
+def routes(targets: Sequence[Target]) -> tuple[dict[str, Route], dict[str, str]]:
+    """Node → how ssh gets there (none for this machine), and node → why that cannot be understood."""
+    found: dict[str, Route] = {}
+    problems: dict[str, str] = {}
+    config = None
+    for target in targets:
+        if target.endpoint.local:
+            continue
+        try:
+            config = config or user_config()
+            found[target.node] = route(target.endpoint, config)
+        except Exception as error:
+            why = f"its SSH settings: {error}"
+            problems[target.node] = NodeUnreachable(node=target.node, why=why).message
+    return found, problems
+
+
+def write(
+    folder: Path,
+    scratch: Path,
+    targets: Sequence[Target],
+    ways: Mapping[str, Route],
+    *,
+    roles: Path,
+    forks: int,
+    secrets: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Write the inventory into `folder`, which is kept, and what must not be kept into `scratch`."""
+    timeout = math.ceil(max((each.timeout for each in ways.values()), default=10))
+    hops = [hop for node, way in ways.items() for hop in _hops(node, way)]
+    hosts = [{"node": t.node, "variables": _variables(t, ways.get(t.node), roles)} for t in targets]
+    given: dict[str, dict[str, object]] = {
+        "ansible.cfg": {
+            "forks": forks, "roles": roles, "scratch": scratch, "timeout": timeout,
+            "task_timeout": TASK_TIMEOUT,
+        },
+        "ssh_config": {"hops": hops},
+    }  # fmt: skip
+    for name, values in given.items():
+        _private(scratch / name, _render(f"{name}.j2", values))
+    _private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+    (scratch / "tmp").mkdir(mode=0o700)
+    (scratch / "cp").mkdir(mode=0o700)
+    _write_secrets(scratch / SECRETS, targets, secrets)
+
+
+def _write_secrets(folder: Path, targets: Sequence[Target], secrets: Mapping[str, Mapping[str, str]]) -> None:
+    """A second inventory: what it says about the same hosts is added."""
+    folder.mkdir(mode=0o700)
+    hosts = [{"node": target.node, "variables": secrets.get(target.node, {})} for target in targets]
+    _private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+
+
+def _variables(target: Target, way: Route | None, roles: Path) -> dict[str, Any]:
+    verified = [role for role in target.roles if (roles / role / "tasks" / "verify.yml").is_file()]
+    own: dict[str, Any] = {
+        "bai_node": target.node,
+        "bai_roles": list(target.roles),
+        "bai_verified": verified,
+        "bai_os": target.os,
+        "bai_local": target.endpoint.local,
+        "bai_reboot_allowed": target.reboot_allowed,
+        "bai_reboot_timeout": target.reboot_timeout,
+    }
+    return {**_connection(target, way), **own, **target.variables}
+
+
+_SUDO: Mapping[str, object] = {"ansible_become": True, "ansible_become_method": "sudo"}
+"""Said only where it is true: said as false, it would forbid tasks to become somebody else."""
+
+
+def _connection(target: Target, way: Route | None) -> dict[str, Any]:
+    if way is None:
+        become = bool(target.endpoint.ssh.sudo) and os.geteuid() != 0
+        return {"ansible_connection": "local", **(_SUDO if become else {})}
+    return {
+        "ansible_connection": "ssh",
+        "ansible_host": _alias(target.node, len(way.jumps)),
+        **(_SUDO if way.sudo else {}),
+    }
+
+
+def _hops(node: str, way: Route) -> Iterator[HopConfig]:
+    for at, hop in enumerate((*way.jumps, way.target)):
+        yield HopConfig(
+            alias=_alias(node, at), host=hop.host, port=hop.port, user=hop.user, keys=_keys(hop),
+            through=_alias(node, at - 1) if at else "", known_hosts=way.known_hosts,
+            record_new=way.record_new, timeout=max(1, math.ceil(way.timeout)),
+            keep_alive=max(1, math.ceil(way.keep_alive)),
+        )  # fmt: skip
+
+
+def _keys(hop: Hop) -> tuple[str, ...]:
+    """ssh looks for the usual keys in the folder that the system says is the user's, bai in $HOME."""
+    if hop.keys:
+        return tuple(hop.keys)
+    return tuple(str(path) for name in USUAL if (path := Path(name).expanduser()).exists())
+
+
+def _alias(node: str, hop: int) -> str:
+    """No name of the outer world: whatever ssh knows about the host stands under it."""
+    return f"{node}.hop{hop}.bai"
+
+
+def _render(template: str, values: Mapping[str, object]) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["word"] = _word
+    environment.filters["plain"] = _plain
+    return environment.get_template(template).render(values)
+
+
+def _plain(value: Any) -> str:
+    """A JSON value on one line of YAML, in which no text is read as a template."""
+    import yaml
+
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_plain(str(name))}: {_plain(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    text: str = yaml.safe_dump(value, default_style='"', width=1 << 30).strip()
+    return f"!unsafe {text}" if "{" in value else text
+
+
+def _word(path: str) -> str:
+    """One word of an ssh configuration; `%` would be expanded."""
+    return '"' + path.replace("%", "%%") + '"'
+
+
+def _private(path: Path, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)

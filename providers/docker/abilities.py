@@ -1,0 +1,54 @@
+"""What the engines of a cluster can hold containers to: what all of them can, and why, where one cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from providers.base import Capabilities, Limit
+from providers.docker.errors import NAME
+from providers.docker.facts import Facts
+from providers.docker.fleet import Fleet
+from providers.docker.swarm import Swarms
+
+IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
+
+
+def capabilities(fleet: Fleet, swarms: Swarms) -> Capabilities:
+    """Of the nodes that can be reached."""
+    known, _ = fleet.everywhere(lambda engine: engine.facts)
+    missing = lacking(known)
+    several = len(fleet.engines) > 1
+    swarms.look()
+    return Capabilities(
+        NAME,
+        frozenset(Limit) - missing.keys() - {Limit.FRACTION},
+        {**missing, Limit.FRACTION: "its group demands no enforcement"},
+        IN_PLACE,
+        pulls=True,
+        overlays=swarms.overlays() if several else {},
+        no_overlay=swarms.no_overlay() if several else {},
+        cautions=cautions(known),
+    )
+
+
+def cautions(known: Mapping[str, Facts]) -> tuple[str, ...]:
+    """Each once, with the nodes that it is about."""
+    nodes: dict[str, list[str]] = {}
+    for node, facts in known.items():
+        for caution in facts.cautions:
+            nodes.setdefault(caution, []).append(node)
+    return tuple(f"{_named(names)}: {caution}" for caution, names in nodes.items())
+
+
+def _named(nodes: list[str]) -> str:
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return f"node {nodes[0]}{more}"
+
+
+def lacking(known: Mapping[str, Facts]) -> dict[Limit, str]:
+    """Limit → the first node that cannot enforce it, and why."""
+    found: dict[Limit, str] = {}
+    for node, facts in known.items():
+        for limit, why in facts.missing.items():
+            found.setdefault(limit, f"node {node}: {why}")
+    return found

@@ -1,0 +1,137 @@
+"""What happens to kernels, as their engines tell it: one stream per node, joined, and begun again where it
+was cut, from the moment of the last word."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from providers.abilities import KernelEvent
+from providers.docker.engine import Engine
+from providers.docker.errors import NAME, speaking
+from providers.docker.fleet import Fleet
+from providers.docker.http import Pieces
+from providers.docker.labels import ID
+from providers.docker.observe import moment
+from schemas.errors import ProviderError
+
+What = Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
+_WHAT: Mapping[str, What] = {
+    "create": "created",
+    "start": "started",
+    "die": "ended",
+    "oom": "out-of-memory",
+    "destroy": "removed",
+    "update": "changed",
+    "rename": "changed",
+    "pause": "changed",
+    "unpause": "changed",
+}
+TICK = 0.2
+"""Seconds without asking whether to stop."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before an engine that does not answer is asked again."""
+
+
+def everywhere(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+    """On all nodes from now on, until `stop()`."""
+    told: queue.SimpleQueue[KernelEvent] = queue.SimpleQueue()
+    listeners = [Listener(engine, told.put) for engine in fleet.engines.values()]
+    for listener in listeners:
+        listener.start()
+    try:
+        while not stop():
+            try:
+                yield told.get(timeout=TICK)
+            except queue.Empty:
+                continue
+    finally:
+        for listener in listeners:
+            listener.close()
+        for listener in listeners:
+            listener.join()
+
+
+class Listener(threading.Thread):
+    """Listens to one engine."""
+
+    def __init__(self, engine: Engine, tell: Callable[[KernelEvent], None]) -> None:
+        super().__init__(name=f"events of {engine.node}", daemon=True)
+        self._engine = engine
+        self._tell = tell
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._pieces: Pieces | None = None
+        self._last = 0
+        """Nanoseconds of the engine's clock at the last event."""
+
+    def run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._closed.is_set():
+            heard = time.monotonic()
+            try:
+                with speaking(self._engine.node):
+                    self._listen()
+            except ProviderError:
+                pass
+            pause = FIRST_PAUSE if time.monotonic() - heard > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
+            self._closed.wait(pause)
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            if self._pieces is not None:
+                self._pieces.close()
+
+    def _listen(self) -> None:
+        query: dict[str, object] = {"filters": {"type": ["container"], "label": [ID], "event": sorted(_WHAT)}}
+        query["since"] = self._since()
+        pieces = self._engine.stream("GET", "/events", query=query)
+        with self._lock:
+            self._pieces = pieces
+            if self._closed.is_set():
+                pieces.close()
+        try:
+            for said in lines(pieces):
+                if int(said.get("timeNano", 0)) > self._last:
+                    self._last = int(said["timeNano"])
+                    self._tell(event(said, self._engine.node))
+        except (ValueError, AttributeError) as error:
+            # A response that was closed in the midst of a read.
+            raise ProviderError(provider=NAME, why=str(error)) from error
+
+    def _since(self) -> str:
+        """The engine's own time at first, so that nothing is missed between asking and listening."""
+        if not self._last:
+            now = moment(str(self._engine.info()["SystemTime"]))
+            self._last = int(now.timestamp() * 1e9) if now else time.time_ns()
+        return f"{self._last // 10**9}.{self._last % 10**9:09d}"
+
+
+def lines(pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
+    """The JSON values of a stream, one a line, however the bytes were cut. Raises ValueError."""
+    held = b""
+    for piece in pieces:
+        *whole, held = (held + piece).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield json.loads(line)
+
+
+def event(said: Mapping[str, Any], node: str) -> KernelEvent:
+    """From one event of an engine. Pure."""
+    attributes = (said.get("Actor") or {}).get("Attributes") or {}
+    what = _WHAT[str(said.get("Action"))]
+    code = str(attributes.get("exitCode", ""))
+    return KernelEvent(
+        at=datetime.fromtimestamp(int(said["timeNano"]) / 1e9, UTC),
+        kernel=str(attributes.get(ID, "")),
+        node=node,
+        what=what,
+        exit_code=int(code) if what == "ended" and code.isdecimal() else None,
+    )

@@ -1,0 +1,144 @@
+"""Running one more command in a container, joined to the caller's standard streams or terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from providers import terminal
+from providers.docker import entry, unstarted
+from providers.docker.engine import Engine
+from providers.docker.errors import NAME, speaking
+from providers.docker.hijack import STDERR, STDOUT, Hijacked, hijack
+from providers.docker.http import Refusal, segment
+from schemas.errors import BaiError, NotRunning, ProviderError
+
+WITH_SECRETS = f"""[ -r {entry.TARGET}/secrets ] && . {entry.TARGET}/secrets
+missing() {{ echo "bai: $1: the container has no such $2" >&2; exit 127; }}
+case $1 in
+*/*) [ -e "$1" ] || missing "$1" file ;;
+*) command -v "$1" >/dev/null || missing "$1" 'program in its PATH' ;;
+esac
+exec "$@"
+"""
+"""Variables that only the entry script knows are given to a command, too."""
+PATIENCE = 30.0
+"""Seconds for an exit code to be known after the output ended."""
+RESIZES = 40
+"""How often a window's size is told again: the engine knows no terminal until the command has started."""
+
+
+def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
+    """The command's exit code; 126 and 127 when it cannot be run. Raises ProviderError."""
+    with speaking(engine.node, kernel):
+        command = begin(engine, kernel, argv, typed=stdin is not None, tty=tty)
+    withheld = unstarted.Withheld()
+    try:
+        _join(command, stdin, tty, withheld)
+    finally:
+        command.stream.close()
+    with speaking(engine.node, kernel):
+        return _ended(command, argv[0], withheld.taken())
+
+
+def _ended(command: Command, program: str, said: bytes) -> int:
+    """The exit code. `said`: what may be the engine's words, shown if they are the command's."""
+    code = command.code()
+    if not said or command.seen()["Pid"] or code not in (unstarted.NOT_FOUND, unstarted.NOT_EXECUTABLE):
+        terminal.write_all(sys.stdout.fileno(), said)
+        return code
+    sentence, code = unstarted.explained(program, said)
+    print(f"bai: {sentence}", file=sys.stderr, flush=True)
+    return code
+
+
+class Command:
+    """A command that was started: its stream, its window, and how it ends."""
+
+    def __init__(self, engine: Engine, identifier: str, stream: Hijacked) -> None:
+        self.engine = engine
+        self.id = identifier
+        self.stream = stream
+        self.send, self.end, self.leave = stream.send, stream.end, stream.leave
+
+    def resize(self, rows: int, columns: int) -> None:
+        query = {"h": str(rows), "w": str(columns)}
+        for _ in range(RESIZES):
+            with contextlib.suppress(Refusal):
+                self.engine.call("POST", f"/exec/{segment(self.id)}/resize", query=query)
+                return
+            if not self.seen()["Running"]:
+                time.sleep(0.05)
+
+    def seen(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = self.engine.call("GET", f"/exec/{segment(self.id)}/json")
+        return found
+
+    def code(self) -> int:
+        """Raises ProviderError when the command goes on without us, Refusal, OSError."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.seen())["Running"] or found["ExitCode"] is None:
+            if time.monotonic() > deadline:
+                why = "the connection to the command was lost; it may still run"
+                raise ProviderError(provider=NAME, why=why)
+            time.sleep(0.02)
+        return int(found["ExitCode"])
+
+    def signal(self, name: str) -> None:
+        """Tell the command, by its number on the node; nothing where this user may not."""
+        with contextlib.suppress(BaiError, OSError, Refusal):
+            pid = int(self.seen()["Pid"] or 0)
+            if pid > 1:
+                self.engine.machine.run(["kill", "-s", name, str(pid)], timeout=10)
+
+
+def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> Command:
+    """Start a command. Raises NotRunning, ProviderError, Refusal, OSError."""
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider=NAME, why="there is no command to run, or it holds a NUL byte")
+    found = engine.inspect(kernel)
+    if not found["State"]["Running"] or found["State"].get("Paused"):
+        raise NotRunning(provider=NAME, kernel=kernel)
+    body = {
+        "Cmd": list(_with_secrets(found["Config"], argv)),
+        "AttachStdin": typed,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": tty,
+        "Env": [f"TERM={os.environ.get('TERM') or 'xterm'}"] if tty else [],
+    }
+    made = engine.call("POST", f"/containers/{segment(kernel)}/exec", body=body)["Id"]
+    start = {"Detach": False, "Tty": tty}
+    return Command(engine, made, hijack(engine, f"/exec/{segment(made)}/start", {}, start))
+
+
+def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str, ...]:
+    words = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
+    if f"{entry.TARGET}/entry" not in words[:2]:
+        return argv
+    return ("/bin/sh", "-c", WITH_SECRETS, "sh", *argv)
+
+
+def _join(command: Command, stdin: IO[bytes] | None, tty: bool, withheld: unstarted.Withheld) -> None:
+    with terminal.typing(command, stdin, tty=tty):
+        while True:
+            try:
+                _show(command.stream, tty, withheld)
+                return
+            except KeyboardInterrupt:
+                command.signal("INT")
+
+
+def _show(stream: Hijacked, tty: bool, withheld: unstarted.Withheld) -> None:
+    for number, data in _pieces(stream, tty):
+        if not withheld.keeps(data):
+            terminal.write_all(sys.stdout.fileno(), withheld.taken())
+            terminal.write_all((sys.stderr if number == STDERR else sys.stdout).fileno(), data)
+
+
+def _pieces(stream: Hijacked, tty: bool) -> Iterator[tuple[int, bytes]]:
+    return ((STDOUT, data) for data in stream.chunks()) if tty else stream.frames()

@@ -1,0 +1,77 @@
+"""What an engine can do, from its `GET /info`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from providers.base import Limit
+
+_NEEDS: Mapping[Limit, tuple[str, str]] = {
+    Limit.CPUSET: ("CPUSet", "its kernel has no cpuset control groups"),
+    Limit.MEMSET: ("CPUSet", "its kernel has no cpuset control groups"),
+    Limit.CPU_SHARE: ("CPUShares", "its kernel has no control groups for CPU"),
+    Limit.MEMORY: ("MemoryLimit", "its kernel has no control groups for memory"),
+    Limit.PIDS: ("PidsLimit", "its kernel has no control groups for processes"),
+}
+"""Limit → the fact of the engine that it needs, and what it means when that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One engine. `missing`: limits that it cannot hold containers to, and why."""
+
+    identity: str
+    """The engine's own id: two nodes with one id are one engine."""
+    version: str
+    cpus: int
+    memory: int
+    cgroup: str
+    """`1` or `2`."""
+    rootless: bool
+    missing: Mapping[Limit, str]
+    cautions: tuple[str, ...] = ()
+    """What is weaker than it looks, in words."""
+    runtimes: frozenset[str] = frozenset()
+    cdi_folders: tuple[str, ...] = ()
+    cdi_devices: frozenset[str] | None = None
+    """Names of devices (`nvidia.com/gpu=GPU-...`) where the engine tells them."""
+
+
+def facts(info: Mapping[str, Any]) -> Facts:
+    """Of an engine's answer."""
+    rootless = any("name=rootless" in option for option in info.get("SecurityOptions") or ())
+    told = info.get("DiscoveredDevices")
+    return Facts(
+        identity=str(info.get("ID", "")),
+        version=str(info.get("ServerVersion", "")),
+        cpus=int(info.get("NCPU") or 0),
+        memory=int(info.get("MemTotal") or 0),
+        cgroup=str(info.get("CgroupVersion") or "1"),
+        rootless=rootless,
+        missing=_missing(info, rootless),
+        cautions=_cautions(info),
+        runtimes=frozenset(info.get("Runtimes") or ()),
+        cdi_folders=tuple(info.get("CDISpecDirs") or ()),
+        cdi_devices=None
+        if told is None
+        else frozenset(str(each.get("ID", "")) for each in told if each.get("Source") == "cdi"),
+    )
+
+
+def _missing(info: Mapping[str, Any], rootless: bool) -> dict[Limit, str]:
+    if rootless and info.get("CgroupDriver") == "none":
+        return dict.fromkeys(_NEEDS, "the engine is rootless without control groups delegated to it")
+    return {limit: why for limit, (fact, why) in _NEEDS.items() if not info.get(fact)}
+
+
+def _cautions(info: Mapping[str, Any]) -> tuple[str, ...]:
+    found = []
+    if info.get("MemoryLimit") and not info.get("SwapLimit"):
+        found.append("swap is not counted: memory limits do not include it")
+    if info.get("CPUShares") and not info.get("CpuCfsQuota"):
+        found.append("no CPU quota: shared CPU is a weight, not a ceiling")
+    if not any("seccomp" in option for option in info.get("SecurityOptions") or ()):
+        found.append("no seccomp: system calls are not filtered")
+    return tuple(found)

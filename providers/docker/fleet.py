@@ -1,0 +1,109 @@
+"""The engines of a cluster's nodes, asked at the same time, and on which of them a kernel is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from providers.docker.engine import Engine
+from providers.docker.errors import NAME, speaking
+from providers.docker.http import Refusal
+from providers.docker.labels import ID
+from schemas.errors import KernelNotFound, ProviderError, ProviderUnavailable
+
+AT_ONCE = 32
+"""Most nodes that are asked at the same time."""
+_GONE = 404
+
+T = TypeVar("T")
+
+
+class Fleet:
+    """Node → engine. May be used by several threads."""
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self.engines = dict(engines)
+        self._where: dict[str, str] = {}
+
+    def everywhere(self, ask: Callable[[Engine], T]) -> tuple[dict[str, T], dict[str, str]]:
+        """Node → answer, in the order of the nodes, and node → why it could not be asked."""
+        engines = list(self.engines.values())
+        if len(engines) < 2:
+            answers = [_asked(engine, ask) for engine in engines]
+        else:
+            with ThreadPoolExecutor(min(AT_ONCE, len(engines)), "docker") as pool:
+                answers = list(pool.map(lambda engine: _asked(engine, ask), engines))
+        pairs = list(zip(self.engines, answers, strict=True))
+        found = {node: answer for node, answer in pairs if not isinstance(answer, ProviderError)}
+        return found, {
+            node: _why(answer, node) for node, answer in pairs if isinstance(answer, ProviderError)
+        }
+
+    def of(self, node: str) -> Engine:
+        """Raises ProviderError."""
+        try:
+            return self.engines[node]
+        except KeyError:
+            raise ProviderError(provider=NAME, why=f"the cluster has no node {node}") from None
+
+    def found(self, kernel: str, node: str) -> None:
+        """It is on this node."""
+        self._where[kernel] = node
+
+    def lost(self, kernel: str) -> None:
+        self._where.pop(kernel, None)
+
+    def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
+        """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when
+        it may be on a node that cannot be reached."""
+        known = self.engines.get(self._where.get(kernel, ""))
+        if known is not None:
+            with speaking(known.node, kernel):
+                here = inspected(known, kernel)
+            if here is not None:
+                return known, here
+        answers, unreachable = self.everywhere(lambda engine: inspected(engine, kernel))
+        for node, answer in answers.items():
+            if answer is not None:
+                self.found(kernel, node)
+                return self.engines[node], answer
+        if unreachable:
+            nodes = "; ".join(f"{node}: {said}" for node, said in unreachable.items())
+            why = f"kernel {kernel} may be on a node that cannot be asked: {nodes}"
+            raise ProviderUnavailable(provider=NAME, why=why)
+        raise KernelNotFound(provider=NAME, kernel=kernel)
+
+
+def inspected(engine: Engine, kernel: str) -> dict[str, Any] | None:
+    """The kernel's container, also when somebody renamed it; None when there is none. Raises Refusal,
+    OSError."""
+    return _named(engine, kernel, kernel) or next(
+        (found for each in engine.containers(kernel) if (found := _named(engine, each["Id"], kernel))), None
+    )
+
+
+def _named(engine: Engine, name: str, kernel: str) -> dict[str, Any] | None:
+    try:
+        found = engine.inspect(name)
+    except Refusal as refusal:
+        if refusal.status == _GONE:
+            return None
+        raise
+    return found if (found["Config"]["Labels"] or {}).get(ID) == kernel else None
+
+
+def _why(error: ProviderError, node: str) -> str:
+    """Without what whoever reads it knows: which node, and that it was not reached."""
+    why = str(error.fields.get("why", error.message)).removeprefix(f"node {node}: ")
+    if "target" in error.fields:
+        why = f"{error.fields['target']}: {why}"
+    return f"{why} ({error.hint})" if error.hint else why
+
+
+def _asked(engine: Engine, ask: Callable[[Engine], T]) -> T | ProviderError:
+    try:
+        with speaking(engine.node):
+            return ask(engine)
+    except ProviderError as error:
+        return error

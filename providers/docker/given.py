@@ -1,0 +1,113 @@
+"""A kernel's folder in its node's memory: secrets, files and the entry script, which the container finds
+under /run/bai. What is in it goes over the node's own connection, never through the engine, so that no
+`inspect` shows it; it is gone with the kernel, and with the node's power.
+"""
+
+from __future__ import annotations
+
+from providers.base import KernelSpec
+from providers.docker import entry
+from providers.docker.engine import NAME_OF, Engine
+from providers.docker.extras import Bind, Extras
+from providers.docker.http import segment
+from providers.machine import Done
+from schemas.errors import KernelRefused, ProviderError
+
+FOLDERS = ("/run/bai/docker", "/dev/shm/bai-docker")
+"""Where it is tried, in this order, when no option says where."""
+OWN = (*FOLDERS, "/run/bai")
+"""What is taken away with the last that is in it; a folder that an option names is somebody's."""
+NO_MEMORY, NO_FOLDER = 97, 98
+UNPACK = """
+set -u
+umask 077
+kernel=$1; secret=$2; shift 2
+code=98
+for folder in "$@"; do
+    made=no
+    for _ in 1 2 3 4 5; do  # Whoever takes the last kernel's folder takes this one, too, at any moment.
+        mkdir -p "$folder" 2>/dev/null && [ -O "$folder" ] || continue
+        [ ! -L "$folder" ] && [ -w "$folder" ] || continue
+        if [ "$(stat -f -c %T "$folder")" != tmpfs ] && [ "$secret" = yes ]; then code=97; continue; fi
+        rm -rf "${folder:?}/$kernel" && mkdir "$folder/$kernel" && made=yes && break
+    done
+    [ $made = yes ] || continue
+    tar -xpf - -C "$folder/$kernel" || exit 1
+    chmod 755 "$folder/$kernel"
+    echo "$folder/$kernel"
+    exit 0
+done
+exit $code
+"""
+REMOVE = """
+own=$1; shift
+rm -rf -- "$@" || exit 1
+for folder in $own; do
+    rmdir "$folder" 2>/dev/null
+done
+exit 0
+"""
+
+
+def needed(spec: KernelSpec) -> bool:
+    return bool(spec.files) or entry.needed(spec)
+
+
+def give(engine: Engine, spec: KernelSpec) -> Extras:
+    """Put the folder on the node, anew, and say how the container gets it. Raises KernelRefused when the node
+    has no place in memory, ProviderUnavailable."""
+    if not needed(spec):
+        return Extras()
+    command = _command(engine, spec) if entry.needed(spec) else ()
+    source = _unpack(engine, spec)
+    names = {file.variable: f"{entry.TARGET}/{file.name}" for file in spec.files}
+    bind = Bind(source, entry.TARGET)
+    if not entry.needed(spec):
+        return Extras(env=names, binds=(bind,))
+    begins = entry.entrypoint(command)
+    return Extras(env=names, binds=(bind,), entrypoint=(begins[0],), command=tuple(begins[1:]))
+
+
+def _unpack(engine: Engine, spec: KernelSpec) -> str:
+    folders = (engine.options.state,) if engine.options.state else FOLDERS
+    secret = "yes" if entry.needed(spec) else "no"
+    done = engine.machine.run(
+        ["sh", "-c", UNPACK, "sh", spec.id, secret, *folders], stdin=entry.archive(spec)
+    )
+    if done.code == 0:
+        return done.out.decode().strip()
+    places = " or ".join(folders)
+    why = {
+        NO_MEMORY: f"{places} is not in memory (tmpfs), where secrets must be",
+        NO_FOLDER: f"no folder of our own can be made in {places}",
+    }.get(done.code, done.err.decode(errors="replace").strip() or f"exit code {done.code}")
+    hint = "name a folder on a tmpfs with spec.docker.state of the node or cluster"
+    raise KernelRefused(provider="docker", kernel=spec.id, why=f"node {engine.node}: {why}", hint=hint)
+
+
+def _command(engine: Engine, spec: KernelSpec) -> tuple[str, ...]:
+    """What the container would run by itself: its image's entry point, and the command."""
+    config = engine.call("GET", f"/images/{segment(spec.image)}/json").get("Config") or {}
+    return (*(config.get("Entrypoint") or ()), *(spec.command or config.get("Cmd") or ()))
+
+
+def sweep(engine: Engine, kernel: str) -> None:
+    """Remove the folder of a kernel whose container is gone, wherever it may be. Raises ProviderError."""
+    folders = (engine.options.state,) if engine.options.state else FOLDERS
+    if engine.beside and NAME_OF.fullmatch(kernel):  # It comes from labels, too, which others may write.
+        _remove(engine, *(f"{folder}/{kernel}" for folder in folders))
+
+
+def take(engine: Engine, kernel: str, source: str) -> None:
+    """Remove the folder that a container of this kernel had, or has. Raises ProviderError."""
+    if not source.endswith(f"/{kernel}") or not NAME_OF.fullmatch(kernel):
+        return
+    done = _remove(engine, source)
+    if done.code:
+        why = f"node {engine.node}: {source} stays: {done.err.decode(errors='replace').strip()}"
+        raise ProviderError(provider="docker", why=why)
+
+
+def _remove(engine: Engine, *sources: str) -> Done:
+    own = "" if engine.options.state else " ".join(OWN)
+    return engine.machine.run(["sh", "-c", REMOVE, "sh", own, *sources])

@@ -1,0 +1,162 @@
+"""Images of nodes: fetched once however many ask, a few at a time, with how far they have come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from providers.docker.engine import Engine
+from providers.docker.errors import NAME, speaking
+from providers.docker.fleet import Fleet
+from providers.docker.http import Refusal, segment
+from providers.docker.pull_news import Layers, messages, refused
+from providers.images import NodeImage, PullProgress, PullRequest, Tell
+from schemas.errors import PullFailed
+from schemas.image_facts import Platform
+from schemas.image_reference import parse_reference
+
+AT_ONCE = 2
+"""Most images that one node fetches at the same time; its engine fetches their layers side by side."""
+SILENCE = 900.0
+"""Seconds without a word after which a pull has failed: unpacking a large layer says nothing for long."""
+_GONE = 404
+
+
+@dataclass
+class _Shared:
+    """A pull that several may wait for."""
+
+    listeners: list[Tell]
+    over: threading.Event = field(default_factory=threading.Event)
+    fetched: bool = False
+    error: BaseException | None = None
+
+    def tell(self, news: PullProgress) -> None:
+        for listener in list(self.listeners):
+            listener(news)
+
+
+class Puller:
+    """The pulls of one provider. May be used by several threads."""
+
+    def __init__(self, fleet: Fleet, *, at_once: int = AT_ONCE) -> None:
+        self._fleet = fleet
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._running: dict[tuple[str, str, str], _Shared] = {}
+        self._slots: dict[str, threading.Semaphore] = {}
+
+    def pull(self, request: PullRequest, tell: Tell) -> bool:
+        """False when the node had it. Raises ProviderError, RegistryError."""
+        engine = self._fleet.of(request.node)
+        key = (request.node, request.image, request.auth)
+        with self._lock:
+            shared = self._running.get(key)
+            mine = shared is None
+            if shared is None:
+                shared = self._running[key] = _Shared([])
+            shared.listeners.append(tell)
+        if mine:
+            self._own(engine, request, shared, key)
+        else:
+            shared.over.wait()
+        if shared.error is not None:
+            raise shared.error
+        return shared.fetched
+
+    def _own(self, engine: Engine, request: PullRequest, shared: _Shared, key: tuple[str, str, str]) -> None:
+        try:
+            if request.policy == "always" or inspected(engine, request.image) is None:
+                with self._slot(request.node):
+                    _fetch(engine, request, shared.tell)
+                shared.fetched = True
+        except BaseException as error:
+            shared.error = error
+        finally:
+            with self._lock:
+                del self._running[key]
+            shared.over.set()
+
+    def _slot(self, node: str) -> threading.Semaphore:
+        with self._lock:
+            return self._slots.setdefault(node, threading.Semaphore(self._at_once))
+
+
+def _fetch(engine: Engine, request: PullRequest, tell: Tell) -> None:
+    reference = parse_reference(request.image)
+    layers = Layers(request.node, request.image)
+    tell(layers.news())
+    # An empty one keeps the engine from looking for credentials of its own.
+    headers = {"X-Registry-Auth": request.auth or "e30="}
+    query = {"fromImage": reference.name, "tag": reference.selector}
+    with speaking(engine.node):
+        try:
+            pieces = engine.stream("POST", "/images/create", query=query, headers=headers, timeout=SILENCE)
+        except Refusal as refusal:
+            raise refused(request, refusal.why) from None
+        for message in messages(pieces):
+            if "error" in message:
+                detail = message.get("errorDetail") or {}
+                raise refused(request, str(detail.get("message") or message["error"]))
+            if layers.heard(message):
+                tell(layers.news())
+    if inspected(engine, request.image) is None:
+        why = "the engine ended without a word, and the image is not there"
+        raise PullFailed(provider=NAME, node=request.node, image=request.image, why=why)
+    tell(layers.news(over=True))
+
+
+def inspected(engine: Engine, image: str) -> dict[str, Any] | None:
+    """An image as the engine knows it; None when it does not. Raises ProviderError."""
+    reference = parse_reference(image)
+    name = f"{reference.name}@{reference.digest}" if reference.digest else str(reference)
+    with speaking(engine.node):
+        try:
+            found: dict[str, Any] = engine.call("GET", f"/images/{segment(name)}/json")
+        except Refusal as refusal:
+            if refusal.status != _GONE:
+                raise
+            return None
+    return found
+
+
+def listed(
+    fleet: Fleet, nodes: frozenset[str]
+) -> tuple[Mapping[str, tuple[NodeImage, ...]], Mapping[str, str]]:
+    """What these nodes have, and why some could not be asked."""
+    asked = Fleet({node: engine for node, engine in fleet.engines.items() if node in nodes})
+    return asked.everywhere(_images)
+
+
+def _images(engine: Engine) -> tuple[NodeImage, ...]:
+    found = engine.call("GET", "/images/json")
+    return tuple(
+        NodeImage(_full(each.get("RepoTags")), _full(each.get("RepoDigests")), int(each.get("Size") or 0))
+        for each in found
+    )
+
+
+def _full(names: list[str] | None) -> tuple[str, ...]:
+    full = []
+    for name in names or ():
+        try:
+            full.append(str(parse_reference(name)))
+        except ValueError:
+            continue  # `<none>:<none>`: what a newer image took the name from.
+    return tuple(full)
+
+
+def facts(engine: Engine, image: str) -> tuple[str, Platform, str] | None:
+    """Architecture, what the engine knows, and the digest that the image was pulled by."""
+    found = inspected(engine, image)
+    if found is None:
+        return None
+    name = parse_reference(image).name
+    digests = [parse_reference(each) for each in _full(found.get("RepoDigests"))]
+    digest = next((each.digest for each in digests if each.name == name), "")
+    layers = (found.get("RootFS") or {}).get("Layers") or ()
+    labels = (found.get("Config") or {}).get("Labels") or {}
+    platform = Platform(digest=digest, size=int(found.get("Size") or 0), layers=len(layers), labels=labels)
+    return str(found.get("Architecture") or "amd64"), platform, digest

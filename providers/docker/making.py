@@ -1,0 +1,166 @@
+"""Making a kernel's container and starting it: two requests where nothing is in the way. What is in the way
+is a container of the same name, from an attempt that was refused, cut off or killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from providers.base import KernelSpec
+from providers.docker import config, devices, given, notes, share
+from providers.docker.cores import Cores
+from providers.docker.engine import Engine
+from providers.docker.errors import NAME, speaking
+from providers.docker.extras import Extras
+from providers.docker.http import Refusal, segment
+from providers.docker.labels import ID, read
+from schemas.errors import BaiError, ImageMissing, KernelRefused, ProviderUnavailable
+
+PATIENCE = 60.0
+"""Seconds for what another request has begun with a container of this name."""
+TRY_AGAIN = 0.05
+HALF_MADE = frozenset({"created", "dead"})
+SLOW = 180.0
+"""Seconds for an engine under load to create or start one container."""
+_GONE, _CONFLICT = 404, 409
+
+
+def make(engine: Engine, spec: KernelSpec, cores: Cores) -> bool:
+    """Create and start; a kernel that is there already is left as it is: False. Raises KernelRefused,
+    ProviderUnavailable."""
+    if not spec.image:
+        hint = "set `image` of the session, or a default in the cluster"
+        raise KernelRefused(provider=NAME, kernel=spec.id, why="it names no image", hint=hint)
+    look_first = bool(given.needed(spec) or spec.share)
+    deadline = time.monotonic() + PATIENCE
+    with speaking(engine.node, spec.id, making=True), _without_image(engine, spec):
+        while not (look_first and _stands(engine, spec)):
+            with cores.given(spec) as cpus:
+                made = _made(engine, spec, cpus)
+            if made:
+                return True
+            if time.monotonic() > deadline:
+                why = f"node {engine.node}: the name {spec.id} is taken, but nothing is there"
+                raise ProviderUnavailable(provider=NAME, why=why)
+            look_first = True
+    return False
+
+
+@contextlib.contextmanager
+def _without_image(engine: Engine, spec: KernelSpec) -> Iterator[None]:
+    """That the node lacks the image is said so that somebody can bring it there."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.status != _GONE or "no such image" not in refusal.why.lower():
+            raise
+        hint = "`bai images pull` brings it there"
+        raise ImageMissing(provider=NAME, node=engine.node, image=spec.image, hint=hint) from None
+
+
+def _stands(engine: Engine, spec: KernelSpec) -> bool:
+    """Whether it is there; what was left half made of it goes."""
+    try:
+        found = engine.inspect(spec.id)
+    except Refusal as refusal:
+        if refusal.status != _GONE:
+            raise
+        time.sleep(TRY_AGAIN)  # Somebody's request may be about to make it.
+        return False
+    if (found["Config"]["Labels"] or {}).get(ID) != spec.id:
+        why = f"node {engine.node}: a container of this name is there that is not bai's"
+        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
+    if found["State"]["Status"] == "removing":
+        time.sleep(TRY_AGAIN)
+        return False
+    if found["State"]["Status"] not in HALF_MADE:
+        return True
+    undo(engine, spec.id)
+    return False
+
+
+def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
+    """False when the name is taken."""
+    extras = _extras(engine, spec) + Extras(cpus=cpus)
+    body = config.payload(spec, engine.options, extras)
+    try:
+        engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
+    except Refusal as refusal:
+        if refusal.status == _CONFLICT:
+            return False
+        _forget(engine, spec, extras)
+        raise
+    try:
+        engine.call("POST", f"/containers/{segment(spec.id)}/start", timeout=SLOW)
+    except Refusal:
+        with contextlib.suppress(OSError, Refusal):
+            undo(engine, spec.id)
+        _forget(engine, spec, extras)
+        raise
+    return True
+
+
+def _extras(engine: Engine, spec: KernelSpec) -> Extras:
+    """What has to be found out or put on the node before."""
+    _check_mounts(engine, spec)
+    return devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec)
+
+
+def _check_mounts(engine: Engine, spec: KernelSpec) -> None:
+    if not spec.mounts:
+        return
+    from providers.storage import mounts
+
+    why = mounts.problem_here(spec.mounts) if engine.local else mounts.problem(engine.machine, spec.mounts)
+    if why:
+        raise KernelRefused(provider=NAME, kernel=spec.id, why=f"node {engine.node}: {why}")
+
+
+def undo(engine: Engine, kernel: str) -> None:
+    """Remove a container that is not wanted; none is there afterwards. Raises Refusal, OSError."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            engine.discard(kernel)
+        except Refusal as refusal:
+            if refusal.status == _GONE:
+                return
+            if refusal.status != _CONFLICT or time.monotonic() > deadline:
+                raise
+            time.sleep(TRY_AGAIN)  # Its removal is under way.
+
+
+def _forget(engine: Engine, spec: KernelSpec, extras: Extras) -> None:
+    """What had been put on the node for a container that could not be made; the reason matters more."""
+    with contextlib.suppress(BaiError):
+        for bind in extras.binds:
+            given.take(engine, spec.id, bind.source)
+    with contextlib.suppress(BaiError):
+        share.drop(engine, spec)
+
+
+def change(engine: Engine, kernel: str, spec: KernelSpec, found: Mapping[str, Any], cores: Cores) -> None:
+    """Bring a container's limits and labels to the spec. `found`: as inspected. Raises KernelRefused,
+    ProviderUnavailable."""
+    with speaking(engine.node, kernel, making=True):
+        if found["State"]["Status"] not in ("exited", "dead"):
+            with cores.given(spec) as cpus:
+                _limit(engine, spec, found, cpus, cores.everybody())
+        noted = notes.gathered(notes.all_notes(engine, kernel)).get(found["Id"], notes.Note())
+        if (noted.labels or read(found["Config"]["Labels"] or {})) != spec.labels:
+            notes.relabel(engine, kernel, found["Id"], spec.labels)
+
+
+def _limit(
+    engine: Engine,
+    spec: KernelSpec,
+    found: Mapping[str, Any],
+    cpus: tuple[int, ...],
+    everybody: tuple[int, ...],
+) -> None:
+    wanted = config.differing(spec, found["HostConfig"], shared=cpus, everybody=everybody)
+    if wanted:
+        engine.call("POST", f"/containers/{found['Id']}/update", body=wanted, timeout=SLOW)

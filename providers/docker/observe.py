@@ -1,0 +1,80 @@
+"""What an engine's answers say about kernels. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from providers.base import KernelState, Labels, Observed
+from providers.docker.labels import ID, read
+from schemas.hardware.cpuset import parse_cpus
+
+_STATES: Mapping[str, KernelState] = {
+    "created": "creating",
+    "running": "running",
+    "restarting": "running",
+    "paused": "running",
+    "removing": "stopping",
+    "exited": "exited",
+    "dead": "lost",
+}
+_LONG = re.compile(r"(\.[0-9]{6})[0-9]+")
+_SIGNALLED, _SIGNALS, _UNSEEN = 128, 64, 255
+
+
+def kernel_id(listed: Mapping[str, Any]) -> str:
+    """Of an entry of the list of containers."""
+    return str((listed.get("Labels") or {}).get(ID, ""))
+
+
+def labels_of(listed: Mapping[str, Any]) -> Labels | None:
+    return read(listed.get("Labels") or {})
+
+
+def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
+    """A kernel from what `GET /containers/{id}/json` says."""
+    state, host = found["State"], found["HostConfig"]
+    now = _STATES.get(state["Status"], "lost")
+    if now == "exited" and state.get("Error"):
+        now = "lost"  # The engine could not start it again.
+    ended = now == "exited"
+    return Observed(
+        id=kernel,
+        labels=labels,
+        state=now,
+        exit_code=state["ExitCode"] if ended else None,
+        reason=_reason(state) if ended else str(state.get("Error") or ""),
+        created=moment(found.get("Created", "")),
+        started=moment(state.get("StartedAt", "")),
+        finished=moment(state.get("FinishedAt", "")) if ended else None,
+        restarts=found.get("RestartCount", 0),
+        pid=state.get("Pid") or None,
+        cpus=parse_cpus(host.get("CpusetCpus") or ""),
+        memory_nodes=parse_cpus(host.get("CpusetMems") or ""),
+        memory=host.get("Memory") or 0,
+        pids=max(0, host.get("PidsLimit") or 0),
+        image=found["Config"].get("Image") or "",
+    )
+
+
+def _reason(state: Mapping[str, Any]) -> str:
+    code = int(state["ExitCode"])
+    if state.get("OOMKilled") and code:
+        return "out-of-memory"
+    return f"signal {code - 128}" if _SIGNALLED < code <= _SIGNALLED + _SIGNALS else "exit"
+
+
+def ended_unseen(found: Mapping[str, Any]) -> bool:
+    """Whether the engine only found out afterwards that it had ended: it gives 255 then, as programs may,
+    too."""
+    state = found["State"]
+    return bool(state["Status"] == "exited" and state["ExitCode"] == _UNSEEN)
+
+
+def moment(text: str) -> datetime | None:
+    """The engine's time stamps have nine digits after the point, and the year 1 for never."""
+    if not text or text.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(_LONG.sub(lambda found: found[1], text))

@@ -1,0 +1,72 @@
+"""How a cluster's `docker:` options and its nodes become a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from providers.docker.engine import Engine
+from providers.docker.provider import DockerProvider
+from providers.docker.reach import dialer, way
+from providers.machine import Endpoint, Machine
+from schemas.docker import WAYS, Docker
+from schemas.docker_network import NetworkRules
+from schemas.errors import InvalidOption
+
+
+def open_docker(
+    options: Mapping[str, object], *, state_root: Path | None = None, machines: Sequence[Endpoint] = ()
+) -> DockerProvider:
+    """The entry point; without nodes, the engine of this machine. Raises InvalidOption."""
+    nodes = machines or (Endpoint("localhost", "localhost", local=True),)
+    return DockerProvider(
+        {node.name: _engine(node, _options(_merged(options, node.options))) for node in nodes}
+    )
+
+
+def _engine(node: Endpoint, options: Docker) -> Engine:
+    found = way(node, options)
+    machine = _connection(found.endpoint)
+    return Engine(
+        node.name,
+        options,
+        dialer(found, machine),
+        machine,
+        local=found.endpoint.local,
+        beside=found.host is None,
+    )
+
+
+def _connection(node: Endpoint) -> Callable[[], Machine]:
+    """What that takes is imported only when it is asked for."""
+
+    def get() -> Machine:
+        from providers.machines import connect
+
+        return connect(node)
+
+    return get
+
+
+_PLANNED = frozenset(NetworkRules.model_fields)
+"""Options that the plan has heeded: each kernel's spec says what came of them."""
+
+
+def _merged(cluster: Mapping[str, object], node: Mapping[str, object]) -> dict[str, object]:
+    """A node's own options win; a way to its engine takes the place of the cluster's, whichever that is."""
+    replaced = WAYS if any(name in node for name in WAYS) else ()
+    return {name: value for name, value in cluster.items() if name not in replaced} | dict(node)
+
+
+def _options(given: Mapping[str, object]) -> Docker:
+    try:
+        return Docker.model_validate(
+            {name: value for name, value in given.items() if value is not None and name not in _PLANNED}
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidOption(
+            provider="docker", option=".".join(map(str, first["loc"])), why=first["msg"]
+        ) from None

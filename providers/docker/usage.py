@@ -1,0 +1,108 @@
+"""What kernels use, as their engines measure it, and how busy their GPUs are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from providers.abilities import GpuUsage, Usage
+from providers.docker.engine import Engine
+from providers.docker.errors import speaking
+from providers.docker.fleet import Fleet
+from providers.docker.http import Refusal, segment
+from providers.docker.observe import kernel_id, moment
+from schemas.errors import ProviderError
+
+NVIDIA = (
+    "nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits",
+)  # fmt: skip
+MIB = 2**20
+
+
+def everywhere(fleet: Fleet) -> Iterator[Usage]:
+    """Every live kernel's use now; nodes that cannot be asked are left out."""
+    found, _ = fleet.everywhere(lambda engine: list(_of(engine)))
+    for kernels in found.values():
+        yield from kernels
+
+
+def _of(engine: Engine) -> Iterator[Usage]:
+    listed = engine.call(
+        "GET", "/containers/json", query={"filters": {"label": ["bai.id"], "status": ["running"]}}
+    )
+    devices: dict[str, tuple[str, ...]] = {kernel_id(each): _devices(each) for each in listed}
+    gpus = _gpus(engine) if any(devices.values()) else {}
+    for each in listed:
+        query = {"stream": False, "one-shot": True}
+        try:
+            stats = engine.call("GET", f"/containers/{segment(each['Id'])}/stats", query=query)
+        except Refusal:
+            continue  # It has ended meanwhile.
+        kernel = kernel_id(each)
+        yield measured(kernel, stats, {name: gpus[name] for name in devices[kernel] if name in gpus})
+
+
+def measured(kernel: str, stats: Mapping[str, Any], gpus: Mapping[str, GpuUsage]) -> Usage:
+    """From what the engine says. Pure."""
+    memory = stats.get("memory_stats") or {}
+    nanoseconds = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
+    networks = (stats.get("networks") or {}).values()
+    return Usage(
+        kernel=kernel,
+        at=moment(str(stats.get("read", ""))) or datetime.now(UTC),
+        cpu_seconds=None if nanoseconds is None else nanoseconds / 1e9,
+        memory=_memory(memory),
+        memory_limit=memory.get("limit"),
+        network_in=_sum(networks, "rx_bytes"),
+        network_out=_sum(networks, "tx_bytes"),
+        pids=(stats.get("pids_stats") or {}).get("current"),
+        gpus=gpus,
+    )
+
+
+def _memory(memory: Mapping[str, Any]) -> int | None:
+    """Without page cache that can be given back, as `docker stats` counts."""
+    if "usage" not in memory:
+        return None
+    stats = memory.get("stats") or {}
+    cache = stats.get("total_inactive_file", stats.get("inactive_file", 0))
+    return max(0, int(memory["usage"]) - int(cache))
+
+
+def _sum(networks: Iterable[Mapping[str, Any]], name: str) -> int | None:
+    """None where the kernel has its node's network."""
+    values = [int(each[name]) for each in networks if name in each]
+    return sum(values) if values else None
+
+
+def _devices(listed: Mapping[str, Any]) -> tuple[str, ...]:
+    """The NVIDIA GPUs that a kernel's placement names."""
+    try:
+        said = json.loads((listed.get("Labels") or {}).get("bai.placement") or "{}")
+        names = [str(device["id"]) for device in said.get("devices", ())]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ()
+    return tuple(name for name in names if name.startswith("GPU-"))
+
+
+def _gpus(engine: Engine) -> Mapping[str, GpuUsage]:
+    """By UUID; none where the node has no `nvidia-smi` or cannot be reached beside its engine."""
+    try:
+        with speaking(engine.node):
+            done = engine.machine.run(NVIDIA, timeout=20)
+    except ProviderError:
+        return {}
+    return read_gpus(done.out.decode(errors="replace")) if done.code == 0 else {}
+
+
+def read_gpus(text: str) -> dict[str, GpuUsage]:
+    """Lines of `NVIDIA`; what the driver does not support reads `[N/A]`. Pure."""
+    found = {}
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) == 3:
+            busy, memory = (int(part) if part.isdecimal() else None for part in parts[1:])
+            found[parts[0]] = GpuUsage(busy, None if memory is None else memory * MIB)
+    return found

@@ -1,0 +1,109 @@
+"""What is asked of a forge, and how it is asked: the seam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from schemas.errors import ForgeRefused, ForgeUnreachable
+
+State = Literal["success", "failure", "error"]
+PAGES = 100
+"""Most pages of comments that are looked through."""
+PAGE = 50
+_TIMEOUT = (10.0, 30.0)
+_LONGEST = 140
+"""Characters that a status' description may have."""
+
+
+class Forge(Protocol):
+    """One repository on a forge."""
+
+    def comment(self, number: int, marker: str, body: str) -> str:
+        """Write the comment of pull request `number` that begins with `marker` anew, or make it; gives its
+        address. Raises ForgeError."""
+        ...
+
+    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
+        """Say how a commit fares in the eyes of `context`. Raises ForgeError."""
+        ...
+
+
+class Api:
+    """JSON over HTTPS with a token. What may pass (429, 5xx) is tried again, honouring `Retry-After`."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self.url = url.rstrip("/")
+        self._session = requests.Session()
+        self._session.headers.update({"User-Agent": "bai", "Accept": "application/json", **headers})
+        # An `auth` of our own keeps requests from looking into ~/.netrc.
+        self._session.auth = lambda request: request
+        again = Retry(
+            total=4, backoff_factor=0.5, status_forcelist=(429, 502, 503, 504), raise_on_status=False
+        )
+        again.allowed_methods = None
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=again))
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The answer's JSON. Raises ForgeRefused, ForgeUnreachable."""
+        where = urlsplit(self.url).netloc
+        try:
+            answer = self._session.request(
+                method, f"{self.url}{path}", json=body, params=query, timeout=_TIMEOUT, allow_redirects=False
+            )
+        except requests.RequestException as error:
+            raise ForgeUnreachable(forge=where, why=type(error).__name__) from error
+        if answer.status_code >= 300:
+            raise ForgeRefused(
+                forge=where,
+                request=f"{method} {path}",
+                why=_why(answer),
+                hint=_HINTS.get(answer.status_code, ""),
+            )
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise ForgeRefused(
+                forge=where, request=f"{method} {path}", why="it does not answer in JSON"
+            ) from error
+
+    def pages(self, path: str, size: str) -> Iterator[Any]:
+        """The items of a list, page after page; `size` is the name of the parameter for their number."""
+        for page in range(1, PAGES + 1):
+            found = self.call("GET", path, query={size: str(PAGE), "page": str(page)})
+            yield from found
+            if len(found) < PAGE:
+                return
+
+
+_HINTS = {
+    401: "the token is missing, wrong or has expired",
+    403: "the token may not do this: it needs to write comments of pull requests and statuses of commits",
+    404: "no such repository or pull request, or the token may not see it",
+}
+
+
+def shortened(description: str) -> str:
+    """As long as a status may be."""
+    return description if len(description) <= _LONGEST else description[: _LONGEST - 1] + "…"
+
+
+def _why(answer: requests.Response) -> str:
+    try:
+        said = answer.json()
+    except ValueError:
+        said = None
+    words = said.get("message") or said.get("error") if isinstance(said, dict) else ""
+    return f"{answer.status_code} {str(words)[:200]}".strip()

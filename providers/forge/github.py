@@ -1,0 +1,31 @@
+"""GitHub's REST API, which Gitea and Forgejo speak as well where it is used here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from providers.forge.base import Api, State, shortened
+
+
+class GitHub:
+    """A `Forge`. `repository` is `owner/name`; `url` the API's, `https://api.github.com` or
+    `https://forge.example/api/v1`."""
+
+    def __init__(self, url: str, repository: str, token: str) -> None:
+        headers: Mapping[str, str] = {"Authorization": f"token {token}"}
+        self._api = Api(url, headers)
+        self._at = f"/repos/{repository}"
+        # Gitea and Forgejo call the size of a page `limit`; GitHub ignores that.
+        self._size = "per_page" if "api.github" in url or url.endswith("/api/v3") else "limit"
+
+    def comment(self, number: int, marker: str, body: str) -> str:
+        issue = f"{self._at}/issues/{number}/comments"
+        for each in self._api.pages(issue, self._size):
+            if str(each.get("body") or "").startswith(marker):
+                found = self._api.call("PATCH", f"{self._at}/issues/comments/{each['id']}", {"body": body})
+                return str(found["html_url"])
+        return str(self._api.call("POST", issue, {"body": body})["html_url"])
+
+    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
+        body = {"state": state, "context": context, "description": shortened(description), "target_url": url}
+        self._api.call("POST", f"{self._at}/statuses/{commit}", body)

@@ -1,0 +1,32 @@
+"""GitLab's REST API, version 4."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from providers.forge.base import Api, State, shortened
+
+_STATES: dict[State, str] = {"success": "success", "failure": "failed", "error": "failed"}
+
+
+class GitLab:
+    """A `Forge`. `repository` is a project's id or path; `url` the API's, `https://gitlab.example/api/v4`."""
+
+    def __init__(self, url: str, repository: str, token: str) -> None:
+        self._api = Api(url, {"PRIVATE-TOKEN": token})
+        self._at = f"/projects/{quote(repository, safe='')}"
+
+    def comment(self, number: int, marker: str, body: str) -> str:
+        notes = f"{self._at}/merge_requests/{number}/notes"
+        mine = (each for each in self._api.pages(notes, "per_page") if str(each["body"]).startswith(marker))
+        note = next(mine, None)
+        if note is None:
+            note = self._api.call("POST", notes, {"body": body})
+        else:
+            self._api.call("PUT", f"{notes}/{note['id']}", {"body": body})
+        request = self._api.call("GET", f"{self._at}/merge_requests/{number}")
+        return f"{request['web_url']}#note_{note['id']}"
+
+    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
+        body = {"state": _STATES[state], "name": context, "description": shortened(description)}
+        self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))

@@ -1,0 +1,86 @@
+"""What this provider can do with a running kernel besides keeping it (`providers.abilities`)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import IO, TYPE_CHECKING
+
+from providers.abilities import KernelEvent, Usage
+from providers.machine import Stream
+from providers.process import copying, gpus, logfile, telling, usage
+from providers.process.records import Record, Root
+from schemas.errors import KernelRefused, NotRunning, PortRefused
+
+if TYPE_CHECKING:
+    from providers.base import Observation
+    from providers.process.machine import Machine
+
+PATIENCE = 10.0
+"""Seconds that a connection to a port may take."""
+HERE = ("127.0.0.1", "::1")
+
+
+class Interaction:
+    """Mixed into the provider, which has the root, what the machine can do, and the looks at kernels."""
+
+    root: Root
+
+    if TYPE_CHECKING:
+
+        @property
+        def machine(self) -> Machine: ...
+
+        def observe(self) -> Observation: ...
+
+        def _record(self, kernel_id: str) -> Record: ...
+
+    def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
+        from providers.process import attaching
+
+        return attaching.attach(self._record(kernel_id), lambda: self._record(kernel_id), stdin)
+
+    def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
+        record = self._record(kernel_id)
+        folder = str(record.folder / "logs")
+        return logfile.output_since(folder, lambda: record.alive, since.timestamp(), follow=follow)
+
+    def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
+        return copying.copy_out(self._record(kernel_id), path, sandboxed=self.machine.sandbox)
+
+    def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
+        copying.copy_in(self._record(kernel_id), path, archive, sandboxed=self.machine.sandbox)
+
+    def dial(self, kernel_id: str, port: int) -> Stream:
+        """The machine's own ports are the kernel's: it shares the network."""
+        if not self._record(kernel_id).alive:
+            raise NotRunning(provider="process", kernel=kernel_id)
+        why = ""
+        for host in HERE:
+            try:
+                stream = socket.create_connection((host, port), timeout=PATIENCE)
+                stream.settimeout(None)
+                return stream
+            except (OSError, OverflowError) as error:
+                why = why or str(getattr(error, "strerror", None) or error).lower()
+        raise PortRefused(provider="process", kernel=kernel_id, port=port, why=why)
+
+    def usage(self) -> Iterator[Usage]:
+        records = list(self._readable())
+        busy = gpus.now(usage.devices(records))
+        for record in records:
+            if (found := usage.usage(record, busy)) is not None:
+                yield found
+
+    def _readable(self) -> Iterator[Record]:
+        for kernel_id in self.root.ids():
+            try:
+                record = self.root.read(kernel_id)
+            except (OSError, ValueError, KernelRefused):
+                continue
+            if record is not None:
+                yield record
+
+    def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+        return telling.events(self.observe, stop)

@@ -1,0 +1,151 @@
+"""A registry of the OCI distribution API, version 2 (https://github.com/opencontainers/distribution-spec)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from providers.registry_client import manifests
+from providers.registry_client.access import Access
+from providers.registry_client.api import Api
+from providers.registry_client.auth import Gate, spoken
+from providers.registry_client.transport import Answer, Transport
+from schemas.errors import NoSuchImage, RegistryError
+from schemas.image_facts import ImageFacts, Platform
+from schemas.image_reference import ImageReference
+
+_PAGE = 200
+_MOST_HINTED = 2000
+"""Most names that are looked at for what was probably meant."""
+
+
+class RegistryClient(Api):
+    """Looks at images, and lists them."""
+
+    def __init__(self, access: Access, transport: Transport | None = None) -> None:
+        super().__init__(access, transport)
+        self._gate = Gate(self._transport)
+
+    def check(self) -> None:
+        """That it answers, speaks the API and lets us in."""
+        answer = self._gate.get("/v2/")
+        if answer.status != 200:
+            raise self._error(f"it does not speak the distribution API (status {answer.status} for /v2/)")
+
+    def tags(self, path: str) -> Iterator[str]:
+        """The tags of a repository, page by page. Raises NoSuchImage."""
+        for page in self._pages(f"/v2/{quote(path)}/tags/list?n={_PAGE}", _pull(path)):
+            if page.status == 404:
+                raise NoSuchImage(registry=self.access.address, image=f"repository {path}")
+            yield from self._names(page, "tags")
+
+    def repositories(self) -> Iterator[str]:
+        """The names of all repositories, where the registry tells them."""
+        for page in self._pages(f"/v2/_catalog?n={_PAGE}", "registry:catalog:*"):
+            yield from self._names(page, "repositories")
+
+    def facts(self, reference: ImageReference) -> ImageFacts:
+        """Digest, and by architecture size and labels. Raises NoSuchImage with the nearest names."""
+        path = reference.path
+        found = self._manifest(path, reference.selector, reference)
+        if isinstance(found, manifests.Index):
+            platforms = dict(self._members(path, found))
+        else:
+            name, platform = self._platform(path, found)
+            platforms = {name: platform}
+        return ImageFacts(reference=str(reference), digest=found.digest, platforms=platforms)
+
+    def _members(self, path: str, index: manifests.Index) -> Iterator[tuple[str, Platform]]:
+        for name, digest in sorted(index.manifests.items()):
+            member = self._manifest(path, digest, None)
+            if isinstance(member, manifests.Manifest):
+                yield name, self._platform(path, member)[1]
+
+    def _platform(self, path: str, manifest: manifests.Manifest) -> tuple[str, Platform]:
+        content = self._blob(path, manifest.config)
+        try:
+            name, labels = manifests.labels(content)
+        except ValueError as error:
+            raise self._error(f"the configuration of {path} cannot be read: {error}") from None
+        return name, Platform(
+            digest=manifest.digest, size=manifest.size, layers=manifest.layers, labels=labels
+        )
+
+    def _manifest(
+        self, path: str, selector: str, reference: ImageReference | None
+    ) -> manifests.Manifest | manifests.Index:
+        target = f"/v2/{quote(path)}/manifests/{quote(selector, safe=':')}"
+        answer = self._gate.get(target, scope=_pull(path), headers={"Accept": manifests.ACCEPT})
+        if answer.status == 404:
+            raise self._missing(path, selector, reference)
+        self._expect(answer, f"the manifest of {path}")
+        try:
+            if ":" in selector and manifests.digest_of(answer.content, selector) != selector:
+                raise ValueError("its content does not have the digest asked for")
+            return manifests.read(answer.content, answer.headers.get("Content-Type", ""))
+        except ValueError as error:
+            raise self._error(f"the manifest of {path} at {selector}: {error}") from None
+
+    def _blob(self, path: str, digest: str) -> bytes:
+        answer = self._gate.get(f"/v2/{quote(path)}/blobs/{quote(digest, safe=':')}", scope=_pull(path))
+        self._expect(answer, f"the configuration of {path}")
+        if manifests.digest_of(answer.content, digest) != digest:
+            raise self._error(f"what it gives for {digest} of {path} has another digest")
+        return answer.content
+
+    def _pages(self, target: str, scope: str) -> Iterator[Answer]:
+        while target:
+            answer = self._gate.get(target, scope=scope)
+            if answer.status != 404:
+                self._expect(answer, "a list")
+            yield answer
+            following = answer.following
+            if following and urlsplit(following).netloc != urlsplit(answer.url).netloc:
+                raise self._error(f"its list goes on elsewhere, at {following}")
+            target = following if following != target else ""
+
+    def _names(self, page: Answer, field: str) -> Iterator[str]:
+        try:
+            value: Any = page.json()
+            names = value.get(field) or ()
+            yield from (name for name in names if isinstance(name, str))
+        except (ValueError, AttributeError, TypeError):
+            raise self._error("a list is not what it should be") from None
+
+    def _missing(self, path: str, selector: str, reference: ImageReference | None) -> NoSuchImage:
+        hint = self._near(path, selector) if reference is not None else ""
+        image = f"{path}@{selector}" if ":" in selector else f"{path}:{selector}"
+        return NoSuchImage(registry=self.access.address, image=image, hint=hint)
+
+    def _near(self, path: str, selector: str) -> str:
+        """What was probably meant: tags of the same repository, else repositories."""
+        try:
+            tags = list(islice(self.tags(path), _MOST_HINTED))
+            if tags:
+                return _suggestion("tags", selector, tags)
+        except RegistryError:
+            pass
+        try:
+            return _suggestion("repositories", path, list(islice(self.repositories(), _MOST_HINTED)))
+        except RegistryError:
+            return ""
+
+    def _expect(self, answer: Answer, what: str) -> None:
+        if answer.status != 200:
+            told = spoken(answer)
+            raise self._error(f"{what}: status {answer.status}" + (f", {told}" if told else ""))
+
+
+def _pull(path: str) -> str:
+    return f"repository:{path}:pull"
+
+
+def _suggestion(what: str, word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 3, 0.4)
+    if near:
+        return "did you mean " + " or ".join(near) + "?"
+    shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
+    return f"{what} there: {shown}" if known else ""

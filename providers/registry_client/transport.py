@@ -1,0 +1,160 @@
+"""HTTP to one registry: bounded, retried where that can help, every failure an error that says what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+
+from providers.registry_client.access import Access
+from schemas.errors import RegistryError, RegistryUnreachable, RegistryUntrusted
+
+ATTEMPTS = 3
+_AGAIN = frozenset({429, 500, 502, 503, 504})
+_LONGEST_WAIT = 10.0
+LARGEST = 8 * 2**20
+"""Most bytes of an answer that are read: manifests have at most 4 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    url: str
+
+    def json(self) -> Any:
+        """Raises ValueError for anything else."""
+        return json.loads(self.content)
+
+    @property
+    def following(self) -> str:
+        """The next page's address, from the `Link` header; empty on the last."""
+        links = requests.utils.parse_header_links(self.headers.get("Link", ""))
+        found = next((link["url"] for link in links if link.get("rel") == "next"), "")
+        return urljoin(self.url, found) if found else ""
+
+
+class Transport:
+    """GET requests to one registry. May be used by several threads, each with its own connection."""
+
+    def __init__(self, access: Access, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.access = access
+        self._sleep = sleep
+        self._session = requests.Session()
+        self._session.headers["User-Agent"] = "bai"
+        # An `auth` of our own keeps requests from looking into ~/.netrc.
+        self._session.auth = _unchanged
+        if access.insecure:
+            # The Registry's document is warned about, once and in words.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+    def get(
+        self,
+        target: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        basic: tuple[str, str] | None = None,
+    ) -> Answer:
+        """`target` is a path of the registry or a whole address. An answer of any status below 500, save
+        429, is given back. Raises RegistryUnreachable, RegistryUntrusted, RegistryError."""
+        url = urljoin(self.access.url, target)
+        if self.access.url.startswith("https:") and urlsplit(url).scheme != "https":
+            raise self._error(f"it leads to {url} without TLS, which is not followed")
+        for attempt in range(1, ATTEMPTS + 1):
+            last = attempt == ATTEMPTS
+            try:
+                answer = self._once(url, headers, query, basic)
+            except RegistryUnreachable:
+                if last:
+                    raise
+                self._sleep(0.3 * 3 ** (attempt - 1))
+                continue
+            if answer.status not in _AGAIN:
+                return answer
+            if not last:
+                self._sleep(_patience(answer, attempt))
+        raise RegistryUnreachable(registry=self.access.address, why=f"status {answer.status} again and again")
+
+    def _once(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None,
+        query: Mapping[str, str] | None,
+        basic: tuple[str, str] | None,
+    ) -> Answer:
+        try:
+            with self._session.get(
+                url,
+                headers=dict(headers or {}),
+                params=dict(query or {}),
+                auth=basic,
+                timeout=self.access.timeout,
+                verify=self.access.ca or not self.access.insecure,
+                stream=True,
+            ) as response:
+                content = response.raw.read(LARGEST + 1, decode_content=True)
+                answer = Answer(response.status_code, response.headers, content, response.url)
+        except requests.exceptions.SSLError as error:
+            raise self._untrusted(error) from None
+        except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
+            raise RegistryUnreachable(registry=self.access.address, why=_reason(error)) from None
+        except (requests.exceptions.RequestException, OSError) as error:
+            raise self._error(_reason(error)) from None
+        except Exception as error:  # urllib3's own, while the body is read
+            raise RegistryUnreachable(registry=self.access.address, why=_reason(error)) from None
+        if len(answer.content) > LARGEST:
+            raise self._error(f"an answer has more than {LARGEST} bytes")
+        return answer
+
+    def _untrusted(self, error: Exception) -> RegistryError:
+        why = _reason(error)
+        if "WRONG_VERSION_NUMBER" in why or "record layer failure" in why.lower():
+            hint = "does it speak TLS at all? A registry without needs plainHttp: true"
+        elif "certificate" in why.lower():
+            hint = "name the certificate of its authority in the Registry's ca"
+        else:
+            hint = ""
+        return RegistryUntrusted(registry=self.access.address, why=why, hint=hint)
+
+    def _error(self, why: str) -> RegistryError:
+        return RegistryError(registry=self.access.address, why=why)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+def _patience(answer: Answer, attempt: int) -> float:
+    """Seconds that the registry asks to wait, as far as that is bearable."""
+    asked = answer.headers.get("Retry-After", "")
+    return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else 0.3 * 3 ** (attempt - 1)
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause: what libraries wrap around it helps nobody."""
+    seen: BaseException | None = error
+    text = str(error)
+    while seen is not None:
+        inner = getattr(seen, "reason", None)
+        inner = (
+            inner
+            if isinstance(inner, BaseException)
+            else next((arg for arg in seen.args if isinstance(arg, BaseException)), None)
+        )
+        if inner is None:
+            text = str(getattr(seen, "strerror", "") or seen) or type(seen).__name__
+        seen = inner
+    return text.rpartition(">: ")[2][:300]

@@ -1,0 +1,112 @@
+"""Folders of volumes as the reconciler asks for them: the seam, and the values that cross it.
+
+`providers.storage.nodes` carries it out on the nodes; tests and simulations may have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A volume's folder as it must be. None: as it is, whoever made it."""
+
+    volume: str
+    """Identity: `Volume/vision/data`."""
+    node: str
+    """The node that administers it."""
+    root: str
+    path: str
+    """Below the root."""
+    file_systems: tuple[str, ...] = ()
+    """Types of which the root's file system must be one; empty: any."""
+    uid: int | None = None
+    gid: int | None = None
+    mode: int | None = None
+    quota: int | None = None
+    """Bytes; 0 lifts a limit."""
+    host: str = ""
+    """Name of the storage host."""
+
+    @property
+    def source(self) -> str:
+        """Its absolute path."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A volume's folder as it is."""
+
+    state: Literal["there", "absent", "refused", "unknown"]
+    """`refused`: it cannot be used (`why`: not mounted, a link on the way); `unknown`: nobody could look."""
+    why: str = ""
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0
+    quota: int = 0
+    """Bytes that the file system holds it to; 0 is none."""
+    unheld: str = ""
+    """Why this file system cannot hold it to a quota; empty when it can."""
+    used: int | None = None
+    """Bytes in it; None where nobody counted."""
+    whole: bool = True
+    """False when counting was cut short: `used` is a lower bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """A deleted volume that waits in its storage host's trash."""
+
+    volume: str
+    entry: str
+    """Its name there, unique per storage host."""
+    host: str
+    path: str
+    """Where it was, below the root."""
+    at: float
+    """When it was moved, seconds since the epoch."""
+    commit: str = ""
+    document: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trash:
+    """A storage host's trash: where to look for it."""
+
+    host: str
+    node: str
+    root: str
+    file_systems: tuple[str, ...] = ()
+
+
+class Storage(Protocol):
+    """Raises VolumeRefused for what cannot be, ProviderUnavailable (retryable) where a node cannot be
+    reached."""
+
+    def look(self, folders: Sequence[Folder], *, usage: bool = False) -> Mapping[str, Seen]:
+        """By volume; never raises: what could not be looked at is `unknown`. One call per node."""
+        ...
+
+    def make(self, folder: Folder) -> None:
+        """Bring a folder to what it must be; what is in it stays. Idempotent."""
+        ...
+
+    def trash(self, folder: Folder, record: Trashed) -> None:
+        """Move a folder aside. One that is not there is moved already."""
+        ...
+
+    def trashed(self, trash: Trash) -> tuple[Trashed, ...]:
+        """What waits there, oldest first."""
+        ...
+
+    def restore(self, trash: Trash, entry: str) -> None:
+        """Put it back where it was, unless something is there."""
+        ...
+
+    def purge(self, trash: Trash, entry: str) -> None:
+        """Delete it for good."""
+        ...

@@ -1,0 +1,49 @@
+"""What a kernel is about to mount, checked on the node it will run on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from providers.base import Mount
+from providers.machine import Machine
+from providers.storage.node import main
+from providers.storage.nodes import ask
+
+
+def problem(machine: Machine, mounts: Sequence[Mount]) -> str:
+    """Why these folders cannot be mounted on a machine; empty when they can.
+
+    Each is reached from its root without following links, on a file system of the right type; what is missing
+    under a root is made. Raises ProviderError.
+    """
+    wanted, why = _requests(mounts)
+    return why or _first(mounts, ask(machine, "check", wanted) if wanted else [])
+
+
+def problem_here(mounts: Sequence[Mount]) -> str:
+    """The same on this machine, in this process."""
+    wanted, why = _requests(mounts)
+    return why or _first(mounts, main.serve({"do": "check", "folders": wanted}))
+
+
+def _requests(mounts: Sequence[Mount]) -> tuple[list[Mapping[str, object]], str]:
+    found: list[Mapping[str, object]] = []
+    for mount in mounts:
+        source, root = PurePosixPath(mount.source), PurePosixPath(mount.root or "/")
+        if not source.is_absolute() or ".." in source.parts or "\0" in mount.source:
+            return [], f"mount {mount.source!r}: not an absolute path without `..`"
+        if not source.is_relative_to(root) or ".." in root.parts:
+            return [], f"mount {mount.source}: not under {root}"
+        path = "" if source == root else str(source.relative_to(root))
+        found.append(
+            {"root": str(root), "path": path, "make": bool(mount.root), "fileSystems": mount.file_systems}
+        )
+    return found, ""
+
+
+def _first(mounts: Sequence[Mount], answers: Sequence[Mapping[str, object]]) -> str:
+    for mount, answer in zip(mounts, answers, strict=True):
+        if "refused" in answer:
+            return f"mount {mount.source}: {answer['refused']}"
+    return ""

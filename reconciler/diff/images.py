@@ -1,0 +1,244 @@
+"""Images in a plan: what a session's images ask of it, which digest runs, what is pulled where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from planner.types import NodeInfo, Reason
+from providers.base import KernelSpec
+from reconciler.actual import Actual, Desired, Existing
+from reconciler.derive import LIVE
+from reconciler.diff.case import Case
+from reconciler.plan import Action, Drift, Pull
+from reconciler.records import HOLDING
+from schemas.image import MACHINES, Image, PullPolicy
+from schemas.image_facts import ImageFacts
+from schemas.image_reference import ImageReference, parse_reference
+from schemas.images import image_of, needs, reference_of, registry_of, resolve
+from schemas.node import Node
+from schemas.repository import Repository
+from schemas.session import Session
+
+_SHOWN = 5
+
+
+# What images ask of sessions
+
+
+def image_refused(session: Session, desired: Desired, actual: Actual) -> Reason | None:
+    """Why a session cannot have the amounts it asks for with its images; None when it can."""
+    for container in session.spec.containers():
+        asked = needs(container.image, *_known(container.image, desired.repository, actual))
+        for why in asked.refusals(container.resources.slots) if container.image else ():
+            return Reason("image", f"{container.name} {why}")
+    return None
+
+
+def machines(
+    session: Session, desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo]
+) -> frozenset[str]:
+    """The architectures that all its images run on, as Linux names them; empty where that tells no node from
+    another."""
+    names = {container.image for container in session.spec.containers() if container.image}
+    asked = [needs(name, *_known(name, desired.repository, actual)).machines for name in sorted(names)]
+    known = [each for each in asked if each]
+    common = frozenset.intersection(*known) if known else frozenset()
+    there = {node.hardware.architecture for node in nodes.values()}
+    return frozenset() if there <= common else common
+
+
+def _known(text: str, repository: Repository, actual: Actual) -> tuple[Image | None, ImageFacts | None]:
+    try:
+        reference = resolve(repository, text)
+    except ValueError:
+        return None, None
+    return image_of(repository, text), actual.images.get(str(reference))
+
+
+# Which image runs
+
+
+def pinned(case: Case, specs: tuple[KernelSpec, ...]) -> tuple[KernelSpec, ...]:
+    """The specs with digests in place of tags, where the image's document wants that and they are known."""
+    return tuple(replace(spec, image=_pinned(case, spec.image)) for spec in specs)
+
+
+def _pinned(case: Case, text: str) -> str:
+    image, facts = _known(text, case.desired.repository, case.actual) if text else (None, None)
+    if image is None or image.spec.pin != "digest" or facts is None or not facts.digest:
+        return text
+    return str(parse_reference(facts.reference).at(facts.digest))
+
+
+def unpinned(case: Case, session: Session) -> tuple[str, ...]:
+    """What is said where a digest is wanted and none is known."""
+    said = {}
+    for container in session.spec.containers():
+        image, facts = _known(container.image, case.desired.repository, case.actual)
+        if image is None or image.spec.pin != "digest" or (facts is not None and facts.digest):
+            continue
+        if not parse_reference(image.spec.reference).digest:
+            what = "is to be pinned, and what its tag means is not known"
+            said[image.identity] = f"{image.identity} {what}: run `bai images scan`"
+    return tuple(said.values())
+
+
+# What became of images that run
+
+
+def image_drifts(case: Case, existing: Existing) -> Iterator[Drift]:
+    """Live kernels whose image's name means something else on their node. Nothing is done about it: they run
+    on as they are, and whoever wants the other image starts them anew."""
+    if existing.phase not in HOLDING:
+        return
+    for kernel in existing.kernels:
+        if kernel.image_now == "same" or kernel.state not in LIVE:
+            continue
+        image, node = _document(case, kernel.image), kernel.labels.node
+        if kernel.image_now == "gone":
+            what = f"runs on, and {node} no longer has its image {kernel.image}"
+            yield Drift(existing.id, what, kernel.id)
+        elif image is None or image.spec.pull_policy != "always":  # Who pulls always moves the tag himself.
+            what = f"runs what {kernel.image} was when it started; on {node} the name means another image now"
+            yield Drift(existing.id, f"{what}: `--replace` starts it from that", kernel.id)
+
+
+# What is pulled
+
+
+def session_pulls(case: Case, specs: Iterable[KernelSpec]) -> tuple[Pull, ...]:
+    """The images that these kernels are created from, each once per node; none where nobody pulls."""
+    if case.actual.capabilities is None or not case.actual.capabilities.pulls:
+        return ()
+    wanted = {(spec.labels.node, spec.image) for spec in specs if spec.image}
+    found = (_session_pull(case, node, image) for node, image in sorted(wanted))
+    return tuple(pull for pull in found if pull is not None)
+
+
+def _session_pull(case: Case, node: str, text: str) -> Pull | None:
+    image = _document(case, text)
+    policy: PullPolicy = image.spec.pull_policy if image else "missing"
+    if policy == "never":
+        return None
+    return _pull(case, node, text, policy, machine=_machine(case.nodes.get(node)))
+
+
+def _document(case: Case, text: str) -> Image | None:
+    """The document of an image, also where its text has become a digest."""
+    repository = case.desired.repository
+    found = image_of(repository, text)
+    if found is not None or "@" not in text:
+        return found
+    for image in repository.of(Image):
+        if _pinned(case, str(reference_of(repository, image))) == text:
+            return image
+    return None
+
+
+def _pull(case: Case, node: str, text: str, policy: PullPolicy, *, machine: str) -> Pull:
+    reference = resolve(case.desired.repository, text)
+    registry = registry_of(case.desired.repository, reference)
+    login = registry.spec.credentials if registry else None
+    return Pull(
+        node=node,
+        image=text,
+        policy="always" if policy == "always" else "missing",
+        size=_size(case, reference, machine),
+        registry=reference.domain if login else "",
+        username=login.username or "" if login else "",
+        username_from=login.username_from or "" if login else "",
+        password_from=login.password_from if login else "",
+    )
+
+
+def _size(case: Case, reference: ImageReference, machine: str) -> int:
+    names = {linux: name for name, linux in MACHINES.items()}
+    for facts in case.actual.images.values():
+        known = parse_reference(facts.reference)
+        if known == reference or (reference.digest and known.at(facts.digest) == reference):
+            return facts.size(names.get(machine, machine))
+    return 0
+
+
+def _machine(node: NodeInfo | None) -> str:
+    return node.hardware.architecture if node else ""
+
+
+# What is pulled early
+
+
+def with_pulls(case: Case, actions: Iterable[Action]) -> list[Action]:
+    """The actions, those of images with the nodes that they are brought to."""
+    return [_early(case, action) if action.id.startswith("Image/") else action for action in actions]
+
+
+def _early(case: Case, action: Action) -> Action:
+    image = case.desired.resources.get(action.id)
+    if action.after is None or case.destroy or not isinstance(image, Image):
+        return action
+    if case.actual.held is None:
+        return _nobody_pulls(case, action, image)
+    pulls = tuple(_missing(case, image))
+    if not pulls:
+        return action
+    nodes = [pull.node for pull in pulls]
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    why = action.why or f"not on {', '.join(nodes[:_SHOWN])}{more}"
+    after = replace(action.after, document=case.desired.documents[action.id], pulls=pulls)
+    before = action.before
+    if before is not None and action.verb == "no-op":
+        before = replace(before, document=case.actual.existing[action.id].recorded.document)
+    return replace(action, before=before, after=after, why=why)
+
+
+def _nobody_pulls(case: Case, action: Action, image: Image) -> Action:
+    """The action, with a word about a provider that fetches no images."""
+    can = case.actual.capabilities
+    if image.spec.pre_pull is None or action.verb == "no-op" or can is None or can.pulls:
+        return action
+    return replace(action, warnings=(*action.warnings, f"provider {can.name} fetches no images early"))
+
+
+def _missing(case: Case, image: Image) -> Iterator[Pull]:
+    held = case.actual.held or {}
+    reference = reference_of(case.desired.repository, image)
+    facts = case.actual.images.get(str(reference))
+    text = _pinned(case, str(reference))
+    fits = needs(image.name, image, facts).machines
+    for node in early_nodes(case.desired, image):
+        machine = _machine(case.nodes.get(node.name))
+        busy = case.rolling is not None and node.name in case.rolling.wave
+        if busy or node.name not in held or (fits and machine and machine not in fits):
+            continue
+        names = {name for each in held[node.name] for name in (*each.names, *each.digests)}
+        if not _has(names, reference, facts, image):
+            yield _pull(case, node.name, text, image.spec.pull_policy, machine=machine)
+
+
+def _has(names: set[str], reference: ImageReference, facts: ImageFacts | None, image: Image) -> bool:
+    """Whether a node has the image; for one that follows its tag, the newest that is known."""
+    follows = image.spec.pin == "digest" or image.spec.pull_policy == "always"
+    if follows and facts is not None and facts.digest:
+        return str(reference.at(facts.digest)) in names
+    if reference.digest:
+        return str(reference.at(reference.digest)) in names
+    return str(reference) in names
+
+
+def early_nodes(desired: Desired, image: Image) -> tuple[Node, ...]:
+    """The nodes that are to have an image before any session needs it."""
+    chosen = image.spec.pre_pull
+    if chosen is None:
+        return ()
+
+    def wanted(node: Node) -> bool:
+        labels: Mapping[str, str] = {**node.metadata.labels, **node.spec.labels}
+        return (
+            chosen.all
+            or node.name in chosen.nodes
+            or bool(chosen.node_selector and chosen.node_selector.items() <= labels.items())
+            or (desired.repository.group_of_node(node) or "") in chosen.resource_groups
+        )
+
+    return tuple(node for node in desired.nodes if node.spec.state != "drained" and wanted(node))

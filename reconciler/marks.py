@@ -1,0 +1,41 @@
+"""What a store remembers so that all who use it agree: whose kernels these are, which key sessions have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from reconciler.secret_values import resolver
+from reconciler.store import Store
+from reconciler.store.files import make_folder
+
+_REPOSITORY, _KEY = "repo", "session-key"
+
+
+def known_repository(store: Store, cluster: str) -> str | None:
+    """What marks the repository's kernels: of this cluster on a server, which serves many; of all in a
+    file."""
+    return store.meta(f"{_REPOSITORY}/{cluster}") or store.meta(_REPOSITORY)
+
+
+def remember_repository(store: Store, cluster: str, repository: str) -> None:
+    """Unless one is known."""
+    if known_repository(store, cluster) is None:
+        store.set_meta(f"{_REPOSITORY}/{cluster}" if store.address.on_server else _REPOSITORY, repository)
+
+
+def resolver_of(store: Store) -> Callable[[str], str]:
+    """What secrets of sessions are, for who writes to this store. Whoever shares a store on a server shares
+    the key that the key pairs of sessions follow from."""
+    key = store.address.key_file
+    if not store.address.on_server:
+        return resolver(key)
+    # Where it cannot be made, the key is missing with a reason, should one be needed.
+    with contextlib.suppress(OSError):
+        make_folder(key)
+    return resolver(key, lambda mark: store.meta_or(_KEY, mark))
+
+
+def forget_key(store: Store) -> None:
+    """The next key that is used is the right one."""
+    store.forget_meta(_KEY)

@@ -1,0 +1,53 @@
+"""What each node is to be, from its document, its profile's and its cluster's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+from providers.condition.fingerprint import fingerprint
+from providers.machine import Endpoint
+from providers.provisioning import Target
+from reconciler.actual import Desired
+from schemas.cluster import Cluster
+from schemas.profile import NodeProfile
+from schemas.profile.variables import role_variables, secret_references
+
+
+def targets(
+    desired: Desired, endpoints: Iterable[Endpoint], digest: Callable[[frozenset[str]], str]
+) -> dict[str, Target]:
+    """The nodes that have a profile, by name. `digest` is that of the roles it is given."""
+    reached = {endpoint.name: endpoint for endpoint in endpoints}
+    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
+    never = isinstance(cluster, Cluster) and cluster.spec.provisioning.reboot == "never"
+    found = {}
+    known: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {}
+    for node in desired.nodes:
+        profile = desired.repository.profile_of(node)
+        if profile is None:
+            continue
+        if profile.name not in known:
+            known[profile.name] = _values(profile, digest)
+        variables, secrets, print_ = known[profile.name]
+        spec = profile.spec
+        found[node.name] = Target(
+            node.name, reached[node.name], profile.name, spec.roles, variables, secrets,
+            _document(desired, profile), print_, spec.os,
+            reboot_allowed=spec.reboot.allowed and not never, reboot_timeout=int(spec.reboot.timeout),
+        )  # fmt: skip
+    return found
+
+
+def _values(
+    profile: NodeProfile, digest: Callable[[frozenset[str]], str]
+) -> tuple[dict[str, Any], dict[str, str], str]:
+    spec = profile.spec
+    variables = {name: value for part in role_variables(spec).values() for name, value in part.items()}
+    secrets = secret_references(spec)
+    whole = fingerprint(spec.roles, variables, secrets, spec.os, digest(frozenset(spec.roles)))
+    return variables, secrets, whole
+
+
+def _document(desired: Desired, profile: NodeProfile) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", desired.documents[profile.identity].get("spec", {}))

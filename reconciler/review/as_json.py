@@ -1,0 +1,35 @@
+"""A Review as JSON, `bai.review/v1`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from reconciler.plan_json import plain
+from reconciler.review.values import Place, Review
+
+VERSION = "bai.review/v1"
+
+
+def value(review: Review) -> dict[str, Any]:
+    """What `dump` writes."""
+    return {
+        "version": VERSION,
+        "base": review.base,
+        "head": review.head,
+        "digest": review.digest,
+        "complete": review.complete,
+        "plan": plain(review.plan),
+        "places": TypeAdapter(tuple[Place, ...]).dump_python(review.places, mode="json"),
+        "admitted": review.admitted,
+        "still": [wait.session for wait in review.still],
+        "refused": review.refused,
+        "pending": review.pending,
+    }
+
+
+def dump(review: Review) -> str:
+    """Keys sorted, ending in a newline: the same review, the same bytes."""
+    return json.dumps(value(review), sort_keys=True, indent=1, ensure_ascii=False) + "\n"

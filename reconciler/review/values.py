@@ -1,0 +1,56 @@
+"""The change of a pull request, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from planner.types import NodeInfo, Placement, Wait
+from reconciler.plan import Plan
+
+Effect = Literal["moved", "pushed out", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A running session that does not stay where it is."""
+
+    session: str
+    effect: Effect
+    why: str
+    before: Placement
+    after: Placement | None
+    """None: it waits, or has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What the step from `base` to `head` does to one cluster."""
+
+    base: str
+    """Commit that the change starts from; empty where the cluster is new."""
+    head: str
+    """Commit with the change; empty for the files of a working directory."""
+    plan: Plan
+    """Of the head, on the cluster as the base leaves it. Its waits are those that the change brings about."""
+    places: tuple[Place, ...] = ()
+    """Running sessions that the change moves, pushes out or stops."""
+    admitted: tuple[str, ...] = ()
+    """Sessions that wait without the change, and run with it."""
+    still: tuple[Wait, ...] = ()
+    """Sessions that wait with and without it, for the same reasons."""
+    refused: tuple[str, ...] = ()
+    """What keeps `bai apply` from carrying it out: deletions of what is protected."""
+    pending: int = 0
+    """Actions that the base itself still asks for: drift, or a commit that nobody applied."""
+    nodes: Mapping[str, NodeInfo] = field(default_factory=dict)
+    """The machines of head and base, by name."""
+    digest: str = ""
+    """64 hexadecimal digits over what the change does: equal for the same documents on the same cluster,
+    whatever the commit is called."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was known that it rests on."""
+        return self.plan.complete

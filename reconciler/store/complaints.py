@@ -1,0 +1,89 @@
+"""What a database says, turned into a `StoreError` a person can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import sys
+from collections.abc import Iterator
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from schemas.errors import StoreError, StoreUnavailable
+
+_CONFLICTS = frozenset({"40001", "40P01"})
+"""SQLSTATE: serialization failure, deadlock."""
+_TRANSIENT = ("08", "53", "57P", "40", "55P03", "25P03")
+"""SQLSTATE classes that pass: connection, resources, shutdown, conflicts, waited too long."""
+_KNOWN = (DBAPIError, sqlite3.Error, OSError, ValueError, PoolTimeout)
+_HINTS = {
+    "locked": "another process is writing to it; try again",
+    "busy": "another process is writing to it; try again",
+    "malformed": "restore a backup with `bai state restore`, or delete the file and run `bai state rebuild`",
+    "not a database": "restore a backup with `bai state restore`, or delete the file and run"
+    " `bai state rebuild`",
+    "authentication failed": "passwords: passwordFrom=env:NAME or file:/path in the URL, PGPASSWORD,"
+    " ~/.pgpass",
+    "no password supplied": "passwords: passwordFrom=env:NAME or file:/path in the URL, PGPASSWORD,"
+    " ~/.pgpass",
+    "permission denied": "the store's user must own its database or schema",
+    "append-only": "nothing is ever removed from the audit",
+}
+_LASTING = ("authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
+"""What servers say at the door and say again next time."""
+
+
+@contextlib.contextmanager
+def complaints(store: object) -> Iterator[None]:
+    """Raise StoreError for what the database says; StoreUnavailable where trying again may help."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (*_KNOWN, *_driver())):
+            raise
+        kind = StoreUnavailable if _passes(error) else StoreError
+        raise kind(store=store, why=_why(error), hint=_hint(error)) from error
+
+
+def is_conflict(error: DBAPIError) -> bool:
+    """Whether the transaction lost against another one and may simply be done again."""
+    return _state(error) in _CONFLICTS
+
+
+def _passes(error: BaseException) -> bool:
+    if isinstance(error, PoolTimeout):
+        return True
+    cause, told = _cause(error), _why(error)
+    if isinstance(cause, sqlite3.Error):
+        return isinstance(cause, sqlite3.OperationalError) and ("locked" in told or "busy" in told)
+    if state := _state(error):
+        return state.startswith(_TRANSIENT)
+    at_the_door = type(cause).__name__ in ("OperationalError", "InterfaceError")
+    return at_the_door and not any(words in told for words in _LASTING)
+
+
+def _driver() -> tuple[type[Exception], ...]:
+    """What the server's driver raises by itself, where it is loaded."""
+    if "psycopg" not in sys.modules:
+        return ()
+    from psycopg import Error
+
+    return (Error,)
+
+
+def _cause(error: BaseException) -> BaseException:
+    return error.orig or error if isinstance(error, DBAPIError) else error
+
+
+def _state(error: BaseException) -> str:
+    return getattr(_cause(error), "sqlstate", None) or ""
+
+
+def _why(error: BaseException) -> str:
+    return " ".join(str(_cause(error)).split())
+
+
+def _hint(error: BaseException) -> str:
+    told = _why(error)
+    return next((hint for word, hint in _HINTS.items() if word in told), "")

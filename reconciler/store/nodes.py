@@ -1,0 +1,53 @@
+"""What is known of nodes: their hardware as last probed, and how far their provisioning has come. It goes
+with the record of the node: another machine may come under its name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, insert, select
+
+from reconciler.records import Lease, NodeObservation, Standing
+from reconciler.store import rows
+from reconciler.store.tables import contacts, hardware, standings
+
+
+def write_standings(connection: Connection, lease: Lease, found: Iterable[Standing]) -> None:
+    """Each replaces what was known of its node; of several, the last counts."""
+    last = {each.node: each for each in found}
+    for node, each in last.items():
+        connection.execute(
+            delete(standings).where(standings.c.cluster == lease.cluster, standings.c.node == node)
+        )
+        values = dataclasses.asdict(each)
+        connection.execute(insert(standings).values(cluster=lease.cluster, **values))
+
+
+def read_standings(connection: Connection, cluster: str) -> dict[str, Standing]:
+    """By node."""
+    query = select(standings).where(standings.c.cluster == cluster).order_by(standings.c.node)
+    found = connection.execute(query).mappings()
+    return {row["node"]: Standing(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
+
+
+def forget(connection: Connection, lease: Lease, names: Iterable[str]) -> None:
+    """Whatever is known of these nodes."""
+    for name in names:
+        for table in (standings, hardware, contacts):
+            connection.execute(delete(table).where(table.c.cluster == lease.cluster, table.c.node == name))
+
+
+def write_hardware(connection: Connection, found: Iterable[NodeObservation]) -> None:
+    """Each replaces its node's last probe."""
+    for each in found:
+        mine = (hardware.c.cluster == each.cluster, hardware.c.node == each.node)
+        connection.execute(delete(hardware).where(*mine))
+        values = {"cluster": each.cluster, "node": each.node, "document": each.hardware, "at": each.at}
+        connection.execute(insert(hardware).values(**values))
+
+
+def read_hardware(connection: Connection, cluster: str) -> dict[str, NodeObservation]:
+    """By node."""
+    query = select(hardware).where(hardware.c.cluster == cluster).order_by(hardware.c.node)
+    return {row["node"]: rows.node_observation(row) for row in connection.execute(query).mappings()}

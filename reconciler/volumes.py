@@ -1,0 +1,90 @@
+"""Volumes of the documents as folders on nodes. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from providers.storage.base import Folder, Trash, Trashed
+from reconciler.actual import Actual, Desired
+from reconciler.plan_values import compact
+from schemas.repository import Repository
+from schemas.storage import StorageHost, Volume
+from schemas.storage_nodes import administrator
+
+R = TypeVar("R", Volume, StorageHost)
+
+
+def folders(desired: Desired) -> dict[str, Folder]:
+    """The folder of every volume of the cluster, by identity."""
+    found = {}
+    for identity, item in desired.resources.items():
+        if isinstance(item, Volume) and (folder := folder_of(desired.repository, item)):
+            found[identity] = folder
+    return found
+
+
+def folder_of(repository: Repository, volume: Volume, host: StorageHost | None = None) -> Folder | None:
+    """None where no storage host or node is known for it."""
+    host = host or repository.host_of(volume)
+    node = administrator(repository, host) if host else ""
+    if host is None or not node:
+        return None
+    spec = volume.spec
+    return Folder(
+        volume=volume.identity,
+        node=node,
+        root=host.spec.root,
+        path=volume.path,
+        file_systems=host.spec.accepted,
+        uid=spec.uid,
+        gid=spec.gid,
+        mode=None if spec.mode is None else int(spec.mode, 8),
+        quota=spec.quota,
+        host=host.name,
+    )
+
+
+def recorded_folder(desired: Desired, actual: Actual, identity: str) -> Folder | None:
+    """The folder of a volume as it was applied last, its document or storage host being gone perhaps."""
+    existing = actual.existing.get(identity)
+    volume = _read(Volume, existing.recorded.document if existing else {})
+    if volume is None:
+        return None
+    hosts = [f"StorageHost/{volume.spec.host}"] if volume.spec.host else _hosts(desired, actual)
+    documents = [actual.existing[name].recorded.document for name in hosts if name in actual.existing]
+    recorded = [host for document in documents if (host := _read(StorageHost, document))]
+    known = [item for name in hosts if isinstance(item := desired.resources.get(name), StorageHost)]
+    found = recorded or known
+    return folder_of(desired.repository, volume, found[0]) if len(found) == 1 else None
+
+
+def _hosts(desired: Desired, actual: Actual) -> list[str]:
+    recorded = [name for name in actual.existing if name.startswith("StorageHost/")]
+    return recorded or [name for name in desired.resources if name.startswith("StorageHost/")]
+
+
+def _read(kind: type[R], document: Mapping[str, object]) -> R | None:
+    try:
+        return kind.model_validate_json(compact(document))
+    except ValidationError:
+        return None
+
+
+def trashed(folder: Folder, document: Mapping[str, object], at: float, commit: str) -> Trashed:
+    """The record of a volume that is moved aside at a time; named so that entries sort by it."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+    scope = hashlib.sha256(f"{folder.volume}@{folder.source}".encode()).hexdigest()[:8]
+    name = folder.volume.rpartition("/")[2]
+    return Trashed(folder.volume, f"{stamp}-{name}-{scope}", folder.host, folder.path, at, commit, document)
+
+
+def trashes(desired: Desired) -> tuple[Trash, ...]:
+    """The trash of every storage host of the cluster that has a node to look after it."""
+    hosts = [item for item in desired.resources.values() if isinstance(item, StorageHost)]
+    pairs = [(host, administrator(desired.repository, host)) for host in hosts]
+    return tuple(Trash(host.name, node, host.spec.root, host.spec.accepted) for host, node in pairs if node)

@@ -1,0 +1,146 @@
+"""MIG: the profiles of each GPU and where their instances fit.
+
+A GPU has 8 memory slices (4 on the A30 and RTX PRO 6000), and a profile takes a run of them at certain starts
+only (NVIDIA's MIG user guide, "Supported MIG Profiles"). The profiles' names follow from a GPU's memory;
+`PRODUCTS` has those that NVIDIA's mig-parted ships in its default configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.hardware.model import Gpu
+
+_NAME = re.compile(r"(\d+)g\.(\d+)gb([+-].*)?\Z")
+_GIB = 1 << 30
+_STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
+    8: {
+        (1, 1): (0, 1, 2, 3, 4, 5, 6),
+        (1, 2): (0, 2, 4, 6),
+        (2, 2): (0, 2, 4),
+        (3, 4): (0, 4),
+        (4, 4): (0,),
+        (7, 8): (0,),
+    },
+    4: {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)},
+}
+"""Memory slices of the GPU → (compute slices, memory slices) of a profile → its starts."""
+_WITHOUT_MEMORY = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
+
+
+class Profile(NamedTuple):
+    """A profile on one kind of GPU. `size` in memory slices; `alone`: one of it per GPU at most (`+me`)."""
+
+    name: str
+    size: int
+    starts: tuple[int, ...]
+    alone: bool
+
+
+class Product(NamedTuple):
+    """A GPU that can be divided: what its model's name matches, its memory in GB as its maker counts, and the
+    names of its profiles, smallest first."""
+
+    model: str
+    memory: int
+    profiles: tuple[str, ...]
+
+    @property
+    def example(self) -> str:
+        """One model's name that the pattern stands for."""
+        return re.sub(r"\[(\w)\w*\]|X\?", r"\1", self.model).partition("|")[0]
+
+
+def _sevenths(model: str, memory: int, one: int, double: int, half: int) -> Product:
+    names = (f"1g.{one}gb", f"1g.{double}gb", f"2g.{double}gb", f"3g.{half}gb", f"4g.{half}gb")
+    return Product(model, memory, (*names, f"7g.{memory}gb"))
+
+
+PRODUCTS: tuple[Product, ...] = (
+    Product(r"A30X?", 24, ("1g.6gb", "2g.12gb", "4g.24gb")),
+    _sevenths(r"A[18]00", 40, 5, 10, 20),
+    _sevenths(r"[AH][18]00X?", 80, 10, 20, 40),
+    _sevenths(r"H[18]00", 94, 12, 24, 47),
+    _sevenths(r"H100|GH200|H20", 96, 12, 24, 48),
+    _sevenths(r"H200", 141, 18, 35, 71),
+    _sevenths(r"GH200", 144, 18, 36, 72),
+    _sevenths(r"B200", 180, 23, 45, 90),
+    _sevenths(r"GB200", 189, 24, 47, 95),
+    _sevenths(r"B300", 269, 34, 67, 135),
+    Product(r"RTX PRO 6000", 96, ("1g.24gb", "2g.48gb", "4g.96gb")),
+)
+
+
+def products_of(model: str, memory: int = 0) -> tuple[Product, ...]:
+    """The GPUs that a model can mean, narrowed by memory in bytes or by an amount in its name (`80GB`);
+    none when it is not known to be divisible."""
+    named = [one for one in PRODUCTS if re.search(rf"\b({one.model})\b", model, re.IGNORECASE)]
+    written = re.search(r"\b(\d{2,3}) ?GB\b", model, re.IGNORECASE)
+    if memory:
+        near = [one for one in named if abs(memory / _GIB - one.memory) < 0.06 * one.memory]
+        return tuple(sorted(near, key=lambda one: abs(memory / _GIB - one.memory))[:1])
+    if written and any(one.memory == int(written[1]) for one in named):
+        return tuple(one for one in named if one.memory == int(written[1]))
+    return tuple(named)
+
+
+def profile_on(gpu: Gpu, name: str) -> Profile | None:
+    """The profile as this GPU has it; None for one that it has not."""
+    match = _NAME.match(name)
+    if match is None:
+        return None
+    compute, memory = int(match[1]), int(match[2])
+    slices, table = _slices(gpu), placements(gpu)
+    size = _WITHOUT_MEMORY.get(compute, 0)
+    if gpu.memory:
+        exact = memory * slices * _GIB / gpu.memory
+        size = min((one for _, one in table), key=lambda one: abs(exact - one))
+        if abs(exact - size) > 0.25 * size:
+            return None
+    starts = table.get((compute, size))
+    return Profile(name, size, starts, "+me" in name) if starts else None
+
+
+def placements(gpu: Gpu) -> Mapping[tuple[int, int], tuple[int, ...]]:
+    """(compute slices, memory slices) of each profile of this GPU → the memory slices where it can start."""
+    return _STARTS[_slices(gpu)]
+
+
+def _slices(gpu: Gpu) -> int:
+    """Memory slices of the whole GPU."""
+    return 4 if re.search(r"\bA30\b|RTX PRO", gpu.model) else 8
+
+
+def profile_of(product: Product, name: str) -> Profile | None:
+    """The profile as this product has it, by its exact name; None for one that it has not."""
+    if re.split(r"[+-]", name)[0] not in product.profiles:
+        return None
+    return profile_on(Gpu(id="", index=0, model=product.example, memory=product.memory * _GIB), name)
+
+
+def fits(product: Product, instances: Mapping[str, int]) -> bool:
+    """Whether so many instances of each profile have places beside each other on one GPU."""
+    wanted: list[Profile] = []
+    for name, count in instances.items():
+        profile = profile_of(product, name)
+        if profile is None or (profile.alone and count > 1):
+            return False
+        wanted += [profile] * count
+    if sum(profile.alone for profile in wanted) > 1 or sum(p.size for p in wanted) > 8:
+        return False
+    return _placed(sorted(wanted, key=lambda p: (len(p.starts), -p.size)), 0)
+
+
+def _placed(wanted: Sequence[Profile], taken: int) -> bool:
+    if not wanted:
+        return True
+    first, *rest = wanted
+    runs = (((1 << first.size) - 1) << start for start in first.starts)
+    return any(_placed(rest, taken | run) for run in runs if not taken & run)
+
+
+def names_of(products: Iterable[Product]) -> Iterator[str]:
+    """The names of all profiles of some products, each once."""
+    yield from dict.fromkeys(name for product in products for name in product.profiles)

@@ -1,0 +1,32 @@
+"""Where what is known of a remote is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bai.cli.following import Origin, _home
+
+
+def test_a_new_token_in_the_address_does_not_lose_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    homes = {
+        _home(Origin(f"https://{login}forge.example/x.git")) for login in ("", "bot:first@", "bot:second@")
+    }
+    assert len(homes) == 1
+    assert not any("first" in str(home) for home in homes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Origin("https://forge.example/x.git"), Origin("https://forge.example/y.git")),
+        (Origin("https://forge.example/x.git"), Origin("https://forge.example/x.git", path="a")),
+        (Origin("ssh://ada@forge.example/x.git"), Origin("ssh://bob@forge.example/x.git")),
+    ],
+)
+def test_other_repositories_are_kept_apart(one: Origin, other: Origin) -> None:
+    assert _home(one) != _home(other)

@@ -1,0 +1,134 @@
+"""People are told by the real command, of real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from schemas.notification import CLASSES
+from tests.bai.conftest import Repo
+from tests.reconciler.notify.servers import Hook, hook
+from tests.waiting import until
+
+OPS = """\
+apiVersion: bai/v1
+kind: Notification
+metadata: {name: ops}
+spec:
+  to: {http: {urlFrom: env:BAI_TEST_HOOK, signatureFrom: env:BAI_TEST_KEY}}
+  events: [session-failed, documents-refused, commit-applied]
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Hook]:
+    with hook() as made:
+        yield made
+
+
+@pytest.fixture
+def told(repo: Repo, server: Hook) -> Repo:
+    repo.write("ops.yaml", OPS)
+    return replace(repo, env={**repo.env, "BAI_TEST_HOOK": server.url, "BAI_TEST_KEY": "hidden-key"})
+
+
+def test_a_test_is_sent_or_shown(told: Repo, server: Hook) -> None:
+    shown = json.loads(told.ok("notify", "test", "ops", "--show").out)
+    assert shown["news"][0]["event"] == "test" and server.got == []
+    assert told.ok("notify", "test", "ops").out == "ops: HTTP 200\n"
+    assert json.loads(server.got[0].body)["text"].endswith("this is a test; nothing has happened")
+    assert server.got[0].headers["X-Bai-Signature"].startswith("sha256=")
+    server.answers.append((403, {}))
+    said = told("notify", "test", "ops")
+    assert said.code == 1 and "BAI-E0381" in said.err and "HTTP 403" in said.err and "hidden" not in said.err
+    said = told("notify", "test", "opps")
+    assert said.code == 1 and "ops" in said.err
+
+
+def test_what_would_be_sent_is_shown_line_by_line(told: Repo) -> None:
+    text = OPS.rstrip() + "\n  template:\n    body: |\n      {{ title }}\n      --\n"
+    told.write("ops.yaml", text)
+    lines = told.ok("notify", "test", "ops", "--show").out.splitlines()
+    assert len(lines) == 2 and lines[1] == "--"
+
+
+def test_list_before_anything_was_sent(told: Repo) -> None:
+    (only,) = told.ok("notify", "list", "--format", "json").json["items"]
+    assert only == {
+        "name": "ops", "to": "http", "events": ["session-failed", "documents-refused", "commit-applied"],
+        "sent": 0, "failed": 0, "waiting": 0, "leftOut": 0, "last": None,
+    }  # fmt: skip
+    assert "never" in told.ok("notify", "list").out
+
+
+@contextlib.contextmanager
+def running(repo: Repo, log: Path) -> Iterator[None]:
+    """A loop, ended properly."""
+    with log.open("a") as out:
+        loop = repo.start("reconcile", "--interval", "1s", stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield
+    finally:
+        loop.send_signal(signal.SIGTERM)
+        assert loop.wait(60) == 0, log.read_text()
+
+
+def test_a_loop_tells_and_its_successor_repeats_nothing(told: Repo, server: Hook, tmp_path: Path) -> None:
+    told.session("bad", "sh", "-c", "exit 3", kind="batch")
+    with running(told, tmp_path / "log"):
+        until(lambda: len(server.got) == 1, "the first message")
+    with running(told, tmp_path / "log"):
+        told.session("web", "sleep", "1000")
+        until(lambda: "created Session/demo/web" in (tmp_path / "log").read_text(), "the second start")
+        told.write("broken.yaml", "kind: [")
+        until(lambda: len(server.got) == 2, "the second message")
+        (told.root / "broken.yaml").unlink()
+        until(lambda: len(server.got) == 3, "that it is over")
+    titles = [json.loads(got.body)["title"] for got in server.got]
+    assert titles == [
+        "error: Session/demo/bad: session failed",
+        "error: cluster here: documents refused",
+        "cluster here: documents refused is over",
+    ]
+    assert "hidden" not in (tmp_path / "log").read_text()
+    (only,) = told.ok("notify", "list", "--format", "json").json["items"]
+    assert only["sent"] == 3 and only["last"]["said"] == "HTTP 200"
+
+
+def test_once_sends_before_it_ends(told: Repo, server: Hook) -> None:
+    told.write("ops.yaml", OPS.replace("session-failed", "session-started"))
+    told.session("web", "sleep", "1000")
+    told.ok("reconcile", "--once")
+    assert [json.loads(got.body)["title"] for got in server.got] == ["Session/demo/web: session started"]
+
+
+def test_the_guide_has_every_class() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
+    rows = [line for line in guide.splitlines() if line.startswith("| `") and line.count("|") == 5]
+    assert rows == [
+        f"| `{name}` | {about.severity} | {'yes' if about.lasts else ''} | {about.when} |"
+        for name, about in CLASSES.items()
+    ]
+
+
+def test_metrics_of_notifications() -> None:
+    from bai.web.gauges import Latest
+    from reconciler.notify.herald import Tally
+
+    watched = SimpleNamespace(
+        name="here", latest=None, good=None, pulse=SimpleNamespace(silent=0.0),
+        loop=SimpleNamespace(leads=lambda: True),
+        herald=SimpleNamespace(tallies={"ops": Tally(sent=5, failed=2, lost=1, waiting=3)}),
+    )  # fmt: skip
+    found = Latest(SimpleNamespace(clusters={"here": watched})).collect()  # type: ignore[arg-type]
+    values = {sample.name: sample.value for family in found for sample in family.samples}
+    parts = {name: values[f"bai_notifications_{name}"] for name in ("sent", "failed", "lost", "waiting")}
+    assert parts == {"sent": 5, "failed": 2, "lost": 1, "waiting": 3}

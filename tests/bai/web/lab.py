@@ -1,0 +1,121 @@
+"""A server over a fake world: real loop, real store, real HTTP where it matters."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from bai.web.access import Access, Door, Fixed, Given, Role, Somebody
+from bai.web.app import create_app
+from bai.web.hub import Hub
+from bai.web.tokens import Tokens, hash_of
+from providers.fake import FakeProvider, World
+from reconciler.gitops.webhook import Ears
+from reconciler.loop import Loop
+from reconciler.workspace import Workspace
+from tests.reconciler.lab import BASE, NODE, new_store
+
+PATIENCE = 60.0
+WHO: Mapping[str, tuple[Given, ...]] = {
+    "viewer": (Given(Role.viewer),),
+    "operator": (Given(Role.operator),),
+    "admin": (Given(Role.admin),),
+    "ours": (Given(Role.viewer, frozenset({"p"})),),
+    "operator-of-p": (Given(Role.operator, frozenset({"p"})),),
+}
+"""Their tokens are their names."""
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"still not: {what}")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def doors() -> list[Door]:
+    return [Tokens((hash_of(name), Somebody(name, given)) for name, given in WHO.items())]
+
+
+class Lab:
+    """One cluster of one process; `once` makes a pass, `start` runs the loop in its thread."""
+
+    def __init__(self, folder: Path, *, access: Access | None = None, secret: str = "", **hub: float) -> None:
+        self.folder = folder / "repo"
+        self.folder.mkdir(parents=True)
+        self.world = World()
+        self.lines: list[str] = []
+        self.write("base", BASE)
+        self.write("nodes", "---".join(NODE.format(name=name) for name in ("n1", "n2")))
+        state = folder / "state" / "store.db"
+        new_store(state).close()
+        self.workspace = Workspace.open(self.folder, state=state, clock=self.world.clock)
+        self.workspace.provider = FakeProvider(self.world)
+        self.hub = Hub(**hub)
+        self.loop = Loop(
+            self.workspace, holder="loop", interval=30, tell=self.lines.append, on_pass=self.hub.heard
+        )
+        self.hub.add(self.loop)
+        ears = Ears(secret) if secret else None
+        self.app: FastAPI = create_app(self.hub, access or Fixed(doors()), ears)
+        self.client = TestClient(self.app)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / f"{name}.yaml").write_text(text)
+
+    def drop(self, name: str) -> None:
+        (self.folder / f"{name}.yaml").unlink()
+
+    def once(self) -> bool:
+        self.world.clock.sleep(30)
+        return self.loop.once()
+
+    def get(self, path: str, token: str = "viewer", **options: Any) -> Any:
+        """The JSON of an answer that must be good."""
+        answer = self.client.get(path, headers=bearer(token), **options)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def status(self, path: str, token: str = "viewer", method: str = "GET", **options: Any) -> int:
+        headers = bearer(token) if token else {}
+        return self.client.request(method, path, headers=headers, **options).status_code
+
+    def close(self) -> None:
+        self.hub.halt()
+        assert self.hub.join(PATIENCE)
+        self.hub.close()
+
+
+@contextlib.contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """A real server on a port of its own; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, log_level="error", proxy_headers=False, lifespan="off", timeout_graceful_shutdown=1
+            )
+        )
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        wait_for(lambda: server.started, "the server is up")
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()

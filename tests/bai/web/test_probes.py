@@ -1,0 +1,161 @@
+"""Alive means that loops are alive; ready means that answers are worth something."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from bai.cli.watchdog import ALIVE, Notifier, watched
+from bai.web.hub import Hub
+from providers.fake import Fault
+from reconciler.results import ApplyEvent
+from reconciler.stages import Pulse, Several, hanging
+from tests.bai.web.lab import Lab, wait_for
+from tests.reconciler.lab import session
+
+
+def health(lab: Lab) -> tuple[int, int]:
+    return lab.status("/healthz", ""), lab.status("/readyz", "")
+
+
+def test_ready_once_everything_was_seen(lab: Lab) -> None:
+    assert health(lab) == (200, 503)
+    assert lab.client.get("/readyz").json()["detail"] == "no pass yet of here"
+    lab.world.inject(Fault("observe", times=1))
+    lab.once()
+    lab.once()
+    assert health(lab) == (200, 200)
+
+
+def test_a_commit_that_is_bad_does_not_make_it_unready(lab: Lab) -> None:
+    lab.once()
+    lab.write("a", "kind: [")
+    assert not lab.once()
+    assert health(lab) == (200, 200)
+
+
+def test_a_loop_that_broke(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks() -> bool:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    monkeypatch.setattr(lab.loop, "once", breaks)
+    lab.hub.start()
+    wait_for(lambda: lab.hub.broken, "it breaks")
+    assert health(lab) == (503, 503)
+    assert lab.client.get("/healthz").json()["detail"] == "a loop broke: RuntimeError"
+
+
+def test_a_loop_that_ended(lab: Lab) -> None:
+    lab.hub.start()
+    lab.loop.halt()
+    assert lab.hub.join(60)
+    assert health(lab) == (503, 503)
+
+
+def test_a_pass_that_hangs(tmp_path: Path) -> None:
+    """A node that never answers, and never refuses."""
+    lab = Lab(tmp_path, stuck_after=0.2)
+    there, go = threading.Event(), threading.Event()
+
+    def hang(operation: str, kernel: str, moment: str) -> None:
+        if operation == "create":
+            there.set()
+            go.wait(60)
+
+    lab.write("a", session("a"))
+    lab.world.at = hang
+    lab.hub.start()
+    assert there.wait(60)
+    wait_for(lambda: health(lab) == (503, 503), "it is noticed")
+    assert "no sign of life: here for" in lab.client.get("/healthz").json()["detail"]
+    go.set()
+    wait_for(lambda: health(lab) == (200, 200), "it is over")
+    lab.close()
+
+
+def test_a_replica_that_follows_is_alive_and_not_ready(lab: Lab) -> None:
+    lab.once()
+    lab.loop.leads = lambda: False
+    assert health(lab) == (200, 503)
+    assert lab.client.get("/readyz").json()["detail"] == "another replica leads here"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_is_a_sign_of_life() -> None:
+    clock = Clock()
+    pulse = Pulse(clock)
+    both = Several([pulse])
+    clock.now = 1000
+    assert pulse.silent == 0  # It waits for its next pass.
+    with both.stage("pass", "c"):
+        clock.now += 10
+        assert pulse.silent == 10
+        with both.stage("apply", "c"):
+            clock.now += 5
+            assert pulse.silent == 5
+            both.event(ApplyEvent("progress", 0.0), "c")
+            assert pulse.silent == 0
+            clock.now += 7
+        assert pulse.silent == 0
+        clock.now += 3
+        assert hanging({"c": pulse}, 2.5) == "no sign of life: c for 3 s" and hanging({"c": pulse}, 3) == ""
+    with pytest.raises(ValueError), both.stage("pass", "c"):
+        raise ValueError
+    clock.now += 100
+    assert pulse.silent == 0
+
+
+class Systemd:
+    """The socket that systemd listens at."""
+
+    def __init__(self, path: Path, micros: int) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._socket.settimeout(60)
+        self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": str(micros)}
+
+    def heard(self) -> list[str]:
+        return self._socket.recv(4096).decode().splitlines()
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Systemd:
+    return Systemd(tmp_path / "notify", 60_000)
+
+
+def test_systemd_hears_of_life(systemd: Systemd) -> None:
+    why = [""]
+    with watched(lambda: why[0], Notifier(systemd.environment)):
+        assert systemd.heard() == ["READY=1", "STATUS="]
+        assert [systemd.heard() for _ in range(4)] == [[ALIVE]] * 4
+        why[0] = "no sign of life: here for 901 s"
+        while (said := systemd.heard()) == [ALIVE]:
+            pass
+        assert said == ["STATUS=no sign of life: here for 901 s"]
+        assert systemd.heard() == said  # And no word of life any more.
+    while (said := systemd.heard())[0].startswith("STATUS"):
+        pass
+    assert said == ["STOPPING=1"]
+
+
+def test_nobody_listens() -> None:
+    for environment in ({}, {"NOTIFY_SOCKET": "/nowhere/at/all", "WATCHDOG_USEC": "1000000"}):
+        with watched(lambda: "", Notifier(environment)):
+            pass
+    other = Notifier({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"})
+    assert other.period == 0
+
+
+def test_an_empty_hub_is_well() -> None:
+    hub = Hub()
+    assert (hub.stuck(), hub.unready()) == ("", "")

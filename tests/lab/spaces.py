@@ -1,0 +1,254 @@
+"""Network namespaces joined by a bridge: every one is a node that reaches the others, and nothing outside.
+
+Everything is named after the process that made it, and written down before it is made, so that the next run
+clears away what a killed one left. Processes of a lab are known by its folder in their command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.lab.cache import LabUnavailable, command, tool
+
+CONTROLLERS = Path("/sys/fs/cgroup")
+SUBNET = "10.213.0"
+PATIENCE = 30.0
+CLONE_NEWNET = 0x40000000
+
+
+def base() -> Path:
+    """Where all labs of this machine have their folders."""
+    return Path(tempfile.gettempdir()) / f"bai-spaces-{os.geteuid()}"
+
+
+def started(pid: int) -> str:
+    """When a process began, in clock ticks; empty when it is gone or waits to be reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
+    except (OSError, IndexError):
+        return ""
+
+
+class Spaces:
+    """A bridge in a namespace of its own and, per node, a namespace with `eth0` on it.
+
+    Node number n (from 1) has the address 10.213.0.n. `folder` is the lab's own. Needs root.
+    """
+
+    def __init__(self) -> None:
+        with sweeping():
+            base().mkdir(mode=0o700, exist_ok=True)
+            self.prefix = next(name for n in range(10_000) if not (base() / (name := f"bl{n}")).exists())
+            self.folder = base() / self.prefix
+            self.folder.mkdir(mode=0o700)
+            owner = {"pid": os.getpid(), "started": started(os.getpid())}
+            (self.folder / "owner.json").write_text(json.dumps(owner))
+        self.nodes: list[str] = []
+        self.switch = f"{self.prefix}-sw"
+        _ip("netns", "add", self.switch)
+        self._in_switch("link", "add", "br0", "type", "bridge")
+        self._in_switch("link", "set", "br0", "up")
+
+    def add(self) -> tuple[str, str]:
+        """One more node: its namespace and its address."""
+        number = len(self.nodes) + 1
+        name, address = f"{self.prefix}-n{number}", f"{SUBNET}.{number}"
+        _ip("netns", "add", name)
+        _ip("-n", name, "link", "set", "lo", "up")
+        _ip(
+            "-n",
+            name,
+            "link",
+            "add",
+            "eth0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            f"v{number}",
+            "netns",
+            self.switch,
+        )
+        self._in_switch("link", "set", f"v{number}", "master", "br0")
+        self._in_switch("link", "set", f"v{number}", "up")
+        _ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+        _ip("-n", name, "link", "set", "eth0", "up")
+        self.nodes.append(name)
+        return name, address
+
+    def link(self, name: str, *, up: bool) -> None:
+        """Cut a node's cable, or mend it."""
+        self._in_switch("link", "set", f"v{self.nodes.index(name) + 1}", "up" if up else "down")
+
+    def close(self) -> None:
+        """Everything goes: processes, mounts, control groups, namespaces, files."""
+        clear(self.folder)
+
+    def _in_switch(self, *words: str) -> None:
+        _ip("-n", self.switch, *words)
+
+
+def what_lacks(*tools: str) -> str:
+    """Why there can be no nodes here that need these; empty when there can."""
+    if os.environ.get("BAI_LAB") == "off":
+        return "switched off by BAI_LAB=off"
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        for name in tools:
+            tool(name)
+    except LabUnavailable as error:
+        return str(error)
+    return ""
+
+
+def with_us(last: str) -> list[str]:
+    """A server gets this signal when the test process ends, whatever ends it (the kernel watches the starting
+    thread)."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return ["setpriv", "--pdeathsig", last, "--"]
+
+
+def within(namespace: str, argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` in a namespace (its network only: /sys and all else stay)."""
+    return ["nsenter", f"--net=/run/netns/{namespace}", *argv]
+
+
+@contextlib.contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """The calling thread, and threads and programs it starts meanwhile, are in the network of a namespace."""
+    with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{namespace}") as there:
+        _enter(there.fileno())
+        try:
+            yield
+        finally:
+            _enter(before.fileno())
+
+
+def listening(namespace: str, address: str, port: int) -> socket.socket:
+    """A socket that listens in a namespace, for a thread anywhere."""
+
+    def listen() -> socket.socket:
+        with inside(namespace):
+            return socket.create_server((address, port), backlog=128)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(listen).result()
+
+
+def _enter(namespace: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(namespace, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+@contextlib.contextmanager
+def sweeping() -> Iterator[None]:
+    """After a sweep, and while nobody else sweeps: the lock lies beside what it guards, whatever HOME is."""
+    with base().with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        sweep()
+        yield
+
+
+def sweep() -> None:
+    """Clear away the labs of processes that are gone."""
+    for folder in sorted(base().glob("bl*")):
+        try:
+            owner = json.loads((folder / "owner.json").read_text())
+        except (OSError, ValueError):
+            owner = {"pid": 0, "started": ""}
+        if started(owner["pid"]) != owner["started"] or not owner["started"]:
+            clear(folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove one lab, whatever state it is in."""
+    _kill(folder)
+    for mount in reversed(_mounts(folder)):
+        subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+    for found in groups(folder.name):
+        _remove_groups(found)
+    for space in sorted(Path("/run/netns").glob(f"{folder.name}-*")):
+        subprocess.run(["ip", "netns", "delete", space.name], check=False, capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill(folder: Path) -> None:
+    """Daemons, their helpers, and what is in the lab's control groups."""
+    deadline = time.monotonic() + PATIENCE
+    while found := set(_processes(folder)) | set(_members(folder.name)):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def _processes(folder: Path) -> Iterator[int]:
+    mark = f"{folder}/".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "cmdline").read_bytes():
+                    yield int(entry.name)
+
+
+def _members(name: str) -> Iterator[int]:
+    for found in groups(name):
+        for path, _, _ in os.walk(found):
+            with contextlib.suppress(OSError):
+                yield from map(int, (Path(path) / "cgroup.procs").read_text().split())
+
+
+def groups(name: str) -> list[Path]:
+    """The control groups of this name at the top of every hierarchy."""
+    return [found for top in hierarchies() if (found := top / name).is_dir()]
+
+
+def hierarchies() -> list[Path]:
+    """The top of every hierarchy of control groups: several with version 1, one with version 2."""
+    if (CONTROLLERS / "cgroup.procs").exists():
+        return [CONTROLLERS]
+    return sorted({each.resolve() for each in CONTROLLERS.glob("*") if (each / "cgroup.procs").exists()})
+
+
+def _mounts(folder: Path) -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [where for line in lines if (where := line.split()[1]).startswith(f"{folder}/")]
+
+
+def _remove_groups(group: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    for path, _, _ in os.walk(group, topdown=False):
+        while True:
+            try:
+                os.rmdir(path)
+                break
+            except FileNotFoundError:
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+
+
+def _ip(*words: str) -> None:
+    command(["ip", *words], timeout=60)

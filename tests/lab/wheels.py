@@ -1,0 +1,76 @@
+"""This project as a Python package, and what it needs as files that can be carried to where no index is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+from tests.lab import cache
+from tests.lab.cache import command
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ("schemas", "planner", "providers", "reconciler", "bai")
+"""The packages in it."""
+_MONTH = 31 * 86400
+_SOURCES = {*SHIPPED, "roles", "scripts", "pyproject.toml", "README.md", "LICENSE"}
+
+
+def build(folder: Path) -> Path:
+    """The wheel of the working copy as it is now, in that folder. Raises CalledProcessError."""
+    source = folder / "source"
+    for name in _listed():
+        if (ROOT / name).is_file() and name.split("/")[0] in _SOURCES:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+    hidden = ("PYTHON", "COV_", "BAI_")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)],
+        env={k: v for k, v in os.environ.items() if not k.startswith(hidden)} | {"HOME": str(folder)},
+        cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
+    )  # fmt: skip
+    shutil.rmtree(source)
+    return next(folder.glob("*.whl"))
+
+
+def _listed() -> list[str]:
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    return [name for name in command(words, cwd=ROOT).split("\0") if name]
+
+
+def requirements(wheel: Path) -> list[str]:
+    """What a wheel says that it needs."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(entry for entry in archive.namelist() if entry.endswith(".dist-info/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+
+
+def needed(wheel: Path, extras: str, *, python: str) -> Path:
+    """A folder of the lab's cache with the wheels that `wheel[extras]` needs, itself left out, for Linux with
+    that Python and a C library of 2.36 or later: fetched once a month, and when it needs others.
+
+    Raises LabUnavailable.
+    """
+    machine = platform.machine()
+    made_of = [*sorted(requirements(wheel)), extras, python, machine, time.strftime("%Y-%m")]
+    name = f"wheels-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
+    platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, 37)]
+    words = ["--quiet", "--only-binary=:all:", f"--python-version={python}", *platforms]
+
+    def fetch(folder: Path) -> None:
+        asked = f"{wheel.name.split('-')[0]}[{extras}] @ {wheel.as_uri()}"
+        pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
+        command([*pip, *words, f"--platform=manylinux2014_{machine}", f"--dest={folder}", asked], timeout=900)
+        (folder / wheel.name).unlink()
+
+    for old in cache.folder().glob("wheels-*"):
+        if time.time() - old.stat().st_mtime > _MONTH:
+            shutil.rmtree(old, ignore_errors=True)
+    return cache.kept(name, fetch)

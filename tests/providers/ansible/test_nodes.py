@@ -1,0 +1,265 @@
+"""Real runs over booted machines: check, converge, reboot, verify, seal, drift, and what may come between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from providers.ansible.hold import Hold
+from providers.ansible.run import GUARD
+from providers.condition.reasons import reasons
+from providers.machines import connect
+from providers.provisioning import HostResult, ProvisionEvent
+from schemas.errors import NodeBusy
+from tests.lab.nspawn import Node
+from tests.providers.ansible.conftest import SECRET, Work
+from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("nspawn")
+PATIENCE = 120.0
+ASLEEP = "Wait as long as it is told to"
+ALL = ("greeting", "restless", "secretive")
+
+
+def of_runs() -> list[str]:
+    """Command lines of processes of this test's runs: below this process, or left without a parent."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(GUARD) in line or "/bai-run-" in line:
+            found.append(line)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process, no scratch folder, no secret in what is kept."""
+    scratch = Path(tempfile.mkdtemp(prefix="w-", dir="/tmp"))
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    yield
+    assert [line for line in of_runs() if str(scratch) in line] == []
+    assert list(scratch.iterdir()) == []
+    scratch.rmdir()
+    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert [path for path in kept if SECRET in path.read_text()] == []
+
+
+@pytest.fixture
+def fresh(work: Work) -> Iterator[Node]:
+    """A node that nobody has touched."""
+    node = work.nodes.fresh(1)[0]
+    yield node
+    connect(node.endpoint()).close()
+    node.close()
+
+
+def files_of(result: HostResult) -> list[str]:
+    return [f"{change.role}: {change.task}" for change in result.changed]
+
+
+def test_from_bare_to_sealed_and_back_from_drift(work: Work, fresh: Node) -> None:
+    one, other = work.target(fresh, *ALL), work.target(work.nodes(1)[0], *ALL)
+    provisioner = work.provisioner
+
+    foreseen = provisioner.check([one, other])
+    assert foreseen[one.node].ok and foreseen[other.node].ok
+    assert "greeting: Write the greeting" in files_of(foreseen[one.node])
+    assert foreseen[one.node].changed[0].diff == "/etc/bai-greeting\n+hello {{ world }}"
+    assert foreseen[one.node].reboot_needed == ("restless: generation 1 counts after a boot only",)
+    assert not foreseen[one.node].rebooted
+    assert fresh.run("test -e /etc/bai-greeting").returncode
+    assert fresh.boots() == 0
+
+    told: list[ProvisionEvent] = []
+    result = provisioner.provision(one, told.append)
+    assert result.failed == ""
+    assert (result.ok, result.rebooted, fresh.boots()) == (True, True, 1)
+    assert fresh.must("cat /etc/bai-greeting") == "hello {{ world }}\n"
+    assert fresh.must("cat /etc/bai-token") == f"{SECRET}\n"
+    assert [event.what for event in told if event.what in ("start", "reboot", "sealed", "end")] == [
+        "start", "reboot", "sealed", "end",
+    ]  # fmt: skip
+    assert ("changed", "Write the greeting") in [(event.what, event.task) for event in told]
+    assert SECRET not in repr(told)
+    assert SECRET not in repr(result)
+    assert result.artefacts is not None
+    assert {path.name for path in result.artefacts.iterdir()} == {
+        "hosts.yml", "log", "events.jsonl", "results.json",
+    }  # fmt: skip
+    assert provisioner.observe([one])[0][one.node].converged("f1")
+
+    one = work.target(fresh, "greeting", "restless")
+    again = provisioner.provision(one)
+    assert (again.ok, again.changed, again.rebooted) == (True, (), False)
+
+    fresh.must("echo other >/etc/bai-greeting; chmod 0640 /etc/sysctl.d/90-bai-test.conf; apt-mark hold bash")
+    seen = provisioner.observe([one])[0][one.node]
+    assert [deviation.what for deviation in seen.deviations] == [
+        "file /etc/bai-greeting", "file /etc/sysctl.d/90-bai-test.conf mode", "hold of bash",
+    ]  # fmt: skip
+    assert str(seen.deviations[2]) == "hold of bash is held, sealed not held"
+    fresh.must("apt-mark unhold bash")
+    repaired = provisioner.provision(one)
+    assert files_of(repaired) == [
+        "greeting: Write the greeting", "greeting: Set how eagerly memory is swapped",
+        "greeting: Note that it changed",
+    ]  # fmt: skip
+    assert provisioner.observe([one])[0][one.node].converged("f1")
+    assert SECRET not in work.kept()
+
+    wrong = provisioner.provision(replace(one, variables={**one.variables, "greeting_expected": "another"}))
+    assert wrong.failed == "greeting: It says what was meant: the greeting is hello {{ world }}"
+    seen = provisioner.observe([one])[0][one.node]
+    assert reasons(seen, profile="p", fingerprint="f1", document={}) == (
+        "its last provisioning did not come to its end",
+    )
+
+
+def test_one_that_may_not_reboot_fails_and_says_why(work: Work, fresh: Node) -> None:
+    one = replace(work.target(fresh, "restless"), reboot_allowed=False)
+    result = work.provisioner.provision(one)
+    assert not result.ok
+    assert "reboots are not allowed; restless: generation 1 counts after a boot only" in result.failed
+    assert fresh.boots() == 0
+    assert work.provisioner.observe([one])[0][one.node].sealed is None
+
+
+def is_free(node: Node) -> bool:
+    """Whether nobody provisions it."""
+    try:
+        with Hold(connect(node.endpoint()), grace=0):
+            return True
+    except NodeBusy:
+        return False
+
+
+def asleep(event: ProvisionEvent) -> bool:
+    return event.what == "task" and event.task == ASLEEP
+
+
+def test_a_node_that_dies_in_the_middle_is_unreachable(work: Work, fresh: Node) -> None:
+    one = work.target(fresh, "secretive", secretive_seconds=600)
+
+    def tell(event: ProvisionEvent) -> None:
+        if asleep(event):
+            until(lambda: "sleep 600" in fresh.run("ps -eo args").stdout)
+            fresh.kill()
+
+    result = work.provisioner.provision(one, tell)
+    assert not result.ok
+    assert result.unreachable
+    fresh.start()
+    fresh.wait()
+    # Whoever was not reached a moment ago is left alone for a while.
+    until(lambda: one.node in work.provisioner.observe([one])[0])
+    assert work.provisioner.observe([one])[0][one.node].sealed is None
+
+
+def test_it_is_stopped_and_nobody_else_comes_in_between(work: Work, fresh: Node) -> None:
+    one = work.target(fresh, "secretive", secretive_seconds=600)
+    stopped = threading.Event()
+    seconds: list[HostResult] = []
+
+    def tell(event: ProvisionEvent) -> None:
+        if asleep(event):
+            seconds.append(work.provisioner.provision(one))
+            stopped.set()
+
+    result = work.provisioner.provision(one, tell, stopped.is_set)
+    assert (result.ok, result.failed) == (False, "stopped")
+    assert "is being provisioned by somebody else" in seconds[0].failed
+    assert not seconds[0].unreachable
+    assert is_free(fresh)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from providers.ansible import open_provisioner
+from providers.machine import Endpoint
+from providers.provisioning import Target
+from schemas.cluster import Ssh
+ssh = Ssh.model_validate_json(sys.argv[4])
+target = Target("n", Endpoint("n", sys.argv[3], ssh=ssh), "p", ("secretive",), {"secretive_seconds": 600},
+                {"secretive_token": "env:T"})
+tell = lambda event: print(event.what, event.task, flush=True)
+folder = Path(sys.argv[2])
+open_provisioner(folder / "killed", lambda _: "x1y2z3", roles=folder / "roles").provision(target, tell)
+"""
+
+
+def test_nothing_goes_on_when_bai_is_killed(work: Work, fresh: Node) -> None:
+    root = str(Path(__file__).resolve().parents[3])
+    ssh = fresh.endpoint().ssh.model_dump_json(by_alias=True, exclude_none=True)
+    bai = subprocess.Popen(
+        [sys.executable, "-c", KILLED, root, str(work.folder), fresh.address, ssh],
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+        env={**os.environ, "TMPDIR": str(tempfile.gettempdir())},
+    )  # fmt: skip
+    assert bai.stdout is not None
+    for line in bai.stdout:
+        if ASLEEP in line:
+            break
+    place = tempfile.gettempdir()
+    assert [line for line in of_runs() if place in line]
+    bai.kill()
+    bai.wait(PATIENCE)
+    bai.stdout.close()
+    until(lambda: not [line for line in of_runs() if place in line] and not os.listdir(place))
+    until(lambda: is_free(fresh))
+
+
+def test_two_at_the_same_time_one_of_them_as_another_user_through_a_jump_host(work: Work) -> None:
+    gate, node = work.nodes(2)
+    way = {"user": "admin", "sudo": True, "jump": f"admin@{gate.address}"}
+    far = work.target(node, "greeting", ssh=way, fingerprint="f2")
+    near = work.target(gate, "greeting", fingerprint="f2")
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(work.provisioner.provision, (far, near)))
+    assert [(result.node, result.failed) for result in results] == [(node.name, ""), (gate.name, "")]
+    assert node.must("stat -c %U /etc/bai-greeting /var/lib/bai/seal.json").split() == ["root", "root"]
+    assert all(each.converged("f2") for each in work.provisioner.observe([far, near])[0].values())
+
+
+def test_what_cannot_be_reached_is_said_for_each(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = work.nodes(1)[0]
+    (tmp_path / "empty").touch()
+    good = work.target(node, "greeting")
+    unknown = replace(
+        work.target(node, "greeting", ssh={"knownHosts": str(tmp_path / "empty")}), node="unknown"
+    )
+    unknown = replace(unknown, endpoint=replace(unknown.endpoint, name="unknown"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host odd\n  ProxyJump a:b\n")
+    wrong = replace(good, node="wrong", endpoint=replace(good.endpoint, name="wrong", address="odd"))
+    other = work.nodes(2)[1]
+    ubuntu = replace(work.target(other, "greeting"), os="ubuntu-24.04")
+    found = work.provisioner.check([good, unknown, wrong, ubuntu])
+    assert {name: (each.ok, each.unreachable) for name, each in found.items()} == {
+        node.name: (True, False), other.name: (False, False),
+        "unknown": (False, True), "wrong": (False, True),
+    }  # fmt: skip
+    assert found[other.name].failed == (
+        "It is the system that its profile is for: its profile is for ubuntu-24.04, and it is debian-12"
+    )
+    assert "ost key" in found["unknown"].failed
+    assert "SSH settings" in found["wrong"].failed
+    result = work.provisioner.provision(unknown)
+    assert result.unreachable
+    assert "known hosts" in result.failed

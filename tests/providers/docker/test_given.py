@@ -1,0 +1,84 @@
+"""The folders of kernels in a node's memory: made and taken at the same time, and gone with the last."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from providers.base import File
+from providers.docker import given
+from providers.docker.engine import Engine
+from providers.local import LocalMachine
+from providers.machine import Stream
+from schemas.docker import Docker
+from tests.lab.docker import Engines
+from tests.providers.docker.conftest import Open
+from tests.providers.docker.specs import kernel
+
+FILES = (File("topo.xml", "<x/>", "T"),)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """bai's own folders, moved to a place of this test's."""
+    folder = tmp_path / "bai" / "docker"
+    monkeypatch.setattr(given, "FOLDERS", (str(folder),))
+    monkeypatch.setattr(given, "OWN", (str(folder), str(folder.parent)))
+    return folder
+
+
+def here(**options: str) -> Engine:
+    """This machine as a node whose engine is not asked for anything."""
+
+    def nobody() -> Stream:
+        raise AssertionError("the engine was asked")
+
+    def machine() -> LocalMachine:
+        return LocalMachine("n1")
+
+    return Engine("n1", Docker.model_validate(options), nobody, machine, local=True)
+
+
+def test_folders_of_bai_go_with_the_last_kernel(own: Path) -> None:
+    engine = here()
+    one, two = (given.give(engine, kernel(f"{name}-main1-0-g1", files=FILES)) for name in "ab")
+    assert Path(one.binds[0].source, "topo.xml").read_text() == "<x/>"
+    given.take(engine, "a-main1-0-g1", one.binds[0].source)
+    assert [each.name for each in own.iterdir()] == ["b-main1-0-g1"]
+    given.sweep(engine, "b-main1-0-g1")
+    assert not own.parent.exists() and two.binds
+
+
+def test_a_folder_that_an_option_names_stays(own: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    engine = here(state=str(mine))
+    made = given.give(engine, kernel(files=FILES))
+    given.take(engine, kernel().id, made.binds[0].source)
+    assert mine.is_dir() and list(mine.iterdir()) == []
+
+
+def test_who_makes_and_who_takes_the_last_do_not_meet(own: Path) -> None:
+    engine = here()
+
+    def one(number: int) -> bool:
+        spec = kernel(f"s{number}-main1-0-g1", files=FILES)
+        source = given.give(engine, spec).binds[0].source
+        there = Path(source, "topo.xml").is_file()
+        given.take(engine, spec.id, source)
+        return there
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(one, range(90)))
+    assert not own.parent.exists()
+
+
+@pytest.mark.xdist_group("docker")
+def test_a_lab_that_goes_takes_the_folders_of_its_kernels(on_engines: Open, engines: Engines) -> None:
+    provider, (engine,) = on_engines(), engines(1)
+    provider.create(kernel("lab-main1-0-g1", files=FILES, secret_env={"A": "b"}))
+    (bind,) = engine.inspect("lab-main1-0-g1")["HostConfig"]["Mounts"]
+    assert Path(bind["Source"], "secrets").exists()
+    engine.wipe()
+    assert not Path(bind["Source"]).exists()

@@ -1,0 +1,375 @@
+"""Commands, terminals, files and ports of containers on real engines."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from providers.base import Network
+from providers.docker.options import open_docker
+from providers.docker.provider import DockerProvider
+from providers.docker.relay import Relayed
+from providers.machine import Endpoint, Stream
+from schemas.cluster import Ssh
+from schemas.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from tests.lab.docker import Engines
+from tests.lab.docker_lab import DockerLab, lent_docker_lab
+from tests.providers.docker.conftest import Open
+from tests.providers.docker.specs import kernel, script
+from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("docker")
+REPOSITORY = Path(__file__).resolve().parents[3]
+CALLER = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits it ignored
+from providers.docker.options import open_docker
+from providers.machine import Endpoint
+node = Endpoint("n1", "localhost", local=True, options={"socket": sys.argv[1]})
+provider = open_docker({}, machines=[node])
+what, name, *argv = sys.argv[2:]
+if what == "attach":
+    sys.exit(provider.attach(name, stdin=sys.stdin.buffer))
+sys.exit(provider.execute(name, tuple(argv), stdin=sys.stdin.buffer, tty=what == "tty"))
+"""
+NAME = "s-main1-0-g1"
+ENVIRONMENT = {**os.environ, "TERM": "xterm"}
+
+
+@pytest.fixture
+def provider(on_engines: Open) -> DockerProvider:
+    return on_engines()
+
+
+def command(engines: Engines, what: str, *argv: str) -> list[str]:
+    return [sys.executable, "-c", CALLER, engines(1)[0].socket, what, NAME, *argv]
+
+
+def run(engines: Engines, *argv: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command(engines, "plain", *argv), input=text, capture_output=True, cwd=REPOSITORY, timeout=120
+    )
+
+
+def spawn(engines: Engines, what: str, *argv: str) -> pexpect.spawn:  # type: ignore[type-arg]
+    first, *rest = command(engines, what, *argv)
+    return pexpect.spawn(
+        first, rest, env=ENVIRONMENT, cwd=str(REPOSITORY), timeout=60, encoding="utf-8", dimensions=(31, 97)
+    )
+
+
+def left(child: pexpect.spawn) -> int | None:  # type: ignore[type-arg]
+    child.expect(pexpect.EOF)
+    child.close()
+    code: int | None = child.exitstatus
+    return code
+
+
+# commands
+
+
+def test_a_command_has_the_kernels_environment_streams_and_exit_code(
+    provider: DockerProvider, engines: Engines
+) -> None:
+    provider.create(kernel(env={"A": "1"}))
+    done = run(engines, "sh", "-c", "echo $A; cat; echo oops >&2; exit 6", text=b"typed\n" * 50_000)
+    assert done.returncode == 6
+    assert done.stdout == b"1\n" + b"typed\n" * 50_000
+    assert done.stderr == b"oops\n"
+
+
+@pytest.mark.parametrize("fields", [{}, {"secret_env": {"TOKEN": "x"}}], ids=["plain", "with secrets"])
+def test_what_cannot_be_run_is_said_with_a_shells_code(
+    provider: DockerProvider, engines: Engines, fields: dict[str, Any]
+) -> None:
+    provider.create(kernel(**fields))
+    for program, code in (("no-such", 127), ("/no/such", 127), ("/etc/passwd", 126), ("/etc", 126)):
+        done = run(engines, program)
+        assert (done.returncode, done.stdout) == (code, b""), done.stderr
+        assert f"{program}: ".encode() in done.stderr and len(done.stderr.splitlines()) == 1
+        assert b"OCI" not in done.stderr
+    child = spawn(engines, "tty", "no-such")
+    child.expect("no-such: the container has no such program in its PATH")
+    assert left(child) == 127
+
+
+def test_output_that_looks_like_an_engines_refusal_is_the_commands(
+    provider: DockerProvider, engines: Engines
+) -> None:
+    provider.create(kernel())
+    words = "OCI runtime exec failed: exec failed"
+    done = run(engines, "sh", "-c", f"echo {words}; exit 127")
+    assert (done.returncode, done.stdout, done.stderr) == (127, f"{words}\n".encode(), b"")
+    done = run(engines, "sh", "-c", f"yes {words} | head -n 1000")
+    assert done.stdout == f"{words}\n".encode() * 1000
+
+
+def test_signals_have_their_codes(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel())
+    assert run(engines, "sh", "-c", "kill -KILL $$").returncode == 137
+    provider.stop(NAME, grace=0)
+    assert b"does not run" in run(engines, "true").stderr
+
+
+def test_an_interrupt_reaches_the_command(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel())
+    text = "trap 'echo caught; exit 5' INT; echo up; while :; do sleep 0.1; done"
+    with subprocess.Popen(
+        command(engines, "plain", "sh", "-c", text),
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as started:
+        assert started.stdout is not None and started.stdout.readline() == "up\n"
+        started.send_signal(2)
+        assert started.stdout.read() == "caught\n"
+        assert started.wait(60) == 5
+
+
+def test_a_command_on_a_terminal_follows_the_window(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel())
+    child = spawn(engines, "tty", "sh")
+    child.expect("[#$] ")
+    until_size(child, "31 97")
+    child.setwinsize(40, 120)
+    until_size(child, "40 120")
+    child.sendline("echo $TERM; sleep 1000")
+    child.expect("xterm")
+    child.sendintr()
+    child.expect("# ")
+    child.sendline("exit 4")
+    assert left(child) == 4
+
+
+def until_size(child: pexpect.spawn, size: str) -> None:  # type: ignore[type-arg]
+    """The size arrives a moment after the window has changed."""
+    for _ in range(100):
+        child.sendline("stty size; echo d''one")
+        child.expect(r"(\d+ \d+)\s+done")
+        if isinstance(child.match, re.Match) and child.match[1] == size:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"never {size}")
+
+
+def test_secrets_are_there_for_commands(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel(secret_env={"TOKEN": "it's"}))
+    assert run(engines, "sh", "-c", "echo $TOKEN").stdout == b"it's\n"
+
+
+# terminals
+
+
+def test_a_terminal_is_left_and_found_again(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel(NAME, "sh", tty=True))
+    child = spawn(engines, "attach")
+    prompted(child)
+    child.sendline("X=kept")
+    until_size(child, "31 97")
+    child.send("\x10")
+    child.send("\x11")
+    assert left(child) == 0
+    assert provider.observe().kernels[0].state == "running"
+    child = spawn(engines, "attach")
+    prompted(child)
+    child.sendline("echo is-$X; exit 9")
+    child.expect("is-kept")
+    assert left(child) == 9
+
+
+def prompted(child: pexpect.spawn) -> None:  # type: ignore[type-arg]
+    """The shell answers, and waits for the next line."""
+    child.sendline("echo he''re")
+    child.expect("here")
+    child.expect("# ")
+
+
+def test_without_a_terminal_there_is_output_until_the_end(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(script("while ! [ -e go ]; do sleep 0.05; done; echo out; echo err >&2; exit 3"))
+    with subprocess.Popen(
+        command(engines, "attach"),
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as started:
+        until(lambda: attached(started.pid))
+        provider.copy_in(NAME, "/", packed({"go": b""}))
+        out, err = started.communicate(timeout=60)
+    assert (started.returncode, out, err) == (3, b"out\n", b"err\n")
+
+
+def attached(pid: int) -> bool:
+    """Whether it reads from the engine: all its connections stand."""
+    folder = Path(f"/proc/{pid}/fd")
+    sockets = [link for link in folder.iterdir() if os.readlink(link).startswith("socket:")]
+    wchan = Path(f"/proc/{pid}/wchan").read_text()
+    return len(sockets) >= 2 and ("unix_stream" in wchan or "datagram" in wchan or "wait" in wchan)
+
+
+# files
+
+
+def packed(files: dict[str, bytes], mode: int = 0o640) -> Iterator[bytes]:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            archive.addfile(member, io.BytesIO(content))
+    return iter([made.getvalue()])
+
+
+def unpacked(chunks: Iterator[bytes]) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        return {member.name.removeprefix("./"): member for member in archive}
+
+
+def test_files_go_in_and_out(provider: DockerProvider) -> None:
+    provider.create(
+        script("mkdir -p /tmp/d; echo x >/tmp/d/f; chmod 600 /tmp/d/f; sleep 1000", workdir="/tmp")
+    )
+    until(lambda: "d/f" in copied(provider, "d"))
+    assert unpacked(provider.copy_out(NAME, "/tmp/d"))["d/f"].mode & 0o777 == 0o600
+    provider.copy_in(NAME, "d", packed({"a/b": b"1", "c": b"2" * 1_000_000}))
+    assert {"f", "a/b", "c"} <= unpacked(provider.copy_out(NAME, "d/.")).keys()
+    provider.stop(NAME, grace=0)
+    assert "d/c" in unpacked(provider.copy_out(NAME, "/tmp/d"))
+
+
+def copied(provider: DockerProvider, path: str) -> dict[str, tarfile.TarInfo]:
+    try:
+        return unpacked(provider.copy_out(NAME, path))
+    except CopyRefused:
+        return {}
+
+
+def test_files_belong_to_the_kernels_user(provider: DockerProvider) -> None:
+    provider.create(kernel(user="user"))
+    provider.copy_in(NAME, "/tmp", packed({"mine": b"1"}))
+    member = unpacked(provider.copy_out(NAME, "/tmp/mine"))["mine"]
+    assert (member.uid, member.gid, member.mode & 0o777) == (1000, 1000, 0o640)
+
+
+def test_what_cannot_be_copied_is_refused(provider: DockerProvider) -> None:
+    provider.create(kernel(read_only_root=True))
+    for path in ("/nope", "/dev/shm/x", "/tmp/x"):
+        with pytest.raises(CopyRefused):
+            list(provider.copy_out(NAME, path))
+    for path in ("/nope", "/bin/busybox"):
+        with pytest.raises(CopyRefused):
+            provider.copy_in(NAME, path, packed({"a": b""}))
+    with pytest.raises(KernelNotFound):
+        list(provider.copy_out("nobody-main1-0-g1", "/"))
+
+
+# ports
+
+
+def answer(stream: Stream, text: bytes) -> bytes:
+    """Send, say that no more comes, and read to the end."""
+    stream.sendall(text)
+    stream.shutdown(socket.SHUT_WR)
+    parts = []
+    while data := stream.recv(65536):
+        parts.append(data)
+    stream.close()
+    return b"".join(parts)
+
+
+ECHO = "while :; do nc -l -p 7070 -e sh -c 'echo hello; exec cat'; done"
+
+
+def test_a_port_of_a_container_is_reached_from_elsewhere(provider: DockerProvider) -> None:
+    provider.create(script(ECHO))
+    text = b"x" * 300_000
+    assert answer(reached(provider, 7070), text) == b"hello\n" + text
+
+
+def test_what_listens_on_its_loopback_only_is_reached_too(provider: DockerProvider) -> None:
+    provider.create(script("echo found >/tmp/f; exec httpd -f -p 127.0.0.1:7070 -h /tmp"))
+    said = answer(reached(provider, 7070), b"GET /f HTTP/1.0\r\n\r\n")
+    assert b" 200 OK" in said and said.endswith(b"found\n")
+
+
+def reached(provider: DockerProvider, port: int) -> Stream:
+    """A connection, as soon as somebody listens."""
+    found: list[Stream] = []
+
+    def dialled() -> bool:
+        try:
+            found.append(provider.dial(NAME, port))
+        except PortRefused:
+            return False
+        return True
+
+    until(dialled)
+    return found[0]
+
+
+def test_a_port_that_nobody_serves_is_refused(provider: DockerProvider) -> None:
+    provider.create(kernel())
+    with pytest.raises(PortRefused, match="nothing listens"):
+        provider.dial(NAME, 7071)
+    provider.stop(NAME, grace=0)
+    with pytest.raises(NotRunning):
+        provider.dial(NAME, 7071)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerLab]:
+    """One node by SSH, alone in its swarm."""
+    yield from lent_docker_lab(tmp_path_factory.mktemp("lab"), 1)
+
+
+@pytest.fixture
+def node(lab: DockerLab) -> Iterator[DockerProvider]:
+    """It reaches its containers by their addresses, as the nodes of a cluster do."""
+    (engine,) = lab.engines
+    known = str(lab.folder / "known_hosts")
+    ssh = Ssh(user="root", port=lab.port, key=str(lab.folder / "key"), knownHosts=known)
+    endpoint = Endpoint("n1", "127.0.2.1", ssh=ssh, options={"socket": engine.socket})
+    provider = open_docker({}, machines=[endpoint])
+    yield provider
+    for kernel_id in [seen.id for seen in provider.observe().kernels]:
+        provider.remove(kernel_id)
+    provider.close()
+
+
+OVERLAY = Network("overlay", name="bai-s-0-g1", aliases=("main1",))
+
+
+@pytest.mark.parametrize("network", [Network(), OVERLAY, Network("host")], ids=["bridge", "overlay", "host"])
+def test_over_ssh_the_node_connects_to_the_containers_address(node: DockerProvider, network: Network) -> None:
+    node.create(script(ECHO, network=network))
+    text = b"y" * 300_000
+    stream = reached(node, 7070)
+    assert not isinstance(stream, Relayed)
+    assert answer(stream, text) == b"hello\n" + text
+
+
+def test_over_ssh_files_and_loopback_ports_work_too(node: DockerProvider) -> None:
+    node.create(script("exec httpd -f -p 127.0.0.1:7070 -h /tmp"))
+    node.copy_in(NAME, "/tmp", packed({"f": b"z" * 500_000}))
+    said = answer(reached(node, 7070), b"GET /f HTTP/1.0\r\n\r\n")
+    assert said.endswith(b"z" * 500_000)
+    assert unpacked(node.copy_out(NAME, "/tmp/f"))["f"].size == 500_000
+
+
+def test_host_mode_is_the_nodes_own(provider: DockerProvider) -> None:
+    provider.create(kernel(network=Network("host")))
+    with pytest.raises(PortRefused):
+        provider.dial(NAME, 1)

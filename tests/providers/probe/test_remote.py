@@ -1,0 +1,76 @@
+"""The probe over SSH, on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from providers.local import LocalMachine
+from providers.machine import Machine
+from providers.machines import connect
+from providers.probe import probe_local
+from providers.probe.remote import probe, probe_all
+from providers.reach import reach_all
+from providers.ssh.machine import SshMachine
+from schemas.errors import MachineRefused
+from tests.lab.sshd import SshdNodes
+
+pytestmark = pytest.mark.xdist_group("sshd")
+
+
+def test_it_says_what_the_machine_says_itself_and_leaves_no_file(sshd_nodes: SshdNodes) -> None:
+    machine = SshMachine(sshd_nodes(1)[0].endpoint())
+    before = machine.run(["ls", "-A", "/tmp", "/root"]).out
+    found = probe(machine)
+    here = probe_local()
+    assert found.numa_nodes == here.numa_nodes
+    assert found.architecture == here.architecture
+    assert machine.run(["ls", "-A", "/tmp", "/root"]).out == before
+    machine.close()
+
+
+def test_nodes_are_probed_together_and_who_fails_is_named(sshd_nodes: SshdNodes) -> None:
+    one, two = sshd_nodes(2)
+    away = sshd_nodes.private()
+    away.kill()
+    machines: dict[str, Callable[[], Machine]] = {
+        node.name: partial(connect, node.endpoint()) for node in (one, two, away)
+    }
+    found, failed = probe_all(machines)
+    assert list(found) == [one.name, two.name]
+    assert found[one.name].numa_nodes == probe_local().numa_nodes
+    assert list(failed) == [away.name]
+    assert "connection refused" in failed[away.name]
+
+
+def test_no_python_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineRefused, match="python3 is not installed there") as caught:
+        probe(LocalMachine("bare"))
+    assert "hardwareFrom" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("echo broken >&2; exit 1", "broken"), ("exit 3", "exit code 3")],
+)
+def test_a_collector_that_fails_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    (tmp_path / "python3").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(MachineRefused, match=words):
+        probe(LocalMachine("odd"))
+
+
+def test_nodes_are_checked(sshd_nodes: SshdNodes) -> None:
+    node = sshd_nodes(1)[0]
+    fine, stranger = reach_all([node.endpoint(), node.endpoint(knownHosts="/nowhere/none")])
+    assert (fine.user, fine.problem) == ("root", "")
+    assert fine.seconds > 0
+    assert "not among the known hosts" in stranger.problem
+    assert "ssh-keyscan" in stranger.hint

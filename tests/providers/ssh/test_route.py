@@ -1,0 +1,152 @@
+"""Where a node is and how to log in there: documents first, then the user's own configuration."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from providers.machine import Endpoint
+from providers.ssh.route import Hop, Route, route
+from providers.ssh.signals import number
+from providers.ssh.trust import Trust, describe, record
+from schemas.cluster import Ssh
+from schemas.errors import HostKeyRefused
+
+CONFIG = """
+Host gpu-*
+  HostName %h.example.org
+  User alice
+  Port 2200
+  IdentityFile ~/.ssh/own
+  ProxyJump gate
+  ConnectTimeout 3
+  ServerAliveInterval 7
+  StrictHostKeyChecking accept-new
+Host gate
+  HostName gate.example.org
+  User guard
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USER", "me")
+    monkeypatch.setenv("LOGNAME", "me")
+    return tmp_path
+
+
+def way(address: str, config: str = "", **ssh: Any) -> Route:
+    parsed = paramiko.SSHConfig()
+    parsed.parse(io.StringIO(config))
+    return route(Endpoint("node", address, ssh=Ssh(**ssh)), parsed)
+
+
+def test_what_is_usual_without_any_settings(home: Path) -> None:
+    found = way("10.0.0.1")
+    assert found.target == Hop("10.0.0.1", 22, "me")
+    assert (found.jumps, found.timeout, found.keep_alive, found.sudo, found.record_new) == (
+        (),
+        10,
+        15,
+        False,
+        False,
+    )
+    assert found.known_hosts == (f"{home}/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+
+
+def test_the_users_configuration(home: Path) -> None:
+    found = way("gpu-1", CONFIG)
+    assert found.target == Hop("gpu-1.example.org", 2200, "alice", (f"{home}/.ssh/own",))
+    assert found.jumps == (Hop("gate.example.org", 22, "guard"),)
+    assert (found.timeout, found.keep_alive, found.record_new) == (3, 7, True)
+
+
+def test_documents_win(home: Path) -> None:
+    found = way(
+        "gpu-1", CONFIG, user="root", port=22, key="~/k", jump="none", connectTimeout="5s", keepAlive="1m",
+        hostKeys="strict", knownHosts="~/hosts", sudo=True,
+    )  # fmt: skip
+    assert found.target == Hop("gpu-1.example.org", 22, "root", (f"{home}/k",), explicit=True)
+    assert (found.jumps, found.timeout, found.keep_alive, found.sudo) == ((), 5, 60, True)
+    assert found.record_new is False
+    assert found.known_hosts[0] == f"{home}/hosts"
+
+
+@pytest.mark.parametrize(
+    ("text", "hops"),
+    [
+        ("a", [("a", 22, "root")]),
+        ("bob@a:2022 , gate", [("a", 2022, "bob"), ("gate.example.org", 22, "guard")]),
+        ("[fd00::1]:23,[fd00::2]", [("fd00::1", 23, "root"), ("fd00::2", 22, "root")]),
+    ],
+)
+def test_jump_hosts(text: str, hops: list[tuple[str, int, str]]) -> None:
+    found = way("10.0.0.1", CONFIG, user="root", jump=text)
+    assert [(hop.host, hop.port, hop.user) for hop in found.jumps] == hops
+
+
+def test_names_in_files_of_known_hosts() -> None:
+    assert Hop("a").entry == "a"
+    assert Hop("a", 2022).entry == "[a]:2022"
+
+
+def _trust(path: Path, *, record_new: bool = False, hop: Hop = Hop("a", 2022)) -> Trust:  # noqa: B008
+    return Trust("node", hop, Route(hop, known_hosts=(str(path),), record_new=record_new))
+
+
+KEYS = [paramiko.ECDSAKey.generate() for _ in range(2)]
+
+
+def test_a_known_key_of_several_is_fine_and_preferred(tmp_path: Path) -> None:
+    path = tmp_path / "known"
+    for key in KEYS:
+        record(path, "[a]:2022", key)
+        record(path, "[a]:2022", key)
+    assert len(path.read_text().splitlines()) == 2
+    assert path.stat().st_mode & 0o777 == 0o600
+    trust = _trust(path)
+    for key in KEYS:
+        trust.check(key)
+    assert trust.prefer(["ssh-ed25519", "rsa-sha2-512", "ecdsa-sha2-nistp256"])[0] == "ecdsa-sha2-nistp256"
+    with pytest.raises(HostKeyRefused, match="not among the known"):
+        _trust(path, hop=Hop("a", 22)).check(KEYS[0])
+
+
+def test_a_changed_key_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "known"
+    record(path, "[a]:2022", KEYS[0])
+    with pytest.raises(HostKeyRefused, match=r"somebody may be in between"):
+        _trust(path, record_new=True).check(KEYS[1])
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_a_file_without_a_last_newline_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "known"
+    path.write_text("# mine")
+    record(path, "a", KEYS[0])
+    assert path.read_text() == f"# mine\na {KEYS[0].get_name()} {KEYS[0].get_base64()}\n"
+
+
+_PUBLIC = "AAAAC3NzaC1lZDI1NTE5AAAAIGOXDDpzWqeycW/Adu4LwiJgy3DePpIXzH8kizDJ36k6"
+
+
+def test_fingerprints_are_as_openssh_prints_them() -> None:
+    key = paramiko.PKey.from_type_string("ssh-ed25519", base64.b64decode(_PUBLIC))
+    assert describe(key) == "ssh-ed25519 SHA256:BgaG9cEAGvRZpDacjZ2XGC3mYoJO2RCFEOlcUhFCkiQ"
+
+
+@given(st.text(max_size=20))
+def test_any_name_of_a_signal_has_a_number(name: str) -> None:
+    assert 0 <= number(name) < 65
+
+
+def test_signals() -> None:
+    assert [number("KILL"), number("TERM"), number("SEGV"), number("odd@openssh.com")] == [9, 15, 11, 0]

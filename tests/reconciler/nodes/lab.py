@@ -1,0 +1,124 @@
+"""A cluster whose nodes are provisioned, without machines: documents, a fake world for sessions, and fake
+machines for roles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from providers.fake_provisioner import FakeProvisioner, Machines
+from providers.machine import Endpoint
+from reconciler.actual import Actual
+from reconciler.apply import ApplyResult, apply
+from reconciler.diff import make_plan
+from reconciler.machines import endpoints
+from reconciler.plan import Plan
+from reconciler.provisioning import look
+from reconciler.provisioning.carry import Site
+from reconciler.refresh import observed
+from reconciler.results import ApplyEvent
+from reconciler.runner import Runner
+from schemas.cluster import Cluster
+from tests.reconciler.lab import BASE, NODE, Lab
+
+PROFILE = """
+apiVersion: bai/v1
+kind: NodeProfile
+metadata: {{name: {name}}}
+spec:
+  os: debian-12
+  base: {{sysctls: {{vm.swappiness: '{swappiness}'}}}}
+"""
+
+
+def profile(name: str = "std", swappiness: int = 1) -> str:
+    return PROFILE.format(name=name, swappiness=swappiness)
+
+
+class NodeLab(Lab):
+    """`Lab` whose nodes n1 ... have the profile `std`. `rules` are the cluster's `provisioning`."""
+
+    def __init__(self, folder: Path, *, nodes: int = 3, rules: str = "") -> None:
+        super().__init__(folder, nodes=nodes)
+        self.names = tuple(f"n{number}" for number in range(1, nodes + 1))
+        self.machines = Machines(self.names, clock=self.world.clock.now)
+        self.provisioner = FakeProvisioner(self.machines)
+        self.events: list[ApplyEvent] = []
+        self.rules(rules)
+        self.write({"profile": profile()})
+
+    def rules(self, text: str, *, default: str = "std") -> None:
+        spec = f"spec: {{provider: fake, profile: {default}, provisioning: {{{text}}}}}"
+        self.write({"base": BASE.replace("spec: {provider: fake}", spec)})
+
+    def set_node(self, name: str, spec: str) -> None:
+        """One node's own document; `spec` are lines of YAML."""
+        document = NODE.format(name=name).replace("spec:\n", f"spec:\n  {spec}\n")
+        others = (NODE.format(name=each) for each in self.names if each != name)
+        self.write({"nodes": "---".join([*others, document])})
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        desired = self.desired()
+        cluster = desired.resources["Cluster/here"]
+        assert isinstance(cluster, Cluster)
+        return {each.name: each for each in endpoints(desired.nodes, cluster.spec)}
+
+    def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
+        found = super().actual()
+        provisioner = None if offline else lambda: self.provisioner
+        upkeep = look.upkeep(self.desired(), self.endpoints().values(), found.standings, provisioner)
+        found = replace(found, upkeep=upkeep)
+        return look.checked(found, self.provisioner) if check else found
+
+    def plan_nodes(self, *, check: bool = False, offline: bool = False, without: Iterable[str] = ()) -> Plan:
+        actual = self.actual(check=check, offline=offline)
+        return make_plan(self.desired(), actual, self.world.clock.now(), without=tuple(without))
+
+    def apply(
+        self,
+        plan: Plan | None = None,
+        *,
+        parallel: int = 8,
+        runner: Runner | None = None,
+        stop: threading.Event | None = None,
+        on_event: Callable[[ApplyEvent], None] | None = None,
+    ) -> ApplyResult:
+        return apply(
+            plan or self.plan_nodes(),
+            store=self.store,
+            provider=self.provider,
+            storage=self.storage,
+            clock=self.world.clock,
+            holder="tester",
+            parallel=parallel,
+            runner=runner,
+            stop=stop,
+            site=Site(self.provisioner, self.endpoints()),
+            on_event=on_event or self.events.append,
+        )
+
+    def refresh(self) -> None:
+        now = self.world.clock.now()
+        lease = self.store.acquire("here", "refresh", 60, now)
+        self.store.write(lease, observed(self.actual(), self.desired(), {}, now, "refresh"))
+        self.store.release(lease)
+
+    def roll(self, most: int = 20) -> list[tuple[str, ...]]:
+        """Plan and apply until no node is left to provision; gives the waves."""
+        waves: list[tuple[str, ...]] = []
+        for _ in range(most):
+            plan = self.plan_nodes()
+            result = self.apply(plan)
+            assert result.ok, [each for each in result.results if each.outcome != "done"]
+            if plan.rollout is None or not plan.rollout.wave:
+                return waves
+            waves.append(plan.rollout.wave)
+        raise AssertionError(f"no end: {waves}")
+
+    def place_of(self, session: str) -> str:
+        """The node that a session runs on; empty when it does not run."""
+        record = self.store.recorded("here").get(f"Session/p/{session}")
+        placement = record.placement if record and record.phase == "RUNNING" else None
+        return placement.kernels[0].node if placement else ""

@@ -1,0 +1,54 @@
+"""Volumes whose folders are on nodes that are yet to be provisioned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from providers.storage.nodes import NodeStorage
+from reconciler.actual import Actual
+from reconciler.volumes import folders
+from tests.reconciler.lab import action, session, summary
+from tests.reconciler.nodes.lab import NodeLab
+
+VOLUME = "apiVersion: bai/v1\nkind: Volume\nmetadata: {name: data, project: p}\nspec: {}\n"
+
+
+class FolderLab(NodeLab):
+    """Volumes are folders of n2's disk, which is a folder of this machine."""
+
+    storage: NodeStorage
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.root = folder / "disk"
+        self.root.mkdir()
+        self.storage = NodeStorage(lambda name: None)
+        spec = f"{{root: {self.root}, node: n2}}"
+        self.write(
+            {"host": f"apiVersion: bai/v1\nkind: StorageHost\nmetadata: {{name: disk}}\nspec: {spec}\n"}
+        )
+        self.write({"data": VOLUME})
+
+    def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
+        wanted = tuple(folders(self.desired()).values())
+        return replace(super().actual(offline=offline, check=check), volumes=self.storage.look(wanted))
+
+
+def test_a_volume_is_made_once_its_node_is_provisioned_and_whoever_mounts_it_waits(tmp_path: Path) -> None:
+    lab = FolderLab(tmp_path)
+    lab.write({"a": session("a", "mounts: [{volume: data, path: /data}], resources: {cpu: 1, memory: 1GiB}")})
+    plan = lab.plan_nodes()
+    assert "Volume/p/data" not in summary(plan)
+    [wait] = plan.waits
+    assert wait.reasons[0].message == (
+        "Volume/p/data cannot be made before n2 is provisioned (never provisioned)"
+    )
+    assert lab.apply(plan).ok
+    plan = lab.plan_nodes()
+    assert "Node/n2" in action(plan, "Volume/p/data").depends_on
+    assert lab.apply(plan).ok
+    assert (lab.root / "p" / "data").is_dir()
+    assert lab.apply().ok
+    assert lab.place_of("a") == "n2"
+    assert not lab.plan_nodes().changes

@@ -1,0 +1,144 @@
+"""One of several leads, somebody always does, and who was silent for too long knows that he does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconciler.address import Address
+from reconciler.clock import VirtualClock
+from reconciler.leader import Leader, seat
+from reconciler.records import Put, Recorded
+from reconciler.store import Store
+from schemas.errors import LeaseLost
+from tests.lab.postgres import Server
+
+CLUSTER = "here"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    where = Address(path=tmp_path / "store.db")
+    if request.param == "postgresql":
+        server: Server = request.getfixturevalue("postgres")
+        where = Address.parse(server.database())
+    with Store.open(where, server_time=False) as opened:
+        yield opened
+
+
+class Replica:
+    """A leader whose steps the test makes."""
+
+    def __init__(self, store: Store, name: str, clock: VirtualClock) -> None:
+        self.said: list[str] = []
+        self.gained = 0
+        self.leader = Leader(
+            store, CLUSTER, holder=name, clock=clock, tell=self.said.append, gained=self._gain, ttl=15.0,
+            awake=clock.now,
+        )  # fmt: skip
+
+    def _gain(self) -> None:
+        self.gained += 1
+
+    @property
+    def leads(self) -> bool:
+        return self.leader.leads()
+
+    def step(self) -> bool:
+        self.leader.step()
+        return self.leads
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(1000.0)
+
+
+@pytest.fixture
+def pair(store: Store, clock: VirtualClock) -> tuple[Replica, Replica]:
+    return Replica(store, "a", clock), Replica(store, "b", clock)
+
+
+def test_the_first_leads_and_goes_on(pair: tuple[Replica, Replica], clock: VirtualClock) -> None:
+    a, b = pair
+    assert a.step() and not b.step()
+    for _ in range(10):
+        clock.advance(5)
+        assert a.step() and not b.step()
+    assert (a.said, b.said) == (["leads"], ["a leads; waiting"])
+    assert (a.gained, b.gained) == (1, 0)
+
+
+def test_who_is_silent_stops_leading_before_another_begins(
+    pair: tuple[Replica, Replica], clock: VirtualClock
+) -> None:
+    a, b = pair
+    assert a.step()
+    for _ in range(14):
+        clock.advance(1)
+        assert a.leads and not b.step()
+    clock.advance(1)
+    assert not a.leads
+    assert b.step()
+    assert not a.step() and a.said[-1] == "lost the lead: somebody else took it over"
+    assert not a.step() and a.said[-1] == "b leads; waiting"
+    assert b.gained == 1
+
+
+def test_stopping_hands_over_at_once(pair: tuple[Replica, Replica]) -> None:
+    a, b = pair
+    assert a.step() and not b.step()
+    a.leader.stop()
+    assert not a.leads
+    assert b.step()
+
+
+def test_what_the_old_one_was_applying_is_not_waited_for(
+    store: Store, pair: tuple[Replica, Replica], clock: VirtualClock
+) -> None:
+    a, b = pair
+    assert a.step()
+    applying = store.acquire(CLUSTER, "a", 60, clock.now())
+    clock.advance(15)
+    assert b.step()
+    with pytest.raises(LeaseLost):
+        store.write(applying, [Put(Recorded("Node/n", CLUSTER, 1, "d"))])
+    store.acquire(CLUSTER, "b", 60, clock.now())
+    assert [(each.verb, each.actor) for each in store.audit(CLUSTER)] == [("unlock", "b")]
+
+
+def test_the_apply_of_somebody_else_is_left_alone(
+    store: Store, pair: tuple[Replica, Replica], clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = pair
+    assert a.step()
+    monkeypatch.setattr("reconciler.store.leases.this_process", lambda: "boot/ns/1/1")
+    applying = store.acquire(CLUSTER, "a person", 60, clock.now())
+    clock.advance(15)
+    assert b.step()
+    store.write(applying, [Put(Recorded("Node/n", CLUSTER, 1, "d"))])
+
+
+def test_clusters_have_leaders_of_their_own(store: Store, clock: VirtualClock) -> None:
+    a = Replica(store, "a", clock)
+    other = Leader(store, "there", holder="b", clock=clock, tell=lambda _: None, awake=clock.now)
+    other.step()
+    assert a.step() and other.leads()
+    assert store.clusters() == () and store.lease(seat(CLUSTER)) is not None
+
+
+def test_while_the_server_is_away_the_lead_ends_in_time(postgres: Server, clock: VirtualClock) -> None:
+    with Store.open(Address.parse(postgres.database()), server_time=False) as store:
+        a = Replica(store, "a", clock)
+        assert a.step()
+        postgres.stop()
+        try:
+            clock.advance(5)
+            assert a.step() and "not certain" in a.said[-1]
+            clock.advance(10)
+            assert not a.step()
+        finally:
+            postgres.start()
+        assert a.step() and a.said[-1] == "leads" and a.gained == 2

@@ -1,0 +1,39 @@
+"""Waiting for what the world does in its own time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def soon(condition: Callable[[], object], *, seconds: float = 60, pause: float = 0.02) -> bool:
+    """Poll until it is true; False when it never is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def until(
+    condition: Callable[[], T | None],
+    what: str | Callable[[], str] = "what is waited for",
+    *,
+    seconds: float = 120,
+    pause: float = 0.02,
+) -> T:
+    """Poll until it is true, and give what it gave; fails by name when it never is."""
+    found: T | None = None
+
+    def true() -> bool:
+        nonlocal found
+        found = condition()
+        return bool(found)
+
+    assert soon(true, seconds=seconds, pause=pause), f"still not: {what() if callable(what) else what}"
+    assert found is not None
+    return found
