@@ -1,10 +1,11 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test setup lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
 	@echo "make test      every check and test"
+	@echo "make coverage  which lines the tests reach"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
@@ -24,6 +25,9 @@ test:
 
 setup:
 	@scripts/setup.sh dev
+
+coverage: setup
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -q --reruns 1 --cov --cov-report=term
 
 lint: setup
 	.venv/bin/ruff check .

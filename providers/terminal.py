@@ -16,7 +16,7 @@ import sys
 import termios
 import threading
 import tty as modes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
 from schemas.errors import BaiError
@@ -222,3 +222,37 @@ def _following_size(typed: Typing | None) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
+
+
+@contextlib.contextmanager
+def passing_on_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
+    """While it lasts, an interrupt (SIGINT) calls `pass_on` in a thread of its own, and breaks nothing off
+    here: an exception could come between receiving a piece of output and showing it.
+
+    Interrupts that were ignored before, as of a job in the background, stay ignored.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    wake, waker = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(waker, False)
+
+    def run() -> None:
+        with open(wake, "rb", buffering=0) as notes:
+            while notes.read(1):
+                pass_on()
+
+    def interrupted(*_: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(waker, b"i")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(waker)
+        thread.join(timeout=5)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from providers import terminal
@@ -28,8 +28,9 @@ exec "$@"
 """Variables that only the entry script knows are given to a command, too."""
 PATIENCE = 30.0
 """Seconds for an exit code to be known after the output ended."""
-RESIZES = 40
-"""How often a window's size is told again: the engine knows no terminal until the command has started."""
+STARTS = 40
+"""How often a command that starts or ends is asked for, each 0.05 s: until it has started, the engine knows
+no number and no terminal of it."""
 
 
 def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
@@ -41,6 +42,10 @@ def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[byt
         _join(command, stdin, tty, withheld)
     finally:
         command.stream.close()
+    if command.abandoned:
+        raise ProviderError(
+            provider=NAME, why="the interrupt could not be passed on; the command may still run"
+        )
     with speaking(engine.node, kernel):
         return _ended(command, argv[0], withheld.taken())
 
@@ -64,10 +69,11 @@ class Command:
         self.id = identifier
         self.stream = stream
         self.send, self.end, self.leave = stream.send, stream.end, stream.leave
+        self.abandoned = False
 
     def resize(self, rows: int, columns: int) -> None:
         query = {"h": str(rows), "w": str(columns)}
-        for _ in range(RESIZES):
+        for _ in range(STARTS):
             with contextlib.suppress(Refusal):
                 self.engine.call("POST", f"/exec/{segment(self.id)}/resize", query=query)
                 return
@@ -88,12 +94,38 @@ class Command:
             time.sleep(0.02)
         return int(found["ExitCode"])
 
-    def signal(self, name: str) -> None:
-        """Tell the command, by its number on the node; nothing where this user may not."""
-        with contextlib.suppress(BaiError, OSError, Refusal):
-            pid = int(self.seen()["Pid"] or 0)
-            if pid > 1:
-                self.engine.machine.run(["kill", "-s", name, str(pid)], timeout=10)
+    def interrupt(self) -> None:
+        """Tell the command; hang up where that cannot be done, so that the caller is let go."""
+        try:
+            told = self._told("INT")
+        except (BaiError, OSError, Refusal):
+            told = False
+        if not told:
+            self.abandoned = True
+            self.leave()
+
+    def _told(self, signal: str) -> bool:
+        """Whether it was, or has ended."""
+        found = self._until(lambda found: not found["Running"] or found["Pid"])
+        if not found["Running"]:
+            return True
+        run = self.engine.machine.run
+        if run(["kill", "-s", signal, str(found["Pid"])], timeout=10).code == 0:
+            return True
+        # Another user's, where one may only talk to the engine: a command beside it is of the same user.
+        numbers = run(["grep", "NSpid", f"/proc/{found['Pid']}/status"], timeout=10).out.split()
+        inside = ("/bin/sh", "-c", 'kill -s "$1" "$2"', "sh", signal, numbers[-1].decode() if numbers else "")
+        if numbers and _beside(self.engine, found["ContainerID"], inside) == 0:
+            return True
+        return not self._until(lambda found: not found["Running"])["Running"]
+
+    def _until(self, true: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+        """What is seen once `true` of it, or in the end."""
+        for _ in range(STARTS):
+            if true(found := self.seen()):
+                break
+            time.sleep(0.05)
+        return found
 
 
 def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> Command:
@@ -116,6 +148,17 @@ def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tt
     return Command(engine, made, hijack(engine, f"/exec/{segment(made)}/start", {}, start))
 
 
+def _beside(engine: Engine, container: str, argv: tuple[str, ...]) -> int:
+    """The exit code of a command of no output."""
+    body = {"Cmd": list(argv), "AttachStdout": True, "AttachStderr": True}
+    made = engine.call("POST", f"/containers/{segment(container)}/exec", body=body)["Id"]
+    start = {"Detach": False, "Tty": False}
+    with contextlib.closing(hijack(engine, f"/exec/{segment(made)}/start", {}, start)) as stream:
+        for _ in stream.chunks():
+            pass
+        return Command(engine, made, stream).code()
+
+
 def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str, ...]:
     words = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
     if f"{entry.TARGET}/entry" not in words[:2]:
@@ -124,13 +167,8 @@ def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str
 
 
 def _join(command: Command, stdin: IO[bytes] | None, tty: bool, withheld: unstarted.Withheld) -> None:
-    with terminal.typing(command, stdin, tty=tty):
-        while True:
-            try:
-                _show(command.stream, tty, withheld)
-                return
-            except KeyboardInterrupt:
-                command.signal("INT")
+    with terminal.passing_on_interrupts(command.interrupt), terminal.typing(command, stdin, tty=tty):
+        _show(command.stream, tty, withheld)
 
 
 def _show(stream: Hijacked, tty: bool, withheld: unstarted.Withheld) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -123,20 +125,61 @@ def test_signals_have_their_codes(provider: DockerProvider, engines: Engines) ->
     assert b"does not run" in run(engines, "true").stderr
 
 
-def test_an_interrupt_reaches_the_command(provider: DockerProvider, engines: Engines) -> None:
+WITHOUT_KILL = ("setpriv", "--bounding-set=-kill")
+"""Root that may not signal another user's processes, as somebody who may only talk to the engine."""
+TRAP = "trap 'echo caught; exit 5' INT; echo up; while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("prefix", [(), WITHOUT_KILL], ids=["ours", "another user's"])
+def test_an_interrupt_reaches_the_command(
+    provider: DockerProvider, engines: Engines, prefix: tuple[str, ...]
+) -> None:
+    provider.create(kernel(user="1000"))
+    with calling(engines, "sh", "-c", TRAP, prefix=prefix) as started:
+        assert started.stdout is not None and started.stdout.readline() == "up\n"
+        started.send_signal(signal.SIGINT)
+        out, said = started.communicate(timeout=60)
+        assert (out, started.returncode) == ("caught\n", 5), said
+
+
+def test_output_is_whole_however_often_it_is_interrupted(provider: DockerProvider, engines: Engines) -> None:
     provider.create(kernel())
-    text = "trap 'echo caught; exit 5' INT; echo up; while :; do sleep 0.1; done"
+    text = "trap '' INT; i=0; while [ $i -lt 20000 ]; do echo line $((i += 1)); done"
+    with calling(engines, "sh", "-c", text) as started:
+        assert started.stdout is not None and started.stdout.readline() == "line 1\n"
+        for _ in range(20):
+            started.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        assert started.stdout.read().splitlines() == [f"line {i}" for i in range(2, 20001)]
+        assert started.wait(60) == 0
+
+
+def test_who_cannot_interrupt_a_command_is_let_go(provider: DockerProvider, engines: Engines) -> None:
+    provider.create(kernel(user="1000"))
+    engines(1)[0].docker("exec", "--user", "0", NAME, "rm", "/bin/sh")
+    with calling(engines, "ash", "-c", TRAP, prefix=WITHOUT_KILL) as started:
+        assert started.stdout is not None and started.stdout.readline() == "up\n"
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=60)
+        assert "the interrupt could not be passed on; the command may still run" in said
+        assert started.returncode == 1
+
+
+@contextlib.contextmanager
+def calling(engines: Engines, *argv: str, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs beside the test, with no input; ended with it."""
     with subprocess.Popen(
-        command(engines, "plain", "sh", "-c", text),
+        [*prefix, *command(engines, "plain", *argv)],
         cwd=REPOSITORY,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     ) as started:
-        assert started.stdout is not None and started.stdout.readline() == "up\n"
-        started.send_signal(2)
-        assert started.stdout.read() == "caught\n"
-        assert started.wait(60) == 5
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def test_a_command_on_a_terminal_follows_the_window(provider: DockerProvider, engines: Engines) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -182,8 +183,11 @@ def test_without_a_terminal_its_output_is_shown(provider: ProcessProvider) -> No
 
 
 def follows(pid: int | None) -> bool:
-    links = Path(f"/proc/{pid}/fd")
-    return any(os.readlink(link).endswith("/logs/log") for link in links.iterdir())
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # Closed since it was listed.
+            if os.readlink(link).endswith("/logs/log"):
+                return True
+    return False
 
 
 # files
