@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from bai.render.words import clean
 from schemas.errors import CommandError
 from schemas.quantities import parse_duration
 
 
-def moment_of(text: str, now: float) -> float:
-    """Seconds since the epoch of an ISO 8601 date or time (UTC unless it says otherwise), or of a duration
-    ago. Raises CommandError."""
+def moment_of(text: str, now: float) -> datetime:
+    """`90m` or `1d2h` before `now` (seconds since the epoch), or an ISO 8601 date or time, which is UTC as
+    all that is printed unless it says otherwise. Raises CommandError."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         pass
-    else:
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     try:
-        return now - parse_duration(text)
-    except ValueError:
+        return datetime.fromtimestamp(now, UTC) - timedelta(seconds=parse_duration(text))
+    except (ValueError, OverflowError):
         raise CommandError(
-            why=f"{text!r} is neither a time nor a duration",
+            why=f"{clean(text)!r} is neither a time nor a duration",
             hint="such as 2026-01-31, 2026-01-31T12:00:00Z, 90m or 7d",
         ) from None

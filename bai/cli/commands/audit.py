@@ -44,8 +44,8 @@ def audit(
     from bai.cli.moments import moment_of
 
     now = time.time()
-    begin = moment_of(since, now) if since else None
-    end = moment_of(until, now) if until else None
+    begin = moment_of(since, now).timestamp() if since else None
+    end = moment_of(until, now).timestamp() if until else None
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
         found: tuple[Audit, ...] = ()
