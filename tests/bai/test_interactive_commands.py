@@ -228,7 +228,7 @@ def test_logs_of_all_containers(world: Repo) -> None:
 def test_logs_since_a_time(world: Repo) -> None:
     assert world.ok("logs", "pair", "--since", "2000-01-01").out == "up\n"
     assert world.ok("logs", "pair", "--since", "2999-01-01").out == ""
-    assert "is not a time" in world("logs", "pair", "--since", "then").err
+    assert "is neither a time nor a duration" in world("logs", "pair", "--since", "then").err
     assert world("logs", "pair", "--since", "1d", "--tail", "1").code == 1
 
 
