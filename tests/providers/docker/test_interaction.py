@@ -152,10 +152,9 @@ def test_output_is_whole_however_often_it_is_interrupted(provider: DockerProvide
             started.send_signal(signal.SIGINT)
             time.sleep(0.01)
         provider.copy_in(NAME, "/", packed({"go": b""}))
-        rest, _ = started.communicate(timeout=60)
-        lines = rest.splitlines()
+        lines = started.stdout.read().splitlines()
         assert lines == [f"line {i}" for i in range(21, 21 + len(lines))]
-        assert started.returncode == 0
+        assert started.wait(60) == 0
 
 
 def test_who_cannot_interrupt_a_command_is_let_go(provider: DockerProvider, engines: Engines) -> None:
