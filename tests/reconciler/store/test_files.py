@@ -46,7 +46,7 @@ def descriptors(store: Store) -> int:
     found = 0
     for path in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            found += path.readlink().name.startswith(store.path.name)
+            found += str(path.readlink()).startswith(str(store.path))
     return found
 
 
