@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import os
 import stat
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from bai.render.words import clean
+from providers import streams
 from schemas.errors import CommandError
-
-CHUNK = 1 << 18
 
 
 @dataclass
@@ -37,31 +34,12 @@ def pack(source: Path, name: str, tally: Tally) -> Iterator[bytes]:
 
     Raises OSError for what cannot be read.
     """
-    out, into = os.pipe()
-    failed: list[Exception] = []
-    writer = threading.Thread(target=_write, args=(into, source, name, tally, failed), daemon=True)
-    writer.start()
-    try:
-        while data := os.read(out, CHUNK):
-            yield data
-    finally:
-        os.close(out)
-        writer.join()
-    for error in failed:
-        raise error
 
-
-def _write(into: int, source: Path, name: str, tally: Tally, failed: list[Exception]) -> None:
-    try:
-        with (
-            os.fdopen(into, "wb", CHUNK) as stream,
-            tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-        ):
+    def write(stream: IO[bytes]) -> None:
+        with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             archive.add(source, arcname=name, filter=lambda one: _anonymous(one, tally))
-    except BrokenPipeError:
-        return
-    except Exception as error:
-        failed.append(error)
+
+    return streams.piped(write)
 
 
 def _anonymous(member: tarfile.TarInfo, tally: Tally) -> tarfile.TarInfo:
@@ -80,13 +58,13 @@ def unpack(chunks: Iterator[bytes], target: Path) -> Tally:
     """
     _require_filters()
     done = Tally()
-    source = io.BufferedReader(_Chunks(chunks), CHUNK)
+    source = streams.readable(chunks)
     try:
         with tarfile.open(fileobj=source, mode="r|", errorlevel=1) as archive:
             _Unpacking(archive, target, done).run()
     except tarfile.TarError as error:
         raise CommandError(why=f"what was sent is not a complete archive: {clean(str(error))}") from error
-    while source.read(CHUNK):  # the end, where a failure of the sender shows
+    while source.read(streams.CHUNK):  # the end, where a failure of the sender shows
         pass
     return done
 
@@ -174,25 +152,3 @@ def _stripped(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _why(error: Exception) -> str:
     return str(error).rpartition(" would be ")[2] if " would be " in str(error) else str(error)
-
-
-class _Chunks(io.RawIOBase):
-    """Chunks to be read as a file."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            data = next(self._chunks, None)
-            if data is None:
-                return 0
-            self._rest = data
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size

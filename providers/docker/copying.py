@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import posixpath
 import tarfile
-import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import IO, Any, cast
 
+from providers import streams
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
 from providers.docker.http import Refusal, Wire, segment
 from schemas.errors import CopyRefused, KernelNotFound
 
-CHUNK = 1 << 18
 MEMORY = ("/dev", "/proc", "/sys", "/run/bai")
 """Never a container's files, whatever its spec."""
 PASSWD = "/etc/passwd"
@@ -131,40 +129,10 @@ def _text(chunks: Iterator[bytes]) -> str:
 
 def _owned(archive: Iterator[bytes], owner: tuple[int, int]) -> Iterator[bytes]:
     """The same archive with everything in it belonging to `owner` (uid, gid)."""
-    given, give = os.pipe()
-    out, into = os.pipe()
-    failed: list[Exception] = []
-    feeder = threading.Thread(target=_feed, args=(give, archive, failed), daemon=True)
-    writer = threading.Thread(target=_rewrite, args=(given, into, owner, failed), daemon=True)
-    feeder.start()
-    writer.start()
-    try:
-        while data := os.read(out, CHUNK):
-            yield data
-    finally:
-        os.close(out)
-        writer.join()
-        feeder.join()
-    for error in failed:
-        raise error
+    source = streams.readable(archive)
 
-
-def _feed(give: int, archive: Iterator[bytes], failed: list[Exception]) -> None:
-    try:
-        with os.fdopen(give, "wb") as sink:
-            for data in archive:
-                sink.write(data)
-    except BrokenPipeError:
-        return
-    except Exception as error:
-        failed.append(error)
-
-
-def _rewrite(given: int, into: int, owner: tuple[int, int], failed: list[Exception]) -> None:
-    try:
+    def rewrite(sink: IO[bytes]) -> None:
         with (
-            os.fdopen(given, "rb", CHUNK) as source,
-            os.fdopen(into, "wb", CHUNK) as sink,
             tarfile.open(fileobj=source, mode="r|*") as old,
             tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT) as new,
         ):
@@ -172,9 +140,7 @@ def _rewrite(given: int, into: int, owner: tuple[int, int], failed: list[Excepti
                 member.uid, member.gid = owner
                 member.uname = member.gname = ""
                 new.addfile(member, old.extractfile(member) if member.isreg() else None)
-            while source.read(CHUNK):
+            while source.read(streams.CHUNK):
                 pass
-    except BrokenPipeError:
-        return
-    except Exception as error:
-        failed.append(error)
+
+    return streams.piped(rewrite)
