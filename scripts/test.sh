@@ -101,5 +101,5 @@ echo
 printf 'checks that passed: %s\n' "$(IFS=,; echo "${passed[*]:-none}" | sed 's/,/, /g')"
 for reason in "${absent[@]:-}"; do [ -z "$reason" ] || printf 'could not run: %s\n' "$reason"; done
 [ ${#failed[@]} = 0 ] || printf 'FAILED: %s\n' "$(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')"
-grep -hE "^(=+ )?[0-9]+ (passed|failed|skipped|error)" "$logs/pytest" | tail -n 1
+grep -E '^(=+ )?[0-9]+ (passed|failed|skipped|error)' "$logs/pytest" | tail -n 1
 [ ${#failed[@]} = 0 ]

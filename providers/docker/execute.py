@@ -97,25 +97,27 @@ class Command:
     def interrupt(self) -> None:
         """Tell the command; hang up where that cannot be done, so that the caller is let go."""
         try:
-            told = self._told("INT")
+            told = self._told()
         except (BaiError, OSError, Refusal):
             told = False
         if not told:
             self.abandoned = True
             self.leave()
 
-    def _told(self, signal: str) -> bool:
+    def _told(self) -> bool:
         """Whether it was, or has ended."""
         found = self._until(lambda found: not found["Running"] or found["Pid"])
+        pid = str(found["Pid"] or 0)
         if not found["Running"]:
             return True
+        if pid == "0":  # To kill that is to kill the caller's own process group.
+            return False
         run = self.engine.machine.run
-        if run(["kill", "-s", signal, str(found["Pid"])], timeout=10).code == 0:
+        if run(["kill", "-s", "INT", pid], timeout=10).code == 0:
             return True
         # Another user's, where one may only talk to the engine: a command beside it is of the same user.
-        numbers = run(["grep", "NSpid", f"/proc/{found['Pid']}/status"], timeout=10).out.split()
-        inside = ("/bin/sh", "-c", 'kill -s "$1" "$2"', "sh", signal, numbers[-1].decode() if numbers else "")
-        if numbers and _beside(self.engine, found["ContainerID"], inside) == 0:
+        numbers = run(["grep", "NSpid", f"/proc/{pid}/status"], timeout=10).out.split()
+        if numbers and _beside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
             return True
         return not self._until(lambda found: not found["Running"])["Running"]
 
@@ -143,20 +145,25 @@ def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tt
         "Tty": tty,
         "Env": [f"TERM={os.environ.get('TERM') or 'xterm'}"] if tty else [],
     }
-    made = engine.call("POST", f"/containers/{segment(kernel)}/exec", body=body)["Id"]
-    start = {"Detach": False, "Tty": tty}
+    return _start(engine, kernel, body)
+
+
+def _start(engine: Engine, container: str, body: Mapping[str, Any]) -> Command:
+    made = engine.call("POST", f"/containers/{segment(container)}/exec", body=body)["Id"]
+    start = {"Detach": False, "Tty": body["Tty"]}
     return Command(engine, made, hijack(engine, f"/exec/{segment(made)}/start", {}, start))
 
 
-def _beside(engine: Engine, container: str, argv: tuple[str, ...]) -> int:
-    """The exit code of a command of no output."""
-    body = {"Cmd": list(argv), "AttachStdout": True, "AttachStderr": True}
-    made = engine.call("POST", f"/containers/{segment(container)}/exec", body=body)["Id"]
-    start = {"Detach": False, "Tty": False}
-    with contextlib.closing(hijack(engine, f"/exec/{segment(made)}/start", {}, start)) as stream:
-        for _ in stream.chunks():
+def _beside(engine: Engine, container: str, pid: str) -> int:
+    """The exit code of interrupting a process from inside, by its number there."""
+    argv = ["/bin/sh", "-c", 'kill -s INT "$1"', "sh", pid]
+    command = _start(
+        engine, container, {"Cmd": argv, "AttachStdout": True, "AttachStderr": True, "Tty": False}
+    )
+    with contextlib.closing(command.stream):
+        for _ in command.stream.chunks():
             pass
-        return Command(engine, made, stream).code()
+        return command.code()
 
 
 def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str, ...]:

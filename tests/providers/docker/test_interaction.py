@@ -144,7 +144,7 @@ def test_an_interrupt_reaches_the_command(
 
 def test_output_is_whole_however_often_it_is_interrupted(provider: DockerProvider, engines: Engines) -> None:
     provider.create(kernel())
-    text = "trap '' INT; i=0; while ! [ -e /go ]; do echo line $((i += 1)); done"
+    text = "trap '' INT; i=0; while ! [ -e /go ]; do echo line $((i += 1)); done; echo end"
     with calling(engines, "sh", "-c", text) as started:
         assert started.stdout is not None
         for _ in range(20):
@@ -152,8 +152,8 @@ def test_output_is_whole_however_often_it_is_interrupted(provider: DockerProvide
             started.send_signal(signal.SIGINT)
             time.sleep(0.01)
         provider.copy_in(NAME, "/", packed({"go": b""}))
-        lines = started.stdout.read().splitlines()
-        assert lines == [f"line {i}" for i in range(21, 21 + len(lines))]
+        *lines, last = started.stdout.read().splitlines()
+        assert lines == [f"line {i}" for i in range(21, 21 + len(lines))] and last == "end"
         assert started.wait(60) == 0
 
 
