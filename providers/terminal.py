@@ -19,6 +19,7 @@ import tty as modes
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
+from providers.signals import handling
 from schemas.errors import BaiError
 
 CTRL_P, CTRL_Q = b"\x10", b"\x11"
@@ -143,7 +144,8 @@ def typing(far: Far, stdin: IO[bytes] | None, *, tty: bool, keys: bool = False) 
     """
     typed = Typing(far, stdin, tty=tty, keys=keys)
     source = outside(stdin)
-    with raw(source if tty else None), _following_size(typed if tty else None):
+    sizes = handling([signal.SIGWINCH] if tty else [], lambda *_: typed.resized())
+    with raw(source if tty else None), sizes:
         typed.start()
         try:
             yield typed
@@ -189,39 +191,13 @@ def raw(descriptor: int | None) -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(descriptor)
-    with _ending_in_order():
+    # Who is terminated, or loses the terminal, puts it in order first.
+    with handling((signal.SIGTERM, signal.SIGHUP), lambda got, _: sys.exit(128 + got)):
         try:
             modes.setraw(descriptor, termios.TCSADRAIN)  # What was typed ahead is kept.
             yield
         finally:
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-@contextlib.contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Who is terminated, or loses the terminal, puts it in order first."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda got, _: sys.exit(128 + got)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _following_size(typed: Typing | None) -> Iterator[None]:
-    if typed is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGWINCH, lambda *_: typed.resized())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGWINCH, before)
 
 
 @contextlib.contextmanager
@@ -231,8 +207,7 @@ def passing_on_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
 
     Interrupts that were ignored before, as of a job in the background, stay ignored.
     """
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield
         return
     wake, waker = os.pipe2(os.O_CLOEXEC)
@@ -249,10 +224,9 @@ def passing_on_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    before = signal.signal(signal.SIGINT, interrupted)
     try:
-        yield
+        with handling([signal.SIGINT], interrupted):
+            yield
     finally:
-        signal.signal(signal.SIGINT, before)
         os.close(waker)
         thread.join(timeout=5)

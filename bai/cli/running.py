@@ -17,6 +17,7 @@ import typer
 
 from bai.cli.settings import Settings
 from bai.cli.wish import Wish
+from providers.signals import handling
 
 if TYPE_CHECKING:
     from reconciler.actual import Existing
@@ -113,17 +114,15 @@ def _there_and_gone(
 def _leaving() -> Iterator[None]:
     """Whose terminal is closed, or who is ended, leaves as with Ctrl-C; a second time changes nothing."""
 
+    numbers = (signal.SIGHUP, signal.SIGTERM)
+
     def leave(number: int, frame: FrameType | None) -> None:
-        for each in before:
+        for each in numbers:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGHUP, signal.SIGTERM)}
-    try:
+    with handling(numbers, leave):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _sensible(wish: Wish, manner: Manner, spec: Mapping[str, object], *, in_git: bool) -> None:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from providers.signals import handling
+
 
 @contextlib.contextmanager
 def stoppable(
@@ -25,9 +27,5 @@ def stoppable(
         print("Left at once; the next run finds out what was done.", file=sys.stderr, flush=True)
         os._exit(1)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling((signal.SIGINT, signal.SIGTERM), on_signal):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from typing import IO
@@ -16,6 +17,8 @@ from typing import IO
 from providers.process import procfs, terminal, watch
 from providers.process.launch import PACKAGES, python
 from providers.process.records import Record
+from providers.signals import handling
+from providers.terminal import outside
 from schemas.errors import NotRunning, ProviderError
 
 _BOOT = (
@@ -102,14 +105,10 @@ def _tell(sink: int, order: bytes) -> None:
 
 
 def _run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[bytes] | None) -> int:
-    text = None if stdin is None or terminal.descriptor(stdin) is not None else stdin.read()
+    text = None if stdin is None or outside(stdin) is not None else stdin.read()
     channel = subprocess.PIPE if text is not None else stdin
-    process = subprocess.Popen(helper, env={}, stdin=channel, pass_fds=(source,))
-    tell()
-    while True:
-        try:
-            process.communicate(text)
-            break
-        except KeyboardInterrupt:
-            continue
+    with handling([signal.SIGINT], lambda *_: None):  # The keyboard's reach the command by themselves.
+        process = subprocess.Popen(helper, env={}, stdin=channel, pass_fds=(source,))
+        tell()
+        process.communicate(text)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode

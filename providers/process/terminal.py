@@ -1,11 +1,7 @@
-"""A terminal of its own for a command, joined to the caller's.
-
-Raw mode, window size, and everything restored after.
-"""
+"""A terminal of its own for a command, joined to the caller's."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -14,19 +10,13 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
-import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import IO
 
+from providers import terminal
+from providers.signals import handling
+
 _END_OF_INPUT = b"\x04"
-
-
-def descriptor(stream: IO[bytes]) -> int | None:
-    try:
-        return stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 def run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[bytes] | None) -> int:
@@ -38,7 +28,8 @@ def run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[byte
     os.close(theirs)
     tell()
     try:
-        with _raw(outside), _following_size(outside, ours):
+        sizes = handling([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
+        with terminal.raw(outside), sizes:
             if stdin is not None and outside is None:
                 os.write(ours, stdin.read() + _END_OF_INPUT)
             _relay(ours, outside)
@@ -51,7 +42,7 @@ def run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[byte
 def _outside(stdin: IO[bytes] | None) -> int | None:
     """Where input comes from: the given stream, or our own standard input when it is open."""
     if stdin is not None:
-        return descriptor(stdin)
+        return terminal.outside(stdin)
     try:
         os.fstat(0)
         return 0
@@ -76,12 +67,8 @@ def _pass(source: int, target: int) -> bool:
         data = os.read(source, 1 << 14)
     except OSError:
         return False
-    while data:
-        written = os.write(target, data)
-        if written == len(data):
-            return True
-        data = data[written:]
-    return False
+    terminal.write_all(target, data)
+    return bool(data)
 
 
 def _copy_size(outside: int | None, ours: int) -> None:
@@ -89,28 +76,3 @@ def _copy_size(outside: int | None, ours: int) -> None:
         return
     size = fcntl.ioctl(outside, termios.TIOCGWINSZ, b"\0" * 8)
     fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
-
-
-@contextlib.contextmanager
-def _raw(outside: int | None) -> Iterator[None]:
-    if outside is None or not os.isatty(outside):
-        yield
-        return
-    before = termios.tcgetattr(outside)
-    try:
-        tty.setraw(outside)
-        yield
-    finally:
-        termios.tcsetattr(outside, termios.TCSADRAIN, before)
-
-
-@contextlib.contextmanager
-def _following_size(outside: int | None, ours: int) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGWINCH, lambda *_: _copy_size(outside, ours))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGWINCH, before)
