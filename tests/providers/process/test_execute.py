@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -149,3 +150,15 @@ def test_what_has_ended_cannot_be_entered(provider: ProcessProvider) -> None:
     with pytest.raises(ProviderError, match="does not run"):
         provider.execute(spec().id, ("true",))
     assert seen(provider, spec().id).state == "exited"
+
+
+def test_who_is_terminated_leaves_the_terminal_in_order(kernel: ProcessProvider) -> None:
+    command = caller(kernel, "sh", "-c", "echo ready; sleep 1000", tty=True)
+    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
+    child.expect("ready")
+    assert not child.getecho()
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+    assert child.getecho()
+    child.close()
+    assert child.exitstatus == 143
