@@ -1,10 +1,15 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test test-quick test-times test-flaky test-newest lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
-	@echo "make test      every check and test"
+	@echo "make test      every check and test that this machine can run"
+	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
+	@echo "make test-times   the same as make test, and where its time went"
+	@echo "make test-flaky   again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
+	@echo "make test-newest  with the newest of everything in place of what is locked"
+	@echo "make lock      lock the newest of everything (requirements/)"
 	@echo "make coverage  which lines the tests reach"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
@@ -23,11 +28,32 @@ demo:
 test:
 	@scripts/test.sh </dev/null
 
+test-quick:
+	@scripts/test.sh --quick
+
+test-times:
+	@scripts/test.sh --times
+
+N ?= 10
+LOAD ?= 4
+test-flaky: setup
+	.venv/bin/python scripts/flaky.py --runs $(N) --load $(LOAD) -- $(ARGS)
+
+test-newest:
+	@BAI_TEST_LEVEL=newest scripts/test.sh
+
+# What is installed for development, tests and docs, and by `make demo`, with hashes. The wheel keeps its ranges.
+LOCK = .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
+	--custom-compile-command "make lock" --group build pyproject.toml
+lock: setup
+	$(LOCK) --extra dev --extra docs -o requirements/dev.txt
+	$(LOCK) --constraints requirements/dev.txt -o requirements/run.txt
+
 setup:
 	@scripts/setup.sh dev
 
 coverage: setup
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -q --reruns 1 --cov --cov-report=term
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term
 
 lint: setup
 	.venv/bin/ruff check .
@@ -69,4 +95,4 @@ bench: setup
 	.venv/bin/python -m benchmarks.store
 
 clean:
-	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf .venv .venv-newest site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Every check and test, in one go; never waits for input and always ends. Arguments go to pytest (`scripts/test.sh -k wheel`).
-#   BAI_TEST_WORKERS   how many pytest workers (2)
+# Every check and test that this machine can run, in one go; never waits for input and always ends. What it lacks is
+# named at the end. Arguments go to pytest (`scripts/test.sh -k wheel`).
+#   --quick            only what needs no root, no engine and no node, and no checks
+#   BAI_TEST_WORKERS   how many pytest workers (two for each core)
 #   BAI_TEST_TIMEOUT   seconds after which everything is stopped (5100)
 #   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
+#   BAI_TEST_LEVEL     newest: with the newest of everything in place of what is locked (dev)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,10 +14,16 @@ if [ -z "${BAI_TEST_LIMITED:-}" ] && command -v timeout >/dev/null 2>&1; then
     exec timeout --signal=TERM --kill-after=30 "${BAI_TEST_TIMEOUT:-5100}" "$0" "$@" </dev/null
 fi
 
+quick=
+if [ "${1:-}" = --quick ]; then
+    quick=yes
+    shift
+fi
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-failed=() passed=() absent=()
-export NO_COLOR=1 PYTHONDONTWRITEBYTECODE=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
+failed=() passed=() absent=() packages=()
+export NO_COLOR=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
+unset PYTHONDONTWRITEBYTECODE # each `bai` would compile all of it anew, which is half of what it takes
 
 check() { # name, command...: runs it, shows its output only when it fails
     local name=$1 started=$SECONDS
@@ -29,22 +38,56 @@ check() { # name, command...: runs it, shows its output only when it fails
     fi
 }
 
-have() { # program, Debian packages, what it is for
-    command -v "$1" >/dev/null 2>&1 && return
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && [ "${BAI_TEST_INSTALL:-1}" = 1 ]; then
-        DEBIAN_FRONTEND=noninteractive
-        export DEBIAN_FRONTEND
-        [ -e "$logs/updated" ] || timeout 120 apt-get update -qq </dev/null >/dev/null 2>&1
-        : >"$logs/updated"
-        timeout 240 apt-get install -y -qq --no-install-recommends $2 </dev/null >/dev/null 2>&1
-        command -v "$1" >/dev/null 2>&1 && return
-    fi
-    absent+=("$1 (Debian package $2): $3 is not tested")
+wanted=() # "program|Debian packages|what it is for"
+have() {
+    packages+=($2)
+    wanted+=("$1|$2|$3")
 }
 
-scripts/setup.sh dev || exit 1
+there() { command -v "$1" >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1; }
+
+install_wanted() { # all at once, where that may be done; what is missing in the end is named
+    local each program missing=()
+    for each in "${wanted[@]}"; do
+        there "${each%%|*}" || missing+=($(cut -d'|' -f2 <<<"$each"))
+    done
+    if [ ${#missing[@]} != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 &&
+        [ "${BAI_TEST_INSTALL:-1}" = 1 ]; then
+        export DEBIAN_FRONTEND=noninteractive
+        timeout 120 apt-get update -qq </dev/null >/dev/null 2>&1
+        timeout 600 apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null 2>&1 ||
+            for each in "${missing[@]}"; do # one that is not to be had keeps no other away
+                timeout 240 apt-get install -y -qq --no-install-recommends "$each" </dev/null >/dev/null 2>&1
+            done
+    fi
+    for each in "${wanted[@]}"; do
+        IFS='|' read -r program packages_of reason <<<"$each"
+        there "$program" || absent+=("$program (Debian package $packages_of): $reason is not tested")
+    done
+}
+
+# Every worker runs whole groups of tests; most of the time of a real engine's is waiting.
+workers=${BAI_TEST_WORKERS:-$(($(nproc) * 2))}
+tests() { # name, seconds, options of pytest...
+    local name=$1 seconds=$2
+    shift 2
+    timeout --kill-after=20 "$seconds" $bin/python -m pytest -q -o cache_dir="$logs/cache" -rfEs --timeout 900 \
+        -n "$workers" --dist loadgroup "$@" </dev/null 2>&1 | tee "$logs/pytest-$name"
+    local outcome=${PIPESTATUS[0]}
+    # No test is of that part, and so none of it failed: 5 is pytest's word for that.
+    [ "$outcome" = 0 ] || [ "$outcome" = 5 ] || failed+=("$name")
+    return "$outcome"
+}
+
+level=${BAI_TEST_LEVEL:-dev}
+scripts/setup.sh "$level" || exit 1
 bin=.venv/bin
+[ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
+if [ -n "$quick" ]; then
+    tests quick 600 -m "not real" "$@"
+    exit
+fi
 have bwrap bubblewrap "that a session sees only its own files"
 have cc "gcc libc6-dev" "NVML through a stand-in library"
 have docker-registry docker-registry "registries of images"
@@ -52,19 +95,20 @@ have curl curl "pushing to registries"
 have qemu-system-x86_64 "qemu-system-x86 ipxe-qemu seabios" "other machines: control groups version 2, many NUMA nodes"
 have busybox busybox-static "other machines (their root file system)"
 have dockerd docker.io "sessions as containers on real engines"
-have debootstrap debootstrap "sums over nodes with MPI (their image), provisioning"
+have mmdebstrap mmdebstrap "sums over nodes with MPI (their image), provisioning"
 have mke2fs e2fsprogs "other machines (their disk)"
 have sshd openssh-server "nodes over SSH"
 have systemd-nspawn systemd-container "provisioning of booted machines"
 have apt-ftparchive apt-utils "provisioning from a repository of packages"
-# Its package would make and start a server of its own; ours live as long as their test.
-if ! command -v postgres >/dev/null 2>&1 && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then
-    [ "$(id -u)" != 0 ] || [ -e /etc/postgresql-common ] || { mkdir -p /etc/postgresql-common &&
-        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; }
-    have pg_ctlcluster postgresql "a store on a PostgreSQL server"
-fi
+have postgres postgresql "a store on a PostgreSQL server"
 have promtool prometheus "alert rules"
 have ssh-keygen openssh-client "nodes over SSH"
+# PostgreSQL's package would make and start a server of its own; ours live as long as their test.
+if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; then
+    mkdir -p /etc/postgresql-common
+    echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+fi
+install_wanted
 
 check "ruff check" $bin/ruff check .
 check "ruff format" $bin/ruff format --check .
@@ -78,28 +122,22 @@ check "description of the API is fresh" $bin/python scripts/gen_server.py --chec
 check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
-# A test against a real engine that fails is tried once more; one that passes only then is named as RERUN. What
-# failed both times is tried alone at the end: two tests share these cores with all the engines before that.
-tests() { # seconds, options of pytest...
-    local seconds=$1
-    shift
-    timeout --kill-after=20 "$seconds" $bin/python -m pytest -q -o cache_dir="$logs/cache" -rfEsR --timeout 900 "$@" </dev/null 2>&1
-}
-tests 4200 -n "${BAI_TEST_WORKERS:-2}" --dist loadgroup --reruns 1 "$@" | tee "$logs/pytest"
-outcome=${PIPESTATUS[0]}
-mapfile -t wrong < <(sed -nE 's/^(FAILED|ERROR) //p' "$logs/pytest" | sed 's/ - .*//' | sort -u)
-if [ "$outcome" = 1 ] && [ ${#wrong[@]} -ge 1 ] && [ ${#wrong[@]} -le 5 ]; then
-    printf '\nOnce more, alone: what failed both times.\n'
-    if tests 600 -p no:xdist --last-failed --last-failed-no-failures none "$@"; then
-        outcome=0
-        printf 'UNSTABLE: %s\n' "${wrong[@]}"
-    fi
+# A broken build fails in the first minutes.
+if tests quick 600 -m "not real" "$@" || [ $? = 5 ]; then
+    tests real 4500 -m real "$@"
 fi
-[ "$outcome" = 0 ] || failed+=(pytest)
 
 echo
 printf 'checks that passed: %s\n' "$(IFS=,; echo "${passed[*]:-none}" | sed 's/,/, /g')"
 for reason in "${absent[@]:-}"; do [ -z "$reason" ] || printf 'could not run: %s\n' "$reason"; done
-[ ${#failed[@]} = 0 ] || printf 'FAILED: %s\n' "$(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')"
-grep -E '^(=+ )?[0-9]+ (passed|failed|skipped|error)' "$logs/pytest" | tail -n 1
+if [ ${#failed[@]} != 0 ]; then
+    printf 'FAILED: %s\n' "$(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')"
+    command -v dpkg-query >/dev/null 2>&1 && dpkg-query -W -f 'with: ${Package} ${Version}\n' "${packages[@]}" 2>/dev/null
+fi
+# The closing lines of both parts, as one.
+cat "$logs"/pytest-* | awk '
+    / in [0-9.]+s/ && /(passed|failed|skipped|error|deselected|no tests ran)/ {
+        for (i = 1; i < NF; i++) if ($i ~ /^[0-9]+$/) { name = $(i + 1); gsub(/[^a-z]/, "", name); sum[name] += $i }
+    }
+    END { printf "%d passed, %d failed, %d skipped\n", sum["passed"], sum["failed"] + sum["error"] + sum["errors"], sum["skipped"] }'
 [ ${#failed[@]} = 0 ]

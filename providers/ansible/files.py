@@ -22,6 +22,8 @@ from schemas.errors import NodeUnreachable
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 TASK_TIMEOUT = 3600
 """Seconds for one task: a driver's module may be built on a slow node."""
+SSH_RETRIES = 3
+"""How often a task is sent again when its connection was refused or lost."""
 INVENTORY = "hosts.yml"
 SECRETS = "secrets"
 
@@ -76,7 +78,7 @@ def write(
     given: dict[str, dict[str, object]] = {
         "ansible.cfg": {
             "forks": forks, "roles": roles, "scratch": scratch, "timeout": timeout,
-            "task_timeout": TASK_TIMEOUT,
+            "task_timeout": TASK_TIMEOUT, "ssh_retries": SSH_RETRIES,
         },
         "ssh_config": {"hops": hops},
     }  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from providers.ansible import files
-from providers.ansible.artefacts import RUNNER, EventFile, new_run, new_scratch, tidy
+from providers.ansible.artefacts import RUNNER, EventFile, module_archives, new_run, new_scratch, tidy
 from providers.ansible.events import Story
 from providers.ansible.secrets import Mask
 from providers.condition.fingerprint import PLAY
@@ -24,6 +24,7 @@ from providers.ssh.route import Route
 from schemas.errors import ProvisioningImpossible
 
 GUARD = Path(__file__).resolve().parent / "guard.py"
+LAUNCH = Path(__file__).resolve().parent / "launch.py"
 _LOOK = 0.5
 """Seconds between looks whether the run is to be stopped."""
 _KEPT_ENV = (
@@ -138,7 +139,9 @@ def _runner(
     from ansible_runner.interface import init_runner
 
     (folder / RUNNER).mkdir(mode=0o700)
-    words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-m", "ansible", "playbook"]
+    archives = module_archives(settings.state_root, settings.roles)
+    words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-P", str(LAUNCH), str(archives)]
+    words += ["playbook"]
     words += ["--check", "--diff"] if check else ["--diff"]
     words += [str(settings.roles / PLAY)]
     return init_runner(

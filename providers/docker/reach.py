@@ -16,8 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from providers.machine import Endpoint, Machine, Stream
+from providers.retry import with_backoff
 from schemas.docker import Docker, Tls
-from schemas.errors import InvalidOption, TargetRefused
+from schemas.errors import InvalidOption, ProviderUnavailable, TargetRefused
 
 SOCKET = "/var/run/docker.sock"
 PATIENCE = 20.0
@@ -92,13 +93,24 @@ def _parsed(base: Way, host: str) -> Way:
 
 
 def dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
-    """What connects to the engine. It raises TimeoutError and ProviderUnavailable."""
+    """What connects to the engine; one that is being restarted refuses for a moment. It raises TimeoutError
+    and ProviderUnavailable."""
+    dial = _dialer(way, machine)
+    return lambda: with_backoff(dial, _may_pass)
+
+
+def _dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
     if way.host is not None:
         host, tls = way.host, _trust(way)
         return lambda: _named(way, lambda: _tcp(host, tls))
     if way.endpoint.local:
         return lambda: _named(way, lambda: _local(way.socket))
     return lambda: machine().dial(way.socket)
+
+
+def _may_pass(error: ProviderUnavailable) -> bool:
+    """A socket that is not there is no engine at all."""
+    return isinstance(error, TargetRefused) and "refused" in str(error.fields.get("why"))
 
 
 def _named(way: Way, dial: Dial) -> Stream:

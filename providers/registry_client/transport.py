@@ -74,16 +74,16 @@ class Transport:
             last = attempt == ATTEMPTS
             try:
                 answer = self._once(url, headers, query, basic)
-            except RegistryUnreachable:
+            except RegistryUnreachable as error:
                 if last:
-                    raise
+                    raise self._unreachable(str(error.fields["why"])) from None
                 self._sleep(0.3 * 3 ** (attempt - 1))
                 continue
             if answer.status not in _AGAIN:
                 return answer
             if not last:
                 self._sleep(_patience(answer, attempt))
-        raise RegistryUnreachable(registry=self.access.address, why=f"status {answer.status} again and again")
+        raise self._unreachable(f"status {answer.status}")
 
     def _once(
         self,
@@ -125,6 +125,9 @@ class Transport:
         else:
             hint = ""
         return RegistryUntrusted(registry=self.access.address, why=why, hint=hint)
+
+    def _unreachable(self, why: str) -> RegistryUnreachable:
+        return RegistryUnreachable(registry=self.access.address, why=f"{why} (tried {ATTEMPTS} times)")
 
     def _error(self, why: str) -> RegistryError:
         return RegistryError(registry=self.access.address, why=why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import NoReturn
 import paramiko
 
 from providers.machine import Endpoint
+from providers.retry import with_backoff
 from providers.ssh.route import Route, route, user_config
 from providers.ssh.transport import Connection, open_connection
 from schemas.errors import NodeUnreachable, ProviderUnavailable
@@ -105,7 +107,8 @@ class Keeper:
             self._not_too_soon()
             self.close()
             try:
-                connection = open_connection(self.node, self.route)
+                way = self.route
+                connection = with_backoff(lambda: open_connection(self.node, way), may_pass)
             except ProviderUnavailable as error:
                 pause = min(self._failure[1] * 2, LONGEST_PAUSE) if self._failure else FIRST_PAUSE
                 self._failure = (time.monotonic(), pause, error)
@@ -119,6 +122,11 @@ class Keeper:
         """Who failed a moment ago is not tried again at once: a plan asks a node many things."""
         if self._failure is not None and time.monotonic() < self._failure[0] + self._failure[1]:
             _again(self._failure[2])
+
+
+def may_pass(error: ProviderUnavailable) -> bool:
+    """Whether a login that failed at once may succeed in a moment: not where a key or a name is wrong."""
+    return error.retryable and not isinstance(error.__cause__, socket.gaierror)
 
 
 def _again(error: ProviderUnavailable) -> NoReturn:

@@ -11,6 +11,8 @@ from bai.render.report import Grid, Section, markdown
 from tests.bai.conftest import Repo, new_repo, tidy
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 GPUS = "".join(
     f"      - {{id: GPU-{at}, index: {at}, model: H100, numaNode: {at // 2},"
     f" pci: '0000:{at + 1:02x}:00.0'}}\n"

@@ -13,6 +13,8 @@ from tests.bai.conftest import CLUSTER, Repo
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 WHO = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")

@@ -20,6 +20,8 @@ from tests.bai.conftest import Repo, new_repo, tidy
 from tests.bai.test_running_commands import next_line
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SERVER = """
 import socket, sys

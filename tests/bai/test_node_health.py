@@ -25,6 +25,8 @@ from tests.bai.conftest import Repo, Said, new_repo, tidy
 from tests.lab import nvml
 from tests.lab.sshd import SshdNodes
 
+pytestmark = pytest.mark.slow
+
 GIB = 1 << 30
 
 

@@ -18,6 +18,8 @@ from tests.bai.conftest import Repo
 from tests.reconciler.notify.servers import Hook, hook
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 OPS = """\
 apiVersion: bai/v1
 kind: Notification

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from bai.cli.scaffold import node_name
 from tests.bai.conftest import CLUSTER, Repo
 
+pytestmark = pytest.mark.slow
+
 LOCATED = re.compile(r"^[^\s:][^:]*:\d+:\d+: BAI-V\d+", re.MULTILINE)
 SESSION = """\
 apiVersion: bai/v1

@@ -16,6 +16,8 @@ from schemas.errors import CommandError, StoreUnavailable
 from tests.bai.conftest import Repo
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--cpu", "10m", "--memory", "16MiB")
 
 

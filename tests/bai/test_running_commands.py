@@ -20,9 +20,12 @@ from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
 from tests.waiting import until
 
 LOUD = ("sh", "-c", "echo one; echo two; echo three; exec sleep 1000")
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="one session takes a core for itself, so two are needed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="one session takes a core for itself, so two are needed"
+    ),
+]
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf'); time.sleep(1000)"
 
 

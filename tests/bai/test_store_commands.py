@@ -12,6 +12,8 @@ from tests.bai.conftest import CLUSTER, Repo, new_repo
 from tests.lab.postgres import PASSWORD, Server
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(postgres: Server) -> Iterator[str]:

@@ -6,7 +6,6 @@ Where a reader looks until something has happened, the page has a comment that s
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from providers.process import procfs
 from tests.lab.postgres import Server
 
 PAGE = Path(__file__).parents[2] / "docs" / "gitops.md"
@@ -60,9 +60,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     yield made
     for path in (tmp_path / "machine").glob("kernels/*/state.json"):
         state = json.loads(path.read_text())
-        for pid in {state.get("supervisor"), state.get("pid")} - {None}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for name in ("supervisor", "pid"):  # Exactly these: others may have their numbers by now.
+            procfs.send(state.get(name) or 0, state.get(f"{name}_start") or 0, signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from providers.provisioning import Provisioner, Target
 from reconciler.provisioning.targets import targets
 from reconciler.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
+from tests.harness.times import spent
 from tests.lab.bare_metal_lab import BareMetalLab
 from tests.lab.nspawn import Node
 from tests.lab.packages import Package, Repository
@@ -69,11 +70,12 @@ class Site:
 
     def apply(self, *words: str) -> str:
         """What `bai apply` says, all of it."""
-        done = subprocess.run(
-            [*self._command(), "apply", "--yes", *words],
-            cwd=self.folder, env=self.user.environment, stdin=subprocess.DEVNULL, text=True, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1800,
-        )  # fmt: skip
+        with spent("provisioning"):
+            done = subprocess.run(
+                [*self._command(), "apply", "--yes", *words],
+                cwd=self.folder, env=self.user.environment, stdin=subprocess.DEVNULL, text=True, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1800,
+            )  # fmt: skip
         assert done.returncode == 0, done.stdout
         return done.stdout
 
@@ -97,11 +99,10 @@ class Site:
         """What `bai plan` prints, without asking the roles."""
         return self.user.bai("plan", "--no-check")
 
-    def is_clean(self) -> bool:
-        """Whether the plan has nothing to do."""
+    def must_be_clean(self) -> None:
+        """The plan has nothing to do; else what it would do is in the failure."""
         done = self.user.run("plan", "--detailed-exitcode")
-        assert done.returncode in (0, 2), done.stdout + done.stderr
-        return done.returncode == 0
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def runs(self) -> list[str]:
         """Every run of Ansible so far."""

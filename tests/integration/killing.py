@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.harness.times import spent
 from tests.integration.applying import Applier
 from tests.waiting import soon
 
@@ -66,6 +67,7 @@ def wishes(rng: random.Random) -> Wishes:
     return {name: (rng.randrange(3), rng.choice([1, 1, 2])) for name in names}
 
 
+@spent("kills")
 def killed_anywhere(
     ground: Ground, rng: random.Random, most: int, *, first: int = 0, longest: float = 0.3
 ) -> None:

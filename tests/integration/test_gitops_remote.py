@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import requests
 
+from providers.process import procfs
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.cache import LabUnavailable
 from tests.lab.git_http import PASSWORD, USER, GitHttp, Hook
@@ -109,7 +110,8 @@ class House:
     def lose(self) -> None:
         """Everything that runs is gone, supervisors first, as after somebody's `kill -9`."""
         for path in (self.folder / "machine").glob("kernels/*/state.json"):
-            os.kill(json.loads(path.read_text())["supervisor"], signal.SIGKILL)
+            state = json.loads(path.read_text())
+            procfs.send(state["supervisor"], state["supervisor_start"], signal.SIGKILL)
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

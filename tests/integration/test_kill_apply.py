@@ -1,6 +1,6 @@
 """`apply` on real processes, killed with SIGKILL at random moments: the next run makes it right.
 
-What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (200), `BAI_KILL_SEED`: which.
+What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (40), `BAI_KILL_SEED`: which.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tests.integration.killing import Ground, Running, killed_anywhere, session_
 from tests.lab.postgres import Server
 from tests.waiting import soon
 
-KILLS = int(os.environ.get("BAI_KILLS", "200"))
+KILLS = int(os.environ.get("BAI_KILLS", "40"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
-CHUNK = 50
-SERVER_KILLS = 25
+CHUNK = 20
+SERVER_KILLS = 10
 HERE = """
 apiVersion: bai/v1
 kind: Cluster

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 TOP = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.xdist_group("nspawn")
+pytestmark = pytest.mark.xdist_group("nspawn-nodes")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.lab.bare_metal_lab import why_not
 from tests.lab.cache import LabUnavailable
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("nspawn")
+pytestmark = pytest.mark.xdist_group("nspawn-provisioning")
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +65,18 @@ def test_bare_machines_run_sessions_after_one_apply(bare: Site, first: str) -> N
 
 
 def test_a_second_run_changes_nothing(site: Site) -> None:
-    """The plan does not ask Ansible, and the roles find nothing to do, in check mode and for real."""
+    """The plan does not ask Ansible, and the roles find nothing to do, in check mode and for real: on the
+    node that was first, and on one of those that were provisioned side by side."""
     before = site.runs()
-    assert site.is_clean()
+    site.must_be_clean()
     assert site.runs() == before
     provisioner, targets = site.provisioner()
     with ThreadPoolExecutor() as pool:
-        for result in pool.map(provisioner.provision, targets.values()):
+        for result in pool.map(provisioner.provision, (targets["node1"], targets["node2"])):
             assert (result.ok, result.changed, result.rebooted) == (True, (), False), result
-    result = provisioner.check([targets["node1"]])["node1"]
+    result = provisioner.check([targets["node3"]])["node3"]
     assert (result.ok, result.changed) == (True, ()), result
-    assert site.is_clean()
+    site.must_be_clean()
 
 
 def test_what_was_changed_by_hand_is_shown_and_repaired(site: Site) -> None:
@@ -94,7 +95,7 @@ def test_what_was_changed_by_hand_is_shown_and_repaired(site: Site) -> None:
     assert node.must("cat /opt/thing") == "2\n"
     assert node.must("sysctl -n net.core.somaxconn") == "4096\n"
     assert node.must(f"cat {limits}") == meant
-    assert site.is_clean()
+    site.must_be_clean()
 
 
 def test_a_node_that_dies_in_a_wave_stops_it(site: Site) -> None:
@@ -128,7 +129,7 @@ def test_a_node_that_dies_in_a_wave_stops_it(site: Site) -> None:
     for node in site.nodes.values():
         assert node.must("sysctl -n net.ipv4.tcp_keepalive_time") == "600\n"
     until(lambda: running <= {name for name, each in site.sessions().items() if each["phase"] == "RUNNING"})
-    assert site.is_clean()
+    site.must_be_clean()
 
 
 def test_a_node_is_the_same_after_a_reboot(site: Site) -> None:
@@ -137,4 +138,4 @@ def test_a_node_is_the_same_after_a_reboot(site: Site) -> None:
     assert node.must("sysctl -n net.core.somaxconn vm.swappiness").split() == ["4096", "1"]
     assert "Node/node2" not in site.plan()
     site.apply()
-    assert site.is_clean()
+    site.must_be_clean()

@@ -39,7 +39,7 @@ class Archive:
 
 
 def archives() -> list[Archive]:
-    """Where this machine's apt gets Debian's packages from; on other systems, where debootstrap does.
+    """Where this machine's apt gets Debian's packages from; on other systems, where mmdebstrap does.
 
     The one with the suite itself comes first. Raises LabUnavailable.
     """
@@ -49,7 +49,7 @@ def archives() -> list[Archive]:
             command([tool("apt-get"), "update", "-qq"])
         found = _targets()
     if SUITE not in {suite for suites in found.values() for suite in suites}:
-        default = re.search(r'^DEF_MIRROR="([^"]+)"', Path(tool("debootstrap")).read_text(), re.M)
+        default = re.search(r"my \$mirror\s*=\s*'([^']+)'", Path(tool("mmdebstrap")).read_text())
         if default is None:
             raise LabUnavailable(f"no source of Debian's {SUITE} is known here")
         found = {default[1]: {SUITE}}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGES = {
-    "debootstrap": "debootstrap",
+    "mmdebstrap": "mmdebstrap",
     "qemu-system-x86_64": "qemu-system-x86",
     "busybox": "busybox-static",
     "mke2fs": "e2fsprogs",

@@ -29,6 +29,7 @@ import pytest
 
 from providers.docker import entry, given
 from providers.machine import Endpoint
+from tests.harness.times import spent
 from tests.lab.cache import LabUnavailable, command, kept, ran, tool
 from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, Spaces, started, what_lacks, with_us, within
@@ -231,7 +232,7 @@ class Engines:
         for engine in new:
             engine.start()
         try:
-            with ThreadPoolExecutor(4) as pool:
+            with spent("boot"), ThreadPoolExecutor(4) as pool:
                 list(pool.map(_settle, new))
         except LabUnavailable as error:
             pytest.skip(f"docker lab: {error}")

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.harness.times import spent
 from tests.lab.cache import LabUnavailable, alone
 from tests.lab.guest import Guest
 from tests.lab.numa import Machine
@@ -54,7 +55,7 @@ def _boot(open_guests: contextlib.ExitStack, machine: Machine, command_line: str
     if os.environ.get("BAI_LAB") == "off":
         return "switched off by BAI_LAB=off"
     try:
-        with alone("boot"):
+        with alone("boot"), spent("boot"):
             guest = Guest(machine, command_line=command_line)
     except LabUnavailable as error:
         return str(error)

@@ -1,5 +1,5 @@
 """An image with what multi-node work needs: Debian with Open MPI, OpenSSH and Python, made once with
-debootstrap.
+mmdebstrap.
 
 It holds a user `user` (1000) beside root, and `/opt/allreduce.py`.
 """
@@ -22,7 +22,7 @@ _LEFT_OUT = (
     "usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/perl", "usr/share/i18n",
     "usr/share/zoneinfo", "usr/share/icons", "usr/lib/x86_64-linux-gnu/gconv",
     "usr/lib/x86_64-linux-gnu/perl-base",
-    "var/cache", "var/lib/apt", "var/lib/dpkg", "var/log", "debootstrap", "dev", "proc", "sys", "boot",
+    "var/cache", "var/lib/apt", "var/lib/dpkg", "var/log", "dev", "proc", "sys", "boot",
 )  # fmt: skip
 _PROGRAM = Path(__file__).parent / "allreduce.py"
 
@@ -44,8 +44,8 @@ def image_tar() -> Path:
 def _make(path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bai-mpi-") as folder:
         root = Path(folder) / "root"
-        bootstrap = [tool("debootstrap"), "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(root)]
-        command(bootstrap, timeout=900)
+        words = ["--quiet", "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(root)]
+        command([tool("mmdebstrap"), *words], timeout=900)
         _finish(root)
         with tarfile.open(path, "w") as archive:
             archive.add(root, ".", filter=_wanted)

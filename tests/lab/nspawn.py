@@ -7,7 +7,7 @@
 
 The tests' side is a node of that network as well: `inside()` puts the calling thread, and what it starts,
 there. All tests of a process share `nodes(n)`; `fresh(n)` gives new ones that nobody has touched. Mark such
-tests `@pytest.mark.xdist_group("nspawn")`.
+tests `@pytest.mark.xdist_group("nspawn-...")`: one group for each story of nodes, which run side by side.
 
 Nodes reach each other and the tests' side, which serves Debian's packages, and nothing else.
 """
@@ -29,6 +29,7 @@ import pytest
 
 from providers.machine import Endpoint
 from schemas.cluster import Ssh
+from tests.harness.times import spent
 from tests.lab import cache, nspawn_layer
 from tests.lab.apt_mirror import AptMirror
 from tests.lab.cache import LabUnavailable, command, tool
@@ -115,6 +116,7 @@ class Node:
             f"--bind={self.folder}/docker:/var/lib/docker",
             f"--bind={self.folder}/containerd:/var/lib/containerd",
             f"--bind-ro={self.nodes.shared}:{SHARED}",
+            f"--bind={self.nodes.compiled}:{nspawn_layer.COMPILED}",
         ]  # fmt: skip
 
     def wait(self) -> None:
@@ -170,11 +172,12 @@ class Node:
     def reboot(self) -> None:
         """As an administrator does it, and wait until it is back."""
         before = self.boots()
-        self.run("systemctl reboot")
-        deadline = time.monotonic() + 4 * PATIENCE
-        while self.boots() == before and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.wait()
+        with spent("boot"):
+            self.run("systemctl reboot")
+            deadline = time.monotonic() + 4 * PATIENCE
+            while self.boots() == before and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.wait()
 
     def boots(self) -> int:
         """How often it was rebooted from inside since the lab made it."""
@@ -238,6 +241,9 @@ class Nodes:
         nspawn_layer.write(self.layer)
         self.shared = self.folder / "shared"
         self.shared.mkdir()
+        self.compiled = cache.folder() / "node-compiled"
+        self.compiled.mkdir(exist_ok=True)
+        self.compiled.chmod(0o1777)
         self.key, self.host_key = self.folder / "key", self.folder / "host_key"
         make_key(self.key)
         make_key(self.host_key)
@@ -304,10 +310,11 @@ class Nodes:
 
 
 def _booted(nodes: list[Node]) -> list[Node]:
-    for node in nodes:
-        node.start()
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(Node.wait, nodes))
+    with spent("boot"):
+        for node in nodes:
+            node.start()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(Node.wait, nodes))
     return nodes
 
 
@@ -333,7 +340,7 @@ def _children(pid: int) -> list[int]:
 
 def why_not() -> str:
     """Why there can be no such nodes here; empty when there can."""
-    tools = ("systemd-nspawn", "debootstrap", "unshare", "ssh-keygen", "ip", "nsenter", "setpriv")
+    tools = ("systemd-nspawn", "mmdebstrap", "unshare", "ssh-keygen", "ip", "nsenter", "setpriv")
     return what_lacks(*tools) or ("" if hierarchies() else "no control groups are mounted")
 
 

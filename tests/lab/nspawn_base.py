@@ -1,5 +1,5 @@
 """The root file system under all nodes: a Debian with systemd, sshd and what roles commonly need, made once a
-month with debootstrap."""
+month with mmdebstrap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ apt-get clean
 
 
 class Base:
-    """The folder `path`, made where it is not there yet (one to two minutes). Raises LabUnavailable.
+    """The folder `path`, made where it is not there yet (half a minute). Raises LabUnavailable.
 
     It is not removed by anybody until closed.
     """
@@ -60,10 +60,10 @@ def _remove_others(name: str) -> None:
 
 def _make(root: Path, mirror: AptMirror, namespace: str) -> None:
     include = PACKAGES.replace(" ", ",")
-    words = ["--variant=minbase", f"--include={include}", SUITE, str(root)]
+    words = ["--quiet", "--variant=minbase", f"--include={include}", SUITE, str(root)]
     source = f"{mirror.url}/{mirror.archives[0].name}"
     try:
-        _run(within(namespace, [tool("debootstrap"), *words, source]))
+        _run(within(namespace, [tool("mmdebstrap"), *words, source]))
         (root / "etc/apt/sources.list").write_text(mirror.sources())
         (root / "etc/dpkg/dpkg.cfg.d/lab").write_text("force-unsafe-io\n")
         _run(within(namespace, ["chroot", str(root), "/bin/sh", "-c", _SCRIPT]))

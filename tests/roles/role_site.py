@@ -14,6 +14,7 @@ from providers.machines import connect
 from providers.provisioning import HostResult, Target
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import role_variables, secret_references
+from tests.harness.times import spent
 from tests.lab.nspawn import Node, Nodes
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -59,10 +60,12 @@ class RoleSite:
         )  # fmt: skip
 
     def check(self, sections: Mapping[str, Any]) -> HostResult:
-        return self.provisioner.check([self.target(sections)])[self.node.name]
+        with spent("provisioning"):
+            return self.provisioner.check([self.target(sections)])[self.node.name]
 
     def provision(self, sections: Mapping[str, Any], *, reboot: bool | None = None) -> HostResult:
-        return self.provisioner.provision(self.target(sections, reboot=reboot))
+        with spent("provisioning"):
+            return self.provisioner.provision(self.target(sections, reboot=reboot))
 
     def drift(self, sections: Mapping[str, Any]) -> list[str]:
         """What is not as it was sealed."""

@@ -11,7 +11,7 @@ import pytest
 from tests.roles.machine_site import Site
 from tests.roles.role_site import fine, refused
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nspawn"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nspawn-machine"), pytest.mark.timeout(1800)]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE+3yQeIgNEFeXTE+QOhRs0xSGVYIGiQLtjW4rCFqgMy alice"
 ROLES = {"repositories", "base", "docker", "storage_client", "monitoring"}
 

@@ -12,7 +12,7 @@ import yaml
 from tests.roles.nvidia_site import BRANCH, NEW, OLD, Site
 from tests.roles.role_site import fine, refused
 
-pytestmark = [pytest.mark.xdist_group("nspawn"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("nspawn-nvidia"), pytest.mark.timeout(1800)]
 DRIVER = {"nvidia-kernel-open-dkms", "nvidia-driver-cuda", "nvidia-persistenced", "libnvidia-ml1", "libcuda1"}
 SPEC = "/var/run/cdi/nvidia.yaml"
 

@@ -17,7 +17,7 @@ from tests.roles.role_site import KEYRING, fine, refused
 from tests.roles.service_site import ACCESS, HOME, INDEX, PASSWORD, TOKEN, WEBHOOK, Site
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nspawn"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nspawn-services"), pytest.mark.timeout(1800)]
 ACCESS_FILE = "/etc/bai/access.yaml"
 FETCH = 'python3 -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(sys.argv[1]).read())"'
 MIRRORED = {

@@ -26,6 +26,8 @@ from providers.fake import Fault
 from tests.bai.web.lab import Lab, bearer
 from tests.reconciler.lab import session
 
+pytestmark = pytest.mark.slow
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import schemathesis

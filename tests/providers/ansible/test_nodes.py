@@ -24,7 +24,7 @@ from tests.lab.nspawn import Node
 from tests.providers.ansible.conftest import SECRET, Work
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("nspawn")
+pytestmark = pytest.mark.xdist_group("nspawn-nodes")
 PATIENCE = 120.0
 ASLEEP = "Wait as long as it is told to"
 ALL = ("greeting", "restless", "secretive")
@@ -165,6 +165,20 @@ def test_a_node_that_dies_in_the_middle_is_unreachable(work: Work, fresh: Node) 
     # Whoever was not reached a moment ago is left alone for a while.
     until(lambda: one.node in work.provisioner.observe([one])[0])
     assert work.provisioner.observe([one])[0][one.node].sealed is None
+
+
+def test_a_connection_that_is_cut_is_made_again(work: Work, fresh: Node) -> None:
+    """Every one of the node's, bai's own among them, at the beginning of three tasks."""
+    cut: list[str] = []
+
+    def tell(event: ProvisionEvent) -> None:
+        if event.what == "task" and event.role == "greeting" and len(cut) < 3:
+            ended = fresh.run("pkill -KILL -f '^sshd: root@'")
+            assert ended.returncode == 0, ended
+            cut.append(event.task)
+
+    result = work.provisioner.provision(work.target(fresh, "greeting"), tell)
+    assert (result.ok, result.failed, len(cut)) == (True, "", 3)
 
 
 def test_it_is_stopped_and_nobody_else_comes_in_between(work: Work, fresh: Node) -> None:

@@ -10,7 +10,7 @@ from providers.health.rules import judge
 from providers.machines import connect
 from tests.lab.nspawn import Nodes
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.xdist_group("nspawn")]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.xdist_group("nspawn-nodes")]
 UNIT = "[Service]\\nExecStart=/bin/sleep infinity\\n"
 
 

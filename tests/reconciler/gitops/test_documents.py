@@ -23,6 +23,8 @@ from schemas.errors import CannotRead, InvalidRepository, RemoteUnreachable
 from tests.reconciler.gitops.repositories import Pair
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
+pytestmark = pytest.mark.slow
+
 MACHINES = "---".join(NODE.format(name=name) for name in ("n1", "n2"))
 
 

@@ -22,6 +22,8 @@ from schemas.errors import NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import git
 from tests.reconciler.gitops.test_follow import Lab, lab, taken
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["lab"]
 LONG_AGO = time.time() - 3600
 

@@ -18,7 +18,7 @@ from tests.reconciler.nodes.lab import NodeLab, profile
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
 
-SEEDS = int(os.environ.get("BAI_NODE_LIVES", "12"))
+SEEDS = int(os.environ.get("BAI_NODE_LIVES", "6"))
 NODES = 4
 SPECS = (
     "movable: true, resources: {cpu: 1, memory: 1GiB}",

@@ -19,6 +19,8 @@ from tests.lab.postgres import Server
 from tests.reconciler.store.hammer import Child, child
 from tests.reconciler.store.samples import CLUSTER, NAME
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 2.5
 
 

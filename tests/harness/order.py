@@ -1,0 +1,71 @@
+"""What runs first, and what side by side.
+
+Tests that share a lab form a group (`pytest.mark.xdist_group`), which one worker runs in order; groups, and
+tests without one, run side by side. A test says what it needs by the fixtures it asks for and by its marks;
+from these follows whether it is `real`: whether it uses engines, nodes or processes. `-m "not real"` is the
+quick part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+LONGEST_FIRST = (
+    "nspawn-provisioning", "nspawn-nvidia", "nspawn-services", "docker", "nspawn-machine", "nspawn-nodes",
+    "sshd", "vm", "gitea", "machine",
+)  # fmt: skip
+"""Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
+_MARKS = ("slow", "vm", "root", "xdist_group")
+_FIXTURES = frozenset(
+    {"engines", "gitea", "nodes", "postgres", "postgres_lab", "registry", "sshd_nodes", "vm"}
+)
+_FOLDERS = (
+    "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
+    "tests/providers/process/", "tests/providers/docker/", "tests/providers/gpu/", "tests/providers/ansible/",
+    "tests/providers/ssh/", "tests/providers/storage/", "tests/providers/health/",
+)  # fmt: skip
+
+
+def is_real(item: pytest.Item) -> bool:
+    """Whether it uses more than Python and files."""
+    fixtures = getattr(item, "fixturenames", ())
+    return (
+        item.nodeid.startswith(_FOLDERS)
+        or any(item.get_closest_marker(name) for name in _MARKS)
+        or not _FIXTURES.isdisjoint(fixtures)
+    )
+
+
+def group_of(item: pytest.Item) -> str:
+    """Its group; empty when it has none."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0] if mark.args else mark.kwargs["name"]) if mark is not None else ""
+
+
+def _rank(item: pytest.Item) -> int:
+    group = group_of(item)
+    if group in LONGEST_FIRST:
+        return LONGEST_FIRST.index(group)
+    return len(LONGEST_FIRST) + (0 if item.get_closest_marker("slow") else 1)
+
+
+def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The longest first; otherwise as they stand."""
+    return sorted(items, key=_rank)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_real(item):
+            item.add_marker(pytest.mark.real)
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        items[:] = in_order(items)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # pytest-xdist would order the groups by the number of their tests.
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
