@@ -6,22 +6,18 @@ runs/20260102-030405-check-x7f2/   hosts.yml  log  events.jsonl  results.json
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from providers.ansible.secrets import Mask
-from providers.condition.fingerprint import roles_digest
 from providers.provisioning import HostResult
 
 KEPT = 100
@@ -34,8 +30,6 @@ LONGEST = 40
 _SCRATCH = "bai-run-"
 _LONG_AGO = 24 * 3600.0
 """Seconds after which a run that was not tidied up was killed."""
-_UNUSED = 31 * 24 * 3600.0
-"""Seconds after which module archives that no run used go."""
 _STALE = 3600.0
 """Seconds after which a scratch folder whose run never began is somebody's leftover."""
 
@@ -58,22 +52,6 @@ def _goes_on(folder: Path) -> bool:
         return time.time() - (folder / RUNNER).stat().st_mtime < _LONG_AGO
     except OSError:
         return False
-
-
-def module_archives(root: Path, roles: Path) -> Path:
-    """The folder of module archives that all runs with this Ansible and these roles share; those of others go
-    when nobody used them for a month. Ansible unpickles what it finds there: only this user may write to it.
-    """
-    versions = [f"{name} {metadata.version(name)}" for name in ("ansible-core", "ansible")]
-    digest = roles_digest(roles, frozenset(each.name for each in roles.iterdir() if each.is_dir()))
-    key = hashlib.sha256(repr((versions, sys.version, digest)).encode()).hexdigest()[:16]
-    folder = root / "modules" / key
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.utime(folder)
-    for other in folder.parent.iterdir():
-        if time.time() - other.stat().st_mtime > _UNUSED:
-            shutil.rmtree(other, ignore_errors=True)
-    return folder
 
 
 def new_scratch() -> Path:
@@ -137,5 +115,5 @@ def write_results(folder: Path, results: Iterable[HostResult]) -> None:
     """The results, for people and programs that look later."""
     found = [asdict(each) | {"artefacts": str(each.artefacts)} for each in results]
     text = json.dumps(found, indent=1, sort_keys=True)
-    with open(os.open(folder / "results.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+    with open(os.open(folder / "results.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text + "\n")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from providers.ansible.diffs import hidden, short_diff
-from providers.ansible.files import SSH_RETRIES
 from providers.provisioning import HostResult, ProvisionEvent, TaskChange, Tell
 
 REPORT = "bai_report"
@@ -115,10 +114,7 @@ class Story:
         self._say("failed", data, message)
 
     def _unreachable(self, node: _Node, data: Event) -> None:
-        message = _message(data.get("res") or {}).rstrip()
-        if message.endswith("over ssh:"):
-            message += " the connection was lost"  # ssh says nothing when the one that its tasks share ends
-        message = f"{message} (tried {SSH_RETRIES + 1} times)"
+        message = _message(data.get("res") or {})
         node.unreachable = f"{_named(data)}: {message}"
         self._say("unreachable", data, message)
 

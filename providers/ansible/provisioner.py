@@ -22,6 +22,9 @@ from schemas.errors import NodeBusy, ProviderError, ProviderUnavailable, Provisi
 LIMIT = 4 * 3600.0
 """Seconds after which a run is ended; a reboot's own time-out comes on top."""
 _PAUSE = 1.0
+RECONNECTS = (1.0, 4.0)
+"""Seconds before the roles are run again on a node whose connection was refused or lost: they may be repeated
+from any point, and a reboot is asked for only while it is needed."""
 
 
 class AnsibleProvisioner:
@@ -52,10 +55,13 @@ class AnsibleProvisioner:
         able = [target for target in targets if target.node not in problems]
         if able:
             secrets = self._secrets(able)
-            ended = run(self._settings, able, ways, secrets, label="check", check=True, tell=tell, stop=stop)
-            for target in able:
-                results[target.node] = _result(ended, target.node)
-            write_results(ended.folder, results.values())
+
+            def check(left: Sequence[Target]) -> Ended:
+                return run(
+                    self._settings, left, ways, secrets, label="check", check=True, tell=tell, stop=stop
+                )  # fmt: skip
+
+            results |= _persistently(able, check, stop)[0]
         return {target.node: results[target.node] for target in targets}
 
     def provision(self, target: Target, tell: Tell = untold, stop: Stop = never) -> HostResult:
@@ -83,11 +89,18 @@ class AnsibleProvisioner:
         token = token_of(self._settings.state_root)
         with Hold(machine, grace=float(target.reboot_timeout), token=token) as hold:
             ask.begin(machine)
-            ended = run(
-                self._settings, [target], ways, secrets, label=target.node, check=False, tell=tell,
-                stop=lambda: bool(hold.lost) or stop(),
-            )  # fmt: skip
-            result = _result(ended, target.node)
+
+            def ending() -> bool:
+                return bool(hold.lost) or stop()
+
+            def converge(left: Sequence[Target]) -> Ended:
+                return run(
+                    self._settings, left, ways, secrets, label=target.node, check=False, tell=tell,
+                    stop=ending,
+                )  # fmt: skip
+
+            results, ended = _persistently([target], converge, ending)
+            result = results[target.node]
             if hold.lost:
                 result = replace(result, ok=False, failed=hold.lost)
             if result.ok:
@@ -127,8 +140,33 @@ class AnsibleProvisioner:
         }
 
 
-def _result(ended: Ended, node: str) -> HostResult:
-    return ended.story.result(node, stopped=ended.stopped, artefacts=ended.folder)
+def _persistently(
+    targets: Sequence[Target], go: Callable[[Sequence[Target]], Ended], stop: Stop
+) -> tuple[dict[str, HostResult], Ended]:
+    """What came of each node, and the last run: `go` is called again for those that were not reached to the
+    end."""
+    results: dict[str, HostResult] = {}
+    left, attempts = targets, 0
+    for pause in (*RECONNECTS, None):
+        ended = go(left)
+        attempts += 1
+        for target in left:
+            result = ended.story.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
+            before = results.get(target.node)
+            changed = (*before.changed, *result.changed) if before is not None else result.changed
+            results[target.node] = replace(
+                result, changed=changed, rebooted=result.rebooted or (before is not None and before.rebooted)
+            )
+        write_results(ended.folder, [results[target.node] for target in left])
+        left = [target for target in left if results[target.node].unreachable]
+        if not left or pause is None or ended.stopped or stop():
+            break
+        time.sleep(pause)
+    if attempts > 1:
+        for target in left:
+            result = results[target.node]
+            results[target.node] = replace(result, failed=f"{result.failed} (tried {attempts} times)")
+    return results, ended
 
 
 def merged(watches: Mapping[str, Any]) -> dict[str, Any]:

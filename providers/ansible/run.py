@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from providers.ansible import files
-from providers.ansible.artefacts import RUNNER, EventFile, module_archives, new_run, new_scratch, tidy
+from providers.ansible.artefacts import RUNNER, EventFile, new_run, new_scratch, tidy
 from providers.ansible.events import Story
 from providers.ansible.secrets import Mask
 from providers.condition.fingerprint import PLAY
@@ -24,11 +24,10 @@ from providers.ssh.route import Route
 from schemas.errors import ProvisioningImpossible
 
 GUARD = Path(__file__).resolve().parent / "guard.py"
-LAUNCH = Path(__file__).resolve().parent / "launch.py"
 _LOOK = 0.5
 """Seconds between looks whether the run is to be stopped."""
 _KEPT_ENV = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "SSH_AUTH_SOCK", "PYTHONPATH", "VIRTUAL_ENV",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "SSH_AUTH_SOCK", "PYTHONPATH", "VIRTUAL_ENV",
     "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
 """What Ansible gets of bai's environment, which may hold secrets; the runner writes it down."""
@@ -89,7 +88,7 @@ def run(
 def _usable(roles: Path, ways: Mapping[str, Route]) -> None:
     from importlib.util import find_spec
 
-    if find_spec("ansible_runner") is None or find_spec("ansible") is None:
+    if any(find_spec(name) is None for name in ("ansible_runner", "ansible", "ansible_mitogen")):
         hint = "pip install 'bai[provisioning]'"
         raise ProvisioningImpossible(why="Ansible is not installed here", hint=hint)
     if not (roles / PLAY).is_file():
@@ -120,7 +119,7 @@ def _carry_out(
 
     try:
         runner = _runner(settings, folder, scratch, check=check, heard=heard, ending=ending)
-        runner.config.env = _environment(runner.config.env)
+        runner.config.env = {**_environment(runner.config.env), "TMPDIR": str(scratch / "tmp")}
         runner.run()
     finally:
         kept.close()
@@ -139,9 +138,7 @@ def _runner(
     from ansible_runner.interface import init_runner
 
     (folder / RUNNER).mkdir(mode=0o700)
-    archives = module_archives(settings.state_root, settings.roles)
-    words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-P", str(LAUNCH), str(archives)]
-    words += ["playbook"]
+    words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-m", "ansible", "playbook"]
     words += ["--check", "--diff"] if check else ["--diff"]
     words += [str(settings.roles / PLAY)]
     return init_runner(

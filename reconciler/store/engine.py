@@ -74,14 +74,18 @@ def writing(engine: Engine, store: object) -> Iterator[Connection]:
 
 def committed(engine: Engine, store: object, do: Callable[[Connection], T]) -> T:
     """What `do` gives, once its transaction has been committed. It is done again, from its start, when it
-    lost against another one."""
+    lost against another one, or its connection broke before there was anything to commit."""
     with complaints(store):
         for delay in RETRIES:
+            complete = False
             try:
                 with _begun(engine) as connection:
-                    return do(connection)
+                    result = do(connection)
+                    complete = True
+                return result
             except DBAPIError as error:
-                if not is_conflict(error):
+                # Once it was to be committed, nobody knows whether it is.
+                if not is_conflict(error) and (complete or not error.connection_invalidated):
                     raise
             time.sleep(delay * random.uniform(0.5, 1.5))
         with _begun(engine) as connection:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.harness.labs import end_of
+
 LONGEST_FIRST = (
     "nspawn-provisioning", "nspawn-nvidia", "nspawn-services", "docker", "nspawn-machine", "nspawn-nodes",
     "sshd", "vm", "gitea", "machine",
@@ -63,6 +65,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.real)
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items[:] = in_order(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A lab whose group is over in this worker has no more to do here, and would go on computing."""
+    group = group_of(item)
+    if group and (nextitem is None or group_of(nextitem) != group):
+        end_of(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:

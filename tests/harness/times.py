@@ -2,7 +2,7 @@
 
 Waiting is told apart from computing. A lab that knows what it waits for says so:
 
-    with spent("boot"):
+    with labs.spent("boot"):
         ...
 
 `sleep` is what is slept outside of such a block. Computing is the processor time of the test's own process
@@ -11,45 +11,26 @@ and of the commands that it waited for; what daemons computed meanwhile is not i
 
 from __future__ import annotations
 
-import contextlib
 import resource
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import pytest
+
+from tests.harness import labs
 
 SLOWEST = 50
 LEAST = 0.05
 """Seconds below which a fixture is not worth a line."""
 _PROPERTY = "spent"
 
-_spent: dict[str, float] = defaultdict(float)
-_inside = threading.local()
-
-
-@contextlib.contextmanager
-def spent(kind: str) -> Iterator[None]:
-    """What passes meanwhile counts as `kind` for the test that runs; the outermost block counts."""
-    if threading.current_thread() is not threading.main_thread() or getattr(_inside, "kind", ""):
-        yield
-        return
-    _inside.kind = kind
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        _spent[kind] += time.monotonic() - began
-        _inside.kind = ""
-
-
 _sleep = time.sleep
 
 
 def _counted_sleep(seconds: float) -> None:
-    with spent("sleep"):
+    with labs.spent("sleep"):
         _sleep(seconds)
 
 
@@ -64,7 +45,7 @@ class InWorker:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        _spent.clear()
+        labs.seconds.clear()
         item.stash[_BEGAN] = _computed()
         return (yield)
 
@@ -76,14 +57,14 @@ class InWorker:
         finally:
             seconds = time.monotonic() - began
             if seconds >= LEAST:
-                _spent[f"fixture {fixturedef.argname}"] += seconds
+                labs.seconds[f"fixture {fixturedef.argname}"] += seconds
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, Any, Any]:
         if call.when == "teardown":
-            figures = {**_spent, "computing": _computed() - item.stash[_BEGAN]}
+            figures = {**labs.seconds, "computing": _computed() - item.stash[_BEGAN]}
             item.user_properties.append((_PROPERTY, figures))
         return (yield)
 

@@ -23,7 +23,7 @@ from providers.provisioning import Provisioner, Target
 from reconciler.provisioning.targets import targets
 from reconciler.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
-from tests.harness.times import spent
+from tests.harness.labs import spent
 from tests.lab.bare_metal_lab import BareMetalLab
 from tests.lab.nspawn import Node
 from tests.lab.packages import Package, Repository

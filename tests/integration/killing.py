@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.harness.times import spent
+from tests.harness.labs import spent
 from tests.integration.applying import Applier
 from tests.waiting import soon
 

@@ -29,7 +29,7 @@ import pytest
 
 from providers.docker import entry, given
 from providers.machine import Endpoint
-from tests.harness.times import spent
+from tests.harness.labs import spent
 from tests.lab.cache import LabUnavailable, command, kept, ran, tool
 from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, Spaces, started, what_lacks, with_us, within

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.harness.times import spent
+from tests.harness.labs import at_the_end_of, spent
 from tests.lab.cache import LabUnavailable, alone
 from tests.lab.guest import Guest
 from tests.lab.numa import Machine
@@ -42,6 +42,11 @@ def vm() -> Iterator[Boot]:
                 pytest.skip(f"virtual machine lab: {found}")
             return found
 
+        def close() -> None:
+            open_guests.close()
+            guests.clear()
+
+        at_the_end_of("vm", close)
         yield boot
 
 

@@ -29,7 +29,7 @@ import pytest
 
 from providers.machine import Endpoint
 from schemas.cluster import Ssh
-from tests.harness.times import spent
+from tests.harness.labs import spent
 from tests.lab import cache, nspawn_layer
 from tests.lab.apt_mirror import AptMirror
 from tests.lab.cache import LabUnavailable, command, tool
@@ -116,7 +116,6 @@ class Node:
             f"--bind={self.folder}/docker:/var/lib/docker",
             f"--bind={self.folder}/containerd:/var/lib/containerd",
             f"--bind-ro={self.nodes.shared}:{SHARED}",
-            f"--bind={self.nodes.compiled}:{nspawn_layer.COMPILED}",
         ]  # fmt: skip
 
     def wait(self) -> None:
@@ -241,9 +240,6 @@ class Nodes:
         nspawn_layer.write(self.layer)
         self.shared = self.folder / "shared"
         self.shared.mkdir()
-        self.compiled = cache.folder() / "node-compiled"
-        self.compiled.mkdir(exist_ok=True)
-        self.compiled.chmod(0o1777)
         self.key, self.host_key = self.folder / "key", self.folder / "host_key"
         make_key(self.key)
         make_key(self.host_key)

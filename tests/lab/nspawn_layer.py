@@ -27,32 +27,7 @@ for part in kernel vm fs; do
     mount --rbind /run/lab/$part /proc/sys/$part
 done
 """
-# Ansible sends a module as an archive of sources; compiling them is most of what a task costs. What was compiled
-# is kept by its content, for all nodes and runs.
-COMPILED = "/var/cache/lab-compiled"
-_COMPILED_ONCE = f"""import hashlib, marshal, os, sys, zipimport
-compiled = zipimport._compile_source
-def once(path, source):
-    made_of = hashlib.sha1(sys.version.encode() + source).hexdigest()
-    kept = "{COMPILED}/" + made_of
-    try:
-        with open(kept, "rb") as file:
-            return marshal.load(file)
-    except (OSError, ValueError, EOFError, TypeError):
-        code = compiled(path, source)
-    draft = "%s.%d.%d" % (kept, os.getpid(), os.getuid())
-    try:
-        with open(draft, "xb") as file:
-            marshal.dump(code, file)
-        os.rename(draft, kept)
-    except OSError:
-        pass
-    return code
-zipimport._compile_source = once
-"""
 _FILES = {
-    "usr/lib/python3/dist-packages/lab_compiled_once.py": _COMPILED_ONCE,
-    "usr/lib/python3/dist-packages/lab.pth": "import lab_compiled_once\n",
     "usr/local/sbin/lab-open": _OPEN,
     f"{UNITS}/lab-open.service": """[Unit]
 Description=What this node may do that containers usually may not

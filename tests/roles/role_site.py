@@ -14,7 +14,7 @@ from providers.machines import connect
 from providers.provisioning import HostResult, Target
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import role_variables, secret_references
-from tests.harness.times import spent
+from tests.harness.labs import spent
 from tests.lab.nspawn import Node, Nodes
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

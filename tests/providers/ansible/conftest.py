@@ -39,7 +39,7 @@ class Work:
     def kept(self) -> str:
         """All text in all that is kept of runs."""
         files = (path for path in self.state.rglob("*") if path.is_file())
-        return "\n".join(path.read_text() for path in files)
+        return "\n".join(path.read_text(errors="replace") for path in files)
 
 
 @pytest.fixture

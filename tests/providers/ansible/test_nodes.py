@@ -53,7 +53,7 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     assert list(scratch.iterdir()) == []
     scratch.rmdir()
     kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
-    assert [path for path in kept if SECRET in path.read_text()] == []
+    assert [path for path in kept if SECRET.encode() in path.read_bytes()] == []
 
 
 @pytest.fixture
@@ -168,17 +168,18 @@ def test_a_node_that_dies_in_the_middle_is_unreachable(work: Work, fresh: Node) 
 
 
 def test_a_connection_that_is_cut_is_made_again(work: Work, fresh: Node) -> None:
-    """Every one of the node's, bai's own among them, at the beginning of three tasks."""
+    """Every one of the node's, bai's own among them, in the middle of a task."""
     cut: list[str] = []
 
     def tell(event: ProvisionEvent) -> None:
-        if event.what == "task" and event.role == "greeting" and len(cut) < 3:
+        if asleep(event) and not cut:
+            until(lambda: "sleep 2" in fresh.run("ps -eo args").stdout)
             ended = fresh.run("pkill -KILL -f '^sshd: root@'")
             assert ended.returncode == 0, ended
             cut.append(event.task)
 
-    result = work.provisioner.provision(work.target(fresh, "greeting"), tell)
-    assert (result.ok, result.failed, len(cut)) == (True, "", 3)
+    result = work.provisioner.provision(work.target(fresh, "secretive", secretive_seconds=2), tell)
+    assert (result.ok, result.failed, cut) == (True, "", [ASLEEP])
 
 
 def test_it_is_stopped_and_nobody_else_comes_in_between(work: Work, fresh: Node) -> None:

@@ -113,7 +113,7 @@ def test_a_node_without_an_engine_says_what_to_look_at(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(none))
     seen = open_docker({}, machines=machines).observe()
-    assert seen.unreachable["n"].startswith(f"{none}: connection refused (is the docker daemon running")
+    assert seen.unreachable["n"].startswith(f"{none}: connection refused (tried 4 times) (is the docker")
 
 
 def test_what_to_do_depends_on_who_named_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_what_to_do_depends_on_who_named_the_engine(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/1000/docker.sock")
     assert "DOCKER_HOST=unix:///run/user/1000/docker.sock is not read" in said()
     assert "DOCKER_HOST" not in said(socket=str(tmp_path / "own.sock"))
-    assert said(host="tcp://127.0.0.1:1").startswith("127.0.0.1:1: connection refused")
+    assert said(host="tcp://127.0.0.1:1").startswith("127.0.0.1:1: connection refused (tried 4 times)")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
