@@ -85,7 +85,7 @@ bin=.venv/bin
 [ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
 if [ -n "$quick" ]; then
-    tests quick 600 -m "not real" "$@"
+    tests quick 600 -n "$(nproc)" -m "not real" "$@"
     exit
 fi
 have bwrap bubblewrap "that a session sees only its own files"
@@ -123,7 +123,7 @@ check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
 # A broken build fails in the first minutes.
-if tests quick 600 -m "not real" "$@" || [ $? = 5 ]; then
+if tests quick 600 -n "$(nproc)" -m "not real" "$@" || [ $? = 5 ]; then
     tests real 4500 -m real "$@"
 fi
 
