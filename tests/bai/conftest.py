@@ -123,6 +123,14 @@ class Repo:
         return Said(started.returncode, out or "", err or "")
 
 
+WHO = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in {"NAME": "Ada", "EMAIL": "ada@cluster.example"}.items()
+}
+"""Whose commits they are, also where git can guess nobody."""
+
+
 def new_repo(folder: Path) -> Repo:
     root = folder / "repository"
     root.mkdir()
@@ -130,6 +138,7 @@ def new_repo(folder: Path) -> Repo:
         "BAI_PROCESS_ROOT": str(folder / "machine"),
         "XDG_STATE_HOME": str(folder / "state"),
         "COLUMNS": "120",
+        **WHO,
     }
     repo = Repo(root, environment)
     repo.write("cluster.yaml", CLUSTER)

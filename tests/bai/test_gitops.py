@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bai.conftest import CLUSTER, Repo
+from tests.bai.conftest import CLUSTER, WHO, Repo
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-
-WHO = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in {"NAME": "Ada", "EMAIL": "ada@cluster.example"}.items()
-}
 
 
 class House:

@@ -21,6 +21,9 @@ from tests.bai.test_running_commands import next_line
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
+UNPACKS = pytest.mark.skipif(
+    not hasattr(tarfile, "data_filter"), reason="Python 3.11.4 or newer is needed to unpack archives safely"
+)
 
 ROOT = Path(__file__).parents[2]
 SERVER = """
@@ -100,6 +103,7 @@ def test_attach_without_a_terminal_shows_output_until_interrupted(world: Repo) -
 # cp
 
 
+@UNPACKS
 def test_cp_of_files_and_folders(world: Repo, tmp_path: Path) -> None:
     (tmp_path / "data" / "sub").mkdir(parents=True)
     (tmp_path / "data" / "sub" / "run").write_text("#!/bin/sh\necho ran\n")
@@ -144,6 +148,7 @@ def test_cp_of_streams(world: Repo, tmp_path: Path) -> None:
         (("nobody:a", "."), "There is no session named nobody"),
     ],
 )
+@UNPACKS
 def test_cp_says_what_is_wrong(
     world: Repo, words: tuple[str, str], error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +159,7 @@ def test_cp_says_what_is_wrong(
     assert sorted(world.root.iterdir()) == before
 
 
+@UNPACKS
 def test_cp_leaves_out_what_leads_out(world: Repo, tmp_path: Path) -> None:
     world.process("exec", "lab", "--", "sh", "-c", "mkdir -p odd; echo x >odd/f; ln -s /etc odd/out")
     said = world("cp", "lab:odd", str(tmp_path / "odd"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def test_every_feature(user: User, tmp_path: Path) -> None:
 
     until(lambda: user.bai("logs", "terminal") != "", "the shell with a terminal prompts", pause=0.2)
     user.bai("cp", str(results / "when"), "interactive:copied")
-    user.bai("cp", "interactive:copied", str(tmp_path))
-    assert (tmp_path / "copied").read_text() == (results / "when").read_text()
+    if hasattr(tarfile, "data_filter"):  # Python 3.11.4 or newer unpacks archives safely.
+        user.bai("cp", "interactive:copied", str(tmp_path))
+        assert (tmp_path / "copied").read_text() == (results / "when").read_text()
     assert "examples/terminal" in user.bai("top", "--once", "--interval", "0.2")
 
     user.bai("apply", "--yes")

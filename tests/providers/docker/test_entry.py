@@ -35,7 +35,7 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 def unpacked(folder: Path, **fields: object) -> dict[str, tarfile.TarInfo]:
     """The folder of a kernel, with its scripts led there instead of to /run/bai."""
     with tarfile.open(fileobj=BytesIO(entry.archive(kernel(**fields)))) as tar:  # type: ignore[arg-type]
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         found = {member.name: member for member in tar.getmembers()}
     for name in ("entry", "login"):
         path = folder / name
