@@ -109,7 +109,7 @@ def _variables(target: Target, way: Route | None, roles: Path) -> dict[str, Any]
 
 
 def _strategies() -> Path:
-    """Where Mitogen has what makes Ansible use it: a task costs it a sixth of what it costs Ansible alone."""
+    """Where Mitogen has what makes Ansible use it."""
     import ansible_mitogen
 
     return Path(ansible_mitogen.__file__).parent / "plugins" / "strategy"

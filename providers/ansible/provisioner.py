@@ -17,6 +17,7 @@ from providers.condition.values import Condition, Seal
 from providers.machine import Machine
 from providers.machines import connect
 from providers.provisioning import HostResult, ProvisionEvent, Stop, Target, Tell, never, untold
+from providers.ssh.route import Route
 from schemas.errors import NodeBusy, ProviderError, ProviderUnavailable, ProvisioningImpossible
 
 LIMIT = 4 * 3600.0
@@ -55,13 +56,10 @@ class AnsibleProvisioner:
         able = [target for target in targets if target.node not in problems]
         if able:
             secrets = self._secrets(able)
-
-            def check(left: Sequence[Target]) -> Ended:
-                return run(
-                    self._settings, left, ways, secrets, label="check", check=True, tell=tell, stop=stop
-                )  # fmt: skip
-
-            results |= _persistently(able, check, stop)[0]
+            found, _ = self._persistently(
+                able, ways, secrets, label="check", check=True, tell=tell, stop=stop
+            )  # fmt: skip
+            results |= found
         return {target.node: results[target.node] for target in targets}
 
     def provision(self, target: Target, tell: Tell = untold, stop: Stop = never) -> HostResult:
@@ -89,17 +87,10 @@ class AnsibleProvisioner:
         token = token_of(self._settings.state_root)
         with Hold(machine, grace=float(target.reboot_timeout), token=token) as hold:
             ask.begin(machine)
-
-            def ending() -> bool:
-                return bool(hold.lost) or stop()
-
-            def converge(left: Sequence[Target]) -> Ended:
-                return run(
-                    self._settings, left, ways, secrets, label=target.node, check=False, tell=tell,
-                    stop=ending,
-                )  # fmt: skip
-
-            results, ended = _persistently([target], converge, ending)
+            results, ended = self._persistently(
+                [target], ways, secrets, label=target.node, check=False, tell=tell,
+                stop=lambda: bool(hold.lost) or stop(),
+            )  # fmt: skip
             result = results[target.node]
             if hold.lost:
                 result = replace(result, ok=False, failed=hold.lost)
@@ -107,6 +98,38 @@ class AnsibleProvisioner:
                 result = self._sealed(machine, target, ended.story.report(target.node), result, tell)
         write_results(ended.folder, [result])
         return result
+
+    def _persistently(
+        self,
+        targets: Sequence[Target],
+        ways: Mapping[str, Route],
+        secrets: Mapping[str, Mapping[str, str]],
+        *,
+        label: str,
+        check: bool,
+        tell: Tell,
+        stop: Stop,
+    ) -> tuple[dict[str, HostResult], Ended]:
+        """What came of each node, and the last run; those that were not reached to the end are run again."""
+        results: dict[str, HostResult] = {}
+        left = targets
+        for attempt, pause in enumerate((*RECONNECTS, None), 1):
+            ended = run(self._settings, left, ways, secrets, label=label, check=check, tell=tell, stop=stop)
+            for target in left:
+                result = ended.story.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
+                before = results.get(target.node)
+                if before is not None and not check:  # what was changed the first time is not changed again
+                    changed = (*before.changed, *result.changed)
+                    result = replace(result, changed=changed, rebooted=before.rebooted or result.rebooted)
+                if result.unreachable and attempt > 1:
+                    result = replace(result, failed=f"{result.failed} (tried {attempt} times)")
+                results[target.node] = result
+            write_results(ended.folder, [results[target.node] for target in left])
+            left = [target for target in left if results[target.node].unreachable]
+            if not left or pause is None or ended.stopped or stop():
+                break
+            time.sleep(pause)
+        return results, ended
 
     def _sealed(
         self,
@@ -138,35 +161,6 @@ class AnsibleProvisioner:
             for target in targets
             if target.secrets
         }
-
-
-def _persistently(
-    targets: Sequence[Target], go: Callable[[Sequence[Target]], Ended], stop: Stop
-) -> tuple[dict[str, HostResult], Ended]:
-    """What came of each node, and the last run: `go` is called again for those that were not reached to the
-    end."""
-    results: dict[str, HostResult] = {}
-    left, attempts = targets, 0
-    for pause in (*RECONNECTS, None):
-        ended = go(left)
-        attempts += 1
-        for target in left:
-            result = ended.story.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
-            before = results.get(target.node)
-            changed = (*before.changed, *result.changed) if before is not None else result.changed
-            results[target.node] = replace(
-                result, changed=changed, rebooted=result.rebooted or (before is not None and before.rebooted)
-            )
-        write_results(ended.folder, [results[target.node] for target in left])
-        left = [target for target in left if results[target.node].unreachable]
-        if not left or pause is None or ended.stopped or stop():
-            break
-        time.sleep(pause)
-    if attempts > 1:
-        for target in left:
-            result = results[target.node]
-            results[target.node] = replace(result, failed=f"{result.failed} (tried {attempts} times)")
-    return results, ended
 
 
 def merged(watches: Mapping[str, Any]) -> dict[str, Any]:
