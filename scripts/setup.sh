@@ -101,7 +101,7 @@ ready() {
 
 pip() { "$venv/bin/python" -m pip "$@" -q --disable-pip-version-check --no-input </dev/null; }
 
-# uv installs ten times as fast; where it finds no index (pip may be set up for one of its own), pip does.
+# uv installs several times as fast; where it finds no index (pip may be set up for one of its own), pip does.
 install() {
     lock=$1
     tool=$venv/uv.txt

@@ -2,7 +2,7 @@
 # Every check and test that this machine can run, in one go; never waits for input and always ends. What it lacks is
 # named at the end. Arguments go to pytest (`scripts/test.sh -k wheel`).
 #   --quick            only what needs no root, no engine and no node, and no checks
-#   BAI_TEST_WORKERS   how many pytest workers (two for each core)
+#   BAI_TEST_WORKERS   how many pytest workers (two for each core, and one in the quick part)
 #   BAI_TEST_TIMEOUT   seconds after which everything is stopped (5100)
 #   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
 #   BAI_TEST_LEVEL     newest: with the newest of everything in place of what is locked (dev)
@@ -66,11 +66,10 @@ install_wanted() { # all at once, where that may be done; what is missing in the
     done
 }
 
-# Every worker runs whole groups of tests; most of the time of a real engine's is waiting.
-workers=${BAI_TEST_WORKERS:-$(($(nproc) * 2))}
-tests() { # name, seconds, options of pytest...
-    local name=$1 seconds=$2
-    shift 2
+# Tests of a real engine wait for it now and then: others compute meanwhile.
+tests() { # name, seconds, workers for each core, options of pytest...
+    local name=$1 seconds=$2 workers=${BAI_TEST_WORKERS:-$(($(nproc) * $3))}
+    shift 3
     timeout --kill-after=20 "$seconds" $bin/python -m pytest -q -o cache_dir="$logs/cache" -rfEs --timeout 900 \
         -n "$workers" --dist loadgroup "$@" </dev/null 2>&1 | tee "$logs/pytest-$name"
     local outcome=${PIPESTATUS[0]}
@@ -85,7 +84,7 @@ bin=.venv/bin
 [ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
 if [ -n "$quick" ]; then
-    tests quick 600 -n "$(nproc)" -m "not real" "$@"
+    tests quick 600 1 -m "not real" "$@"
     exit
 fi
 have bwrap bubblewrap "that a session sees only its own files"
@@ -123,8 +122,8 @@ check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
 # A broken build fails in the first minutes.
-if tests quick 600 -n "$(nproc)" -m "not real" "$@" || [ $? = 5 ]; then
-    tests real 4500 -m real "$@"
+if tests quick 600 1 -m "not real" "$@" || [ $? = 5 ]; then
+    tests real 4500 2 -m real "$@"
 fi
 
 echo

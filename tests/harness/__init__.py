@@ -1,1 +1,2 @@
-"""How the tests run: in which order and side by side (`order.py`), and where their time goes (`times.py`)."""
+"""How the tests run: in which order and side by side (`order.py`), where their time goes (`times.py`), and
+what labs say to both (`labs.py`)."""

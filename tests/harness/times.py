@@ -117,7 +117,7 @@ def _is_waiting(kind: str) -> bool:
 
 
 def _suite(nodeid: str) -> str:
-    """The file; its folder where that is flat."""
+    """The test's file."""
     return nodeid.partition("::")[0].removeprefix("tests/")
 
 
