@@ -173,7 +173,9 @@ def _plain(value: Any) -> str:
     import yaml
 
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_plain(str(name))}: {_plain(each)}" for name, each in value.items()) + "}"
+        # With its question mark: a key without may have 1,024 characters at most.
+        items = (f"? {_plain(str(name))} : {_plain(each)}" for name, each in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_plain, value)) + "]"
     if not isinstance(value, str):
