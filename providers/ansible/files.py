@@ -20,6 +20,7 @@ from providers.ssh.route import Hop, Route, route, user_config
 from schemas.errors import NodeUnreachable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+STRATEGIES = TEMPLATES.with_name("strategies")
 TASK_TIMEOUT = 3600
 """Seconds for one task: a driver's module may be built on a slow node."""
 INVENTORY = "hosts.yml"
@@ -76,7 +77,7 @@ def write(
     given: dict[str, dict[str, object]] = {
         "ansible.cfg": {
             "forks": forks, "roles": roles, "scratch": scratch, "timeout": timeout,
-            "task_timeout": TASK_TIMEOUT, "strategies": _strategies(),
+            "task_timeout": TASK_TIMEOUT, "strategies": STRATEGIES,
         },
         "ssh_config": {"hops": hops},
     }  # fmt: skip
@@ -106,13 +107,6 @@ def _variables(target: Target, way: Route | None, roles: Path) -> dict[str, Any]
         "bai_reboot_timeout": target.reboot_timeout,
     }
     return {**_connection(target, way), **own, **target.variables}
-
-
-def _strategies() -> Path:
-    """Where Mitogen has what makes Ansible use it."""
-    import ansible_mitogen
-
-    return Path(ansible_mitogen.__file__).parent / "plugins" / "strategy"
 
 
 _SUDO: Mapping[str, object] = {"ansible_become": True, "ansible_become_method": "sudo"}

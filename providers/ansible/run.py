@@ -191,4 +191,4 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
         for name, value in env.items()
         if name.startswith(_RUNNER_ENV) and os.environ.get(name) != value
     }
-    return {**own, **given, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**own, **given, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}

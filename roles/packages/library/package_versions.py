@@ -9,6 +9,7 @@ null is any. Answers (all by name of package):
   missing    what is wanted and not offered in that version: the versions that are
   strays     installed and unwanted, or of the family in another version and not offered in the family's
   held       those of `installed` that no upgrade moves (apt)
+  pinned     names that the file of pins has a version for (apt)
 """
 
 import fnmatch
@@ -113,6 +114,16 @@ def resolve(manager, given):
     }
 
 
+def pinned(path):
+    """The packages that the file has a version for; those that it only keeps away are not among them."""
+    try:
+        with open(path) as file:
+            found = re.findall(r"(?m)^Package: ([^ *\n]+)$", file.read())
+    except FileNotFoundError:  # as on a fresh host
+        return []
+    return sorted(set(found))
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -121,11 +132,14 @@ def main():
             "family": {"type": "list", "elements": "str", "default": []},
             "unwanted": {"type": "list", "elements": "str", "default": []},
             "family_version": {"type": "str"},
+            "pins": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
     manager = {"apt": Apt, "dnf": Dnf}[module.params["manager"]](module)
-    module.exit_json(changed=False, **resolve(manager, module.params))
+    found = resolve(manager, module.params)
+    found["pinned"] = pinned(module.params["pins"]) if module.params["manager"] == "apt" else []
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

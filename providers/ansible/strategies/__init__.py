@@ -1,0 +1,1 @@
+"""Plugins of Ansible that choose how tasks are run on nodes."""
