@@ -82,7 +82,8 @@ make_venv() {
         "$way" "$1" && return
     done
     rm -rf "$venv"
-    die "$1 can make no virtual environment (no ensurepip, pip, virtualenv or uv); install one of them, or run as root"
+    die "$1 can make no virtual environment (no ensurepip, pip, virtualenv or uv); install one of them" \
+        "(Debian and Ubuntu: apt-get install python3-venv)"
 }
 
 # --- what to install, only when it changed ------------------------------------------------------------------------

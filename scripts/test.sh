@@ -3,15 +3,16 @@
 # named at the end. Arguments go to pytest (`scripts/test.sh -k wheel`).
 #   --quick            only what needs no root, no engine and no node, and no checks
 #   BAI_TEST_WORKERS   how many pytest workers (two for each core, and one in the quick part)
-#   BAI_TEST_TIMEOUT   seconds after which everything is stopped (5100)
+#   BAI_TEST_TIMEOUT   seconds after which the tests are stopped (5100)
 #   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
 #   BAI_TEST_LEVEL     newest: with the newest of everything in place of what is locked (dev)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+limit=${BAI_TEST_TIMEOUT:-5100}
 if [ -z "${BAI_TEST_LIMITED:-}" ] && command -v timeout >/dev/null 2>&1; then
     export BAI_TEST_LIMITED=1
-    exec timeout --signal=TERM --kill-after=30 "${BAI_TEST_TIMEOUT:-5100}" "$0" "$@" </dev/null
+    exec timeout --signal=TERM --kill-after=30 $((limit + 60)) "$0" "$@" </dev/null
 fi
 
 quick=
@@ -36,6 +37,12 @@ check() { # name, command...: runs it, shows its output only when it fails
         printf 'FAILED  %-34s %3ds\n' "$name" $((SECONDS - started))
         sed 's/^/        /' "$logs/out"
     fi
+}
+
+listed() {
+    local text
+    printf -v text '%s, ' "$@"
+    printf '%s' "${text%, }"
 }
 
 wanted=() # "program|Debian packages|what it is for"
@@ -67,14 +74,21 @@ install_wanted() { # all at once, where that may be done; what is missing in the
 }
 
 # Tests of a real engine wait for it now and then: others compute meanwhile.
-tests() { # name, seconds, workers for each core, options of pytest...
-    local name=$1 seconds=$2 workers=${BAI_TEST_WORKERS:-$(($(nproc) * $3))}
-    shift 3
-    timeout --kill-after=20 "$seconds" $bin/python -m pytest -q -o cache_dir="$logs/cache" -rfEs --timeout 900 \
-        -n "$workers" --dist loadgroup "$@" </dev/null 2>&1 | tee "$logs/pytest-$name"
+tests() { # name, workers for each core, options of pytest...
+    local name=$1 workers=${BAI_TEST_WORKERS:-$(($(nproc) * $2))}
+    shift 2
+    # Interrupted, pytest still says what failed until then.
+    timeout --signal=INT --kill-after=20 $((limit - SECONDS)) $bin/python -m pytest -q -o cache_dir="$logs/cache" \
+        -rfEs --timeout 900 -n "$workers" --dist loadgroup "$@" </dev/null 2>&1 | tee "$logs/pytest-$name"
     local outcome=${PIPESTATUS[0]}
-    # No test is of that part, and so none of it failed: 5 is pytest's word for that.
-    [ "$outcome" = 0 ] || [ "$outcome" = 5 ] || failed+=("$name")
+    case $outcome in
+    0 | 5) ;; # No test is of that part, and so none of it failed: 5 is pytest's word for that.
+    124 | 137)
+        echo "stopped: $limit seconds are over (BAI_TEST_TIMEOUT)"
+        failed+=("$name")
+        ;;
+    *) failed+=("$name") ;;
+    esac
     return "$outcome"
 }
 
@@ -84,7 +98,7 @@ bin=.venv/bin
 [ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
 if [ -n "$quick" ]; then
-    tests quick 600 1 -m "not real" "$@"
+    tests quick 1 -m "not real" "$@"
     exit
 fi
 have bwrap bubblewrap "that a session sees only its own files"
@@ -122,15 +136,15 @@ check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
 
 # A broken build fails in the first minutes.
-if tests quick 600 1 -m "not real" "$@" || [ $? = 5 ]; then
-    tests real 4500 2 -m real "$@"
+if tests quick 1 -m "not real" "$@" || [ $? = 5 ]; then
+    tests real 2 -m real "$@"
 fi
 
 echo
-printf 'checks that passed: %s\n' "$(IFS=,; echo "${passed[*]:-none}" | sed 's/,/, /g')"
+printf 'checks that passed: %s\n' "$(listed "${passed[@]:-none}")"
 for reason in "${absent[@]:-}"; do [ -z "$reason" ] || printf 'could not run: %s\n' "$reason"; done
 if [ ${#failed[@]} != 0 ]; then
-    printf 'FAILED: %s\n' "$(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')"
+    printf 'FAILED: %s\n' "$(listed "${failed[@]}")"
     command -v dpkg-query >/dev/null 2>&1 && dpkg-query -W -f 'with: ${Package} ${Version}\n' "${packages[@]}" 2>/dev/null
 fi
 # The closing lines of both parts, as one.

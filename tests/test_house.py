@@ -175,30 +175,45 @@ def test_setting_up_again_does_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv.lock").exists()
 
 
-def test_an_old_python_is_refused_with_words(tmp_path: Path) -> None:
-    """No interpreter that is new enough: one sentence, exit code 1, and no half environment."""
-    (tmp_path / "scripts").mkdir()
-    tools = tmp_path / "tools"
+def set_up(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """`scripts/setup.sh` in a copy, with no other interpreter than this shell script."""
+    (folder / "scripts").mkdir()
+    tools = folder / "tools"
     tools.mkdir()
-    (tmp_path / "requirements").mkdir()
+    (folder / "requirements").mkdir()
     for name in ("pyproject.toml", "scripts/setup.sh", "requirements/run.txt", "requirements/dev.txt"):
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    setup = tmp_path / "scripts" / "setup.sh"
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+    setup = folder / "scripts" / "setup.sh"
     setup.write_text(setup.read_text().replace("/usr/bin/python3 /usr/local/bin/python3", ""))
-    for tool in ("sh", "cat", "cksum", "cut", "tr", "dirname", "id", "rm"):
-        path = next(Path(folder) / tool for folder in ("/bin", "/usr/bin") if (Path(folder) / tool).exists())
+    for tool in ("sh", "cat", "cksum", "cut", "tr", "dirname", "id", "mktemp", "rm"):
+        path = next(Path(place) / tool for place in ("/bin", "/usr/bin") if (Path(place) / tool).exists())
         (tools / tool).symlink_to(path)
-    old = tools / "python3"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    done = subprocess.run(
+    (tools / "python3").write_text(f"#!/bin/sh\n{python}\n")
+    (tools / "python3").chmod(0o755)
+    return subprocess.run(
         ["sh", "scripts/setup.sh"],
-        cwd=tmp_path,
+        cwd=folder,
         env={"PATH": str(tools)},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_an_old_python_is_refused_with_words(tmp_path: Path) -> None:
+    """No interpreter that is new enough: one sentence, exit code 1, and no half environment."""
+    done = set_up(tmp_path, "exit 1")
     assert done.returncode == 1
     assert "Python 3.11 or newer is needed" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_a_python_without_venv_is_refused_with_the_package_to_install(tmp_path: Path) -> None:
+    """As on a Debian or Ubuntu that has no more than python3."""
+    python = f'case "$*" in *executable*) echo "$0" ;; -c*) exec {sys.executable} "$@" ;; *) exit 1 ;; esac'
+    done = set_up(tmp_path, python)
+    assert done.returncode == 1
+    assert "can make no virtual environment" in done.stderr
+    assert "apt-get install python3-venv" in done.stderr
     assert not (tmp_path / ".venv").exists()
