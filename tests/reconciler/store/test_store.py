@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import threading
 
 import pytest
 from sqlalchemy import inspect, text
 
+from reconciler.address import Address
 from reconciler.records import Event, Forget, JournalEntry, Put
 from reconciler.store import Store, tables
 from reconciler.store.engine import open_engine, reading, writing
@@ -80,12 +82,17 @@ def test_releasing_a_lost_lease_leaves_the_new_holder_alone(store: Store) -> Non
     assert store.lease(CLUSTER) == new
 
 
+def take_and_die(address: Address) -> None:
+    Store.open(address, server_time=False).acquire(CLUSTER, "child", 3600, now=0)
+    os._exit(0)
+
+
 def test_a_dead_process_keeps_no_lease(store: Store) -> None:
-    child = os.fork()
-    if child == 0:
-        Store.open(store.address, server_time=False).acquire(CLUSTER, "child", 3600, now=0)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    # A fork would have the locks of this process's threads, and nobody to release them.
+    child = multiprocessing.get_context("spawn").Process(target=take_and_die, args=(store.address,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
     held = store.lease(CLUSTER)
     assert held is not None and held.holder == "child"
     assert store.acquire(CLUSTER, "parent", 60, now=1).token == held.token + 1
