@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test test-quick test-times test-flaky test-newest lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test test-quick test-times test-flaky test-newest mutants lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
@@ -11,6 +11,7 @@ help:
 	@echo "make test-newest  with the newest of everything in place of what is locked"
 	@echo "make lock      lock the newest of everything (requirements/)"
 	@echo "make coverage  which lines the tests reach"
+	@echo "make mutants   which small changes to the code no test notices: AREA=planner SAMPLE=200 SEED=0"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
@@ -54,6 +55,12 @@ setup:
 
 coverage: setup
 	.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term
+
+AREA ?= planner
+SAMPLE ?= 200
+SEED ?= 0
+mutants: setup
+	.venv/bin/python scripts/mutants.py $(AREA) --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check .
