@@ -42,7 +42,7 @@ class Area:
     tests: tuple[str, ...]
 
 
-_RECONCILER_TESTS = ("tests/reconciler", "tests/simulation")
+_RECONCILER_TESTS = ("tests/reconciler",)
 AREAS = {
     "planner": Area(("planner",), ("tests/planner",)),
     "diff": Area(("reconciler/diff",), _RECONCILER_TESTS),

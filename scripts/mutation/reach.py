@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ import coverage
 import pytest
 
 from mutation.changes import Mutant
-from mutation.trials import EXAMPLES, Log, collected, forked, run
+from mutation.trials import EXAMPLES, Failures, Log, collected, forked
 
 _LEFT_OUT = frozenset({"docs", "scripts", "site", "build", "dist", "__pycache__"})
 
@@ -92,10 +93,7 @@ def measured(root: Path, sources: Sequence[str], tests: Sequence[str], cache: Pa
         for line in log.said("took"):
             spent, _, test = line.partition(" ")
             seconds[test] = float(spent)
-        fastest = sorted(seconds, key=lambda test: (seconds[test], test))
-        log, _ = forked(lambda log: _try_out(tests, fastest, seconds, log, scratch), scratch)
-        failing = {*log.said("failed"), *(set(fastest) - set(log.said("began")))}
-        (folder / "tests.json").write_text(json.dumps({"seconds": seconds, "failing": sorted(failing)}))
+        (folder / "tests.json").write_text(json.dumps({"seconds": seconds, "failing": log.said("failed")}))
     return Reach(root, folder)
 
 
@@ -107,6 +105,7 @@ def _measure(
     lines.start()
 
     def work(session: pytest.Session, items: Mapping[str, pytest.Item]) -> None:
+        session.config.pluginmanager.register(Failures(log, first_only=False))
         caches = _caches()
         for item, after in zip(items.values(), [*list(items.values())[1:], None], strict=True):
             for each in caches:  # else only the first test would be seen to come by
@@ -121,22 +120,7 @@ def _measure(
     lines.save()
 
 
-def _try_out(
-    tests: Sequence[str], order: Sequence[str], seconds: Mapping[str, float], log: Log, scratch: Path
-) -> None:
-    """All of them as they will run with mutants: one that needs another before it is found."""
-    collected(
-        tests,
-        scratch,
-        lambda session, items: run(
-            session, [items[name] for name in order if name in items], log, seconds, first_only=False
-        ),
-    )
-
-
 def _caches() -> list[functools._lru_cache_wrapper[object]]:
-    import gc
-
     return [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
 
 

@@ -24,8 +24,8 @@ from types import CodeType, FunctionType, ModuleType
 import pytest
 from hypothesis import Phase, settings
 
-EXAMPLES = 20
-"""Examples of each property test that names no number: the same ones for each mutant."""
+EXAMPLES = 10
+"""Examples of each property test: the same ones for each mutant."""
 _MEMORY = 8 << 30
 _LEAST_SECONDS, _LEAST_WAIT = 1.0, 60.0
 """Processor time, and time, that each test has at least; both grow with what it took unchanged."""
@@ -57,8 +57,18 @@ class Tests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        for item in session.items:
+            _shorten(getattr(item, "obj", None))
         self._work(session, {item.nodeid: item for item in session.items})
         return True
+
+
+def _shorten(test: object) -> None:
+    """A property test that names its number of examples itself has no more of them either."""
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    if isinstance(own, settings):
+        fewer = settings(own, max_examples=min(own.max_examples, EXAMPLES))
+        test._hypothesis_internal_use_settings = fewer  # type: ignore[attr-defined]
 
 
 def collected(
