@@ -95,25 +95,30 @@ def layouts(chooser: Chooser, at: int, slot: str, count: int) -> list[Layout] | 
         if starts:
             found.append(Layout(gpu, starts, ()))
             missing -= len(starts)
-    if missing > 0:
-        missing += sum(len(one.starts) for one in found)
-        found, missing = _repartitioned(gpus, name, idle, missing)
-    return found if missing <= 0 else None
+    if missing <= 0:
+        return found
+    return _repartitioned(gpus, name, idle, missing + sum(len(one.starts) for one in found))
 
 
-def _repartitioned(gpus: Sequence[Gpu], name: str, idle: set[str], missing: int) -> tuple[list[Layout], int]:
-    """Layouts that give up idle instances: on each GPU as few as will do for the most that fits there."""
-    options = []
+def _repartitioned(gpus: Sequence[Gpu], name: str, idle: set[str], missing: int) -> list[Layout] | None:
+    """Layouts for all that is missing, one per GPU at most, that give up as few idle instances as will do;
+    None when there are none."""
+    best: dict[int, list[Layout]] = {0: []}
+    """By the number of instances made on the GPUs so far, or `missing` for more."""
     for gpu in gpus:
         loose = [one for one in gpu.mig_devices if one.id in idle and one.profile != name]
+        before = list(best.items())
         for layout in _trades(gpu, name, loose, missing):
-            options.append((len(layout.dropped) / len(layout.starts), gpu.index, layout))
-    found: list[Layout] = []
-    for _, _, layout in sorted(options, key=lambda one: (one[0], -len(one[2].starts), one[1])):
-        if missing > 0 and all(layout.gpu.id != one.gpu.id for one in found):
-            found.append(layout)
-            missing -= len(layout.starts)
-    return found, missing
+            for made, plan in before:
+                total, longer = min(missing, made + len(layout.starts)), [*plan, layout]
+                if total not in best or _losses(longer) < _losses(best[total]):
+                    best[total] = longer
+    return best.get(missing)
+
+
+def _losses(plan: Sequence[Layout]) -> tuple[int, int, list[int]]:
+    """What is compared between plans: the instances given up, how many GPUs change, and which."""
+    return (sum(len(one.dropped) for one in plan), len(plan), [one.gpu.index for one in plan])
 
 
 def _trades(gpu: Gpu, name: str, loose: Sequence[MigDevice], most: int) -> Iterator[Layout]:

@@ -148,6 +148,20 @@ def test_what_is_there_counts_and_what_is_in_use_stays() -> None:
     assert other[-1].message.endswith("after `nvidia-smi mig -i 4 -cgi 3g.20gb:4 -C`")
 
 
+def test_no_more_is_given_up_than_it_takes() -> None:
+    """Each GPU has room for one; with what is idle on it gone, for two."""
+    gpus = tuple(gpu(instance("1g.5gb", 4).model_copy(update={"id": f"MIG-{at}"}), index=at) for at in (3, 4))
+    assert told(gpus, {"cuda.mig.3g.20gb": 2})[-1].message.endswith(
+        "after `nvidia-smi mig -i 3 -cgi 3g.20gb:0 -C`, `nvidia-smi mig -i 4 -cgi 3g.20gb:0 -C`"
+    )
+    assert told(gpus, {"cuda.mig.3g.20gb": 3})[-1].message.endswith(
+        "would have 3 after giving up the idle MIG-3 and then `nvidia-smi mig -i 3 -cgi 3g.20gb:0,3g.20gb:4 -C`, "
+        "`nvidia-smi mig -i 4 -cgi 3g.20gb:0 -C`"
+    )
+    assert told(gpus, {"cuda.mig.3g.20gb": 4})[-1].message.count("giving up") == 2
+    assert told(gpus, {"cuda.mig.3g.20gb": 5})[-1].message.endswith("leaves no layout with 5 on one node")
+
+
 def test_without_mig_or_without_the_profile() -> None:
     off = gpu().model_copy(update={"mig": "disabled"})
     assert told((off,), {"cuda.mig.1g.5gb": 1})[-1].message.endswith("no GPU there has MIG switched on")
