@@ -89,11 +89,23 @@ def test_nobody_is_passed_over_more_often_than_allowed(limit: int, sizes: list[i
         assert later == wait.skips <= limit and wait.passed_over == (later > 0)
 
 
-@pytest.mark.parametrize("kind", ["queue", "selection"])
-def test_a_policy_that_is_not_installed_is_a_reason(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [
+        ("queue", "drf, fair-share, fifo, lifo"),
+        ("selection", "concentrated, dispersed, least-fragmentation, roundrobin"),
+    ],
+)
+def test_a_policy_that_is_not_installed_is_a_reason(kind: str, known: str) -> None:
     group = dataclasses.replace(GroupInfo("main"), **{kind: "mine"})
     wait = place(Snapshot((node("n", CPU),), (group,), pending=(session("s"),))).waits[0]
-    assert wait.reasons[0].code == "no-policy" and "known: " in wait.reasons[0].message
+    message = f"group main names the {kind} policy mine, which is not installed; known: {known}"
+    assert wait.reasons == (Reason("no-policy", message),)
+
+
+def test_a_group_without_nodes_is_a_reason() -> None:
+    wait = place(Snapshot((), (GroupInfo("main"),), pending=(session("s"),))).waits[0]
+    assert wait.reasons == (Reason("no-node", "group main has no nodes"),)
 
 
 def test_a_group_that_does_not_exist_is_a_reason() -> None:
