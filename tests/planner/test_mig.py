@@ -155,8 +155,8 @@ def test_no_more_is_given_up_than_it_takes() -> None:
         "after `nvidia-smi mig -i 3 -cgi 3g.20gb:0 -C`, `nvidia-smi mig -i 4 -cgi 3g.20gb:0 -C`"
     )
     assert told(gpus, {"cuda.mig.3g.20gb": 3})[-1].message.endswith(
-        "would have 3 after giving up the idle MIG-3 and then `nvidia-smi mig -i 3 -cgi 3g.20gb:0,3g.20gb:4 -C`, "
-        "`nvidia-smi mig -i 4 -cgi 3g.20gb:0 -C`"
+        "would have 3 after giving up the idle MIG-3 and then "
+        "`nvidia-smi mig -i 3 -cgi 3g.20gb:0,3g.20gb:4 -C`, `nvidia-smi mig -i 4 -cgi 3g.20gb:0 -C`"
     )
     assert told(gpus, {"cuda.mig.3g.20gb": 4})[-1].message.count("giving up") == 2
     assert told(gpus, {"cuda.mig.3g.20gb": 5})[-1].message.endswith("leaves no layout with 5 on one node")
