@@ -25,18 +25,9 @@ def total(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return result
 
 
-def fits(request: Mapping[str, int], room: Mapping[str, int]) -> bool:
-    """Whether no slot of `request` exceeds `room`; zero of an absent slot always fits."""
-    return all(amount <= room.get(slot, 0) for slot, amount in request.items() if amount > 0)
-
-
 def is_device(slot: str) -> bool:
     """Whether the slot is an accelerator of some kind rather than CPU or memory."""
     return slot not in {CPU, MEMORY}
-
-
-def wants_devices(slots: Mapping[str, int]) -> bool:
-    return any(amount > 0 and is_device(slot) for slot, amount in slots.items())
 
 
 def whole_slot(shares_slot: str) -> str:

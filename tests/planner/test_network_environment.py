@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.network_environment import NetworkFacts, network_variables, port_variables
-from planner.types import PortGrant
+from planner.types import KernelPlacement, PortGrant
 
 HOSTS = {"main1": "10.0.0.5", "sub1": "10.0.0.9"}
 
@@ -54,3 +56,10 @@ def test_what_leads_outside_an_overlay_is_left_alone() -> None:
     assert values["OMPI_MCA_plm_rsh_agent"] == "ssh -F /run/bai/ssh/config"
     assert network_variables(NetworkFacts("bridge"), gpus=True) == {}
     assert network_variables(NetworkFacts(), gpus=True) == {}
+
+
+def test_a_port_is_served_where_it_was_given_on_the_nodes_own_network_only() -> None:
+    kernel = KernelPlacement("main1", "n1", (), 0, (), 0, ports=(PortGrant("web", 8080, 31_000),))
+    on_host = replace(kernel, network="host")
+    assert [on_host.listening(port) for port in (8080, 9000)] == [31_000, 9000]
+    assert replace(kernel, network="bridge").listening(8080) == 8080

@@ -15,7 +15,7 @@ from planner.simulation.measures import curve, report, size_of
 from planner.simulation.replay import replay
 from planner.simulation.values import Cluster, Job, Replay
 from planner.types import GroupInfo, NodeReservation, PreemptionRule, QuotaLimit, Running, Snapshot
-from tests.planner.support import machine, node, session
+from tests.planner.support import GIB, machine, node, session
 
 MAIN = GroupInfo("main")
 
@@ -117,6 +117,21 @@ def test_until_stops_in_the_midst() -> None:
     figures = report(replay(cluster(), jobs, until=150))
     assert (figures.span, figures.settled, figures.sessions) == (150, 150, 3)
     assert (figures.finished, figures.running, figures.waiting) == (1, 1, 1)
+    assert figures.waits.slowdown == 1, "only what has finished tells how much longer it took"
+
+
+def test_one_of_twenty_may_wait_longer_than_the_95th_percentile() -> None:
+    """Each waits for those before it, ten seconds each."""
+    jobs = [job(f"j{at:02}", 0, 10, gpus=8) for at in range(20)]
+    waits = report(replay(cluster(), jobs)).waits
+    assert (waits.median, waits.p95, waits.most) == (95, 180, 190)
+
+
+def test_without_devices_only_cores_and_memory_are_used() -> None:
+    plain = Cluster((node("n0", machine(numa=1, cores=4, gpus=0, memory=8 * GIB)),), (MAIN,))
+    figures = report(replay(plain, [job("a", 0, 10, cpu=3, memory=2 * GIB)]))
+    assert figures.utilisation == {"cpu": 0.75, "mem": 0.25}
+    assert (figures.device_hours, figures.fragmentation, figures.largest) == (0, 0, 0)
 
 
 def test_locality_is_measured_against_an_empty_cluster() -> None:
