@@ -6,6 +6,7 @@ import ast
 import functools
 import gc
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -18,6 +19,8 @@ import pytest
 from mutation.changes import Mutant
 from mutation.trials import EXAMPLES, Failures, Log, collected, forked
 
+PATIENCE = 8.0
+"""Seconds of processor time, as measured, for the tests of one mutant."""
 _LEFT_OUT = frozenset({"docs", "scripts", "site", "build", "dist", "__pycache__"})
 
 
@@ -34,12 +37,14 @@ class Reach:
         """Tests that fail with nothing changed: they say nothing of mutants."""
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Those that come by, the fastest first."""
+        """Those that come by, the fastest first: as many as take no longer than PATIENCE in all."""
         by_line = self._by_line(mutant.path)
         found = {test for line in mutant.lines for test in by_line.get(line, ())} - {""}
         if not found and (not mutant.function or self.when_imported(mutant)):
             found = self._through(mutant.path)
-        return sorted(found - self.failing, key=lambda test: (self.seconds.get(test, 0.0), test))
+        fastest = sorted(found - self.failing, key=lambda test: (self.seconds[test], test))
+        spent = itertools.accumulate(self.seconds[test] for test in fastest)
+        return [test for test, so_far in zip(fastest, spent, strict=True) if so_far <= PATIENCE]
 
     def when_imported(self, mutant: Mutant) -> bool:
         """Whether it runs while the tests are collected, and not only in them."""

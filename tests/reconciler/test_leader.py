@@ -69,6 +69,7 @@ def test_the_first_leads_and_goes_on(pair: tuple[Replica, Replica], clock: Virtu
         assert a.step() and not b.step()
     assert (a.said, b.said) == (["leads"], ["a leads; waiting"])
     assert (a.gained, b.gained) == (1, 0)
+    assert (a.leader.leader(), b.leader.leader()) == ("a", "a")
 
 
 def test_who_is_silent_stops_leading_before_another_begins(
@@ -83,6 +84,7 @@ def test_who_is_silent_stops_leading_before_another_begins(
     assert not a.leads
     assert b.step()
     assert not a.step() and a.said[-1] == "lost the lead: somebody else took it over"
+    assert (a.leader.leader(), b.leader.leader()) == ("", "b")
     assert not a.step() and a.said[-1] == "b leads; waiting"
     assert b.gained == 1
 

@@ -87,15 +87,20 @@ def take_and_die(address: Address) -> None:
     os._exit(0)
 
 
-def test_a_dead_process_keeps_no_lease(store: Store) -> None:
+@pytest.mark.parametrize("reaped", [True, False])
+def test_a_dead_process_keeps_no_lease(store: Store, reaped: bool) -> None:
     # A fork would have the locks of this process's threads, and nobody to release them.
     child = multiprocessing.get_context("spawn").Process(target=take_and_die, args=(store.address,))
     child.start()
-    child.join()
-    assert child.exitcode == 0
-    held = store.lease(CLUSTER)
-    assert held is not None and held.holder == "child"
-    assert store.acquire(CLUSTER, "parent", 60, now=1).token == held.token + 1
+    assert child.pid is not None
+    try:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | (0 if reaped else os.WNOWAIT))
+        held = store.lease(CLUSTER)
+        assert held is not None and held.holder == "child"
+        assert store.acquire(CLUSTER, "parent", 60, now=1).token == held.token + 1
+    finally:
+        if not reaped:
+            child.join()
 
 
 def test_threads_that_race_for_the_lease_get_it_one_by_one(store: Store) -> None:

@@ -12,6 +12,7 @@ from reconciler.records import (
     Account,
     Charge,
     Contact,
+    Event,
     Forget,
     Ghost,
     JournalEntry,
@@ -96,6 +97,26 @@ def test_the_journal_is_bounded_and_loses_no_open_intent(
     store.steal(CLUSTER, "other", 60, 0)
     with pytest.raises(LeaseLost):
         store.prune(lease)
+
+
+def test_only_the_newest_plans_and_events_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "PLANS", 3)
+    monkeypatch.setattr(life, "EVENTS", 10)
+    lease = lease_of(store)
+    store.save_plan("elsewhere", "theirs", "", 0.0)
+    kept = []
+    for at in range(5):
+        store.save_plan(CLUSTER, f"p{at}", "", float(at))
+        store.prune(lease)
+        kept.append(list(store.saved_plans(CLUSTER)))
+    assert kept[2:] == [["p2", "p1", "p0"], ["p3", "p2", "p1"], ["p4", "p3", "p2"]]
+    assert list(store.saved_plans("elsewhere")) == ["theirs"]
+    store.write(lease, [Event("Node/n", "", "ready", "", float(at)) for at in range(11)])
+    store.prune(lease)
+    assert [each.at for each in store.events(CLUSTER)] == list(range(11)), "a few more are not worth a cut"
+    store.write(lease, [Event("Node/n", "", "ready", "", 11.0)])
+    store.prune(lease)
+    assert [each.at for each in store.events(CLUSTER)] == list(range(2, 12))
 
 
 def test_an_older_store_is_brought_up_to_date_with_its_records(tmp_path: Path) -> None:
