@@ -217,6 +217,16 @@ def test_a_failure_stops_only_what_depends_on_it(bench: Bench) -> None:
     record = bench.store.recorded(CLUSTER)["Session/p/a"]
     assert (record.phase, record.kernels, record.placement, record.finished_at) == ("ERROR", (), None, NOW)
     assert "injected fault" in record.reason
+    told = {(one.action[-1], one.state): one.error for one in bench.events if one.kind == "action"}
+    assert set(told) == {
+        ("a", "started"),
+        ("a", "failed"),
+        ("b", "skipped"),
+        ("c", "skipped"),
+        ("d", "started"),
+        ("d", "done"),
+    }
+    assert "injected fault" in told["a", "failed"] and not told["b", "skipped"]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -13,7 +13,7 @@ from planner.types import KernelPlacement, Placement
 from providers.base import KernelState, Labels, Observed
 from reconciler.adopt import adopted
 from reconciler.basis import basis
-from reconciler.derive import derive
+from reconciler.derive import derive, timed
 from reconciler.plan_values import compact
 from reconciler.records import Charge, Event, Phase, Put, Recorded
 from reconciler.refresh import refreshed
@@ -216,3 +216,30 @@ def test_steps_follow_from_the_plan_alone(lab: Lab) -> None:
 
 def _seen(labels: Labels) -> Observed:
     return Observed("k", labels, "running", created=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("phase", "old", "expected"),
+    [
+        ("PENDING", None, (None, None)),
+        ("RUNNING", None, (50.0, None)),
+        ("RUNNING", ("RUNNING", 10.0, None, 1), (10.0, None)),
+        ("RUNNING", ("TERMINATED", 10.0, 20.0, 0), (50.0, None)),
+        ("TERMINATED", ("RUNNING", 10.0, None, 1), (10.0, 50.0)),
+        ("TERMINATED", ("ERROR", 10.0, 20.0, 1), (10.0, 20.0)),
+        ("TERMINATED", ("TERMINATED", 10.0, 20.0, 0), (None, 50.0)),
+    ],
+)
+def test_a_record_keeps_the_times_of_its_generation(
+    phase: Phase,
+    old: tuple[Phase, float | None, float | None, int] | None,
+    expected: tuple[float | None, float | None],
+) -> None:
+    before = None
+    if old is not None:
+        was, started, finished, generation = old
+        before = Recorded(
+            "Session/p/x", "here", generation, "d", phase=was, started_at=started, finished_at=finished
+        )
+    found = timed(Recorded("Session/p/x", "here", 1, "d", phase=phase), before, 50.0)
+    assert (found.started_at, found.finished_at) == expected

@@ -68,6 +68,19 @@ def test_writes_are_heard_of_by_cluster(store: Store) -> None:
         heard(news, lambda found: found == {"other": store.revisions()["other"]})
 
 
+def test_what_others_want_to_hear_raises_the_revision_of_its_cluster(store: Store) -> None:
+    assert (store.revision(CLUSTER), store.revisions()) == (0, {})
+    lease = store.acquire(CLUSTER, "me", 60, 0)
+    taken = store.revision(CLUSTER)
+    store.write(lease, [Put(record())])
+    assert 0 < taken < store.revision(CLUSTER)
+    written = store.revision(CLUSTER)
+    store.renew(lease, 1)
+    store.acquire("other", "me", 60, 0)
+    assert store.revision(CLUSTER) == written
+    assert store.revisions().keys() == {CLUSTER, "other"}
+
+
 def test_what_happened_before_is_told_at_once(store: Store) -> None:
     before = store.revisions()
     store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(record())])
