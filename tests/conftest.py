@@ -11,7 +11,7 @@ from tests.lab.postgres import postgres, postgres_lab
 from tests.lab.registry import registry
 from tests.lab.sshd import sshd_lab, sshd_nodes
 
-pytest_plugins = ["tests.harness.order", "tests.harness.times"]
+pytest_plugins = ["tests.harness.isolation", "tests.harness.order", "tests.harness.times"]
 __all__ = [
     "engines",
     "gitea",

@@ -176,7 +176,7 @@ def test_who_holds_a_gpu_is_named(tmp_path: Path) -> None:
 
 def module(path: Path, *, manager: str, **given: object) -> dict[str, Any]:
     """The answer of the module package_versions."""
-    arguments = {"manager": manager, "_ansible_remote_tmp": str(path), **given}
+    arguments = {"manager": manager, "pins": str(path / "pins"), "_ansible_remote_tmp": str(path), **given}
     program = roles_path() / "packages/library/package_versions.py"
     done = subprocess.run(
         [sys.executable, str(program)], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), text=True,
@@ -207,3 +207,16 @@ def test_full_versions_on_the_red_hat_family(tmp_path: Path) -> None:
     assert found["missing"] == {"dkms": []}
     assert found["strays"] == {"nvidia-xconfig": "3:580.82.07-1.el9"}
     assert found["installed"]["kernel"] == "0:5.14.0-427.el9"
+
+
+def test_what_is_pinned_on_the_debian_family(tmp_path: Path) -> None:
+    """Globs and lists of several are no packages that were wanted."""
+    for name in ("dpkg-query", "apt-cache"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    assert module(tmp_path, manager="apt", wanted={})["pinned"] == []
+    (tmp_path / "pins").write_text(
+        "# Written by bai for base; changes are overwritten.\n\nPackage: bai-tool\nPin: version 1.0\n"
+        "Pin-Priority: 1001\n\nPackage: nvidia-*\nPin: version 580\n\nPackage: nvidia-* bai-tool\nPin: version *\n"
+    )
+    assert module(tmp_path, manager="apt", wanted={})["pinned"] == ["bai-tool"]
