@@ -217,6 +217,7 @@ def test_what_is_pinned_on_the_debian_family(tmp_path: Path) -> None:
     assert module(tmp_path, manager="apt", wanted={})["pinned"] == []
     (tmp_path / "pins").write_text(
         "# Written by bai for base; changes are overwritten.\n\nPackage: bai-tool\nPin: version 1.0\n"
-        "Pin-Priority: 1001\n\nPackage: nvidia-*\nPin: version 580\n\nPackage: nvidia-* bai-tool\nPin: version *\n"
+        "Pin-Priority: 1001\n\nPackage: nvidia-*\nPin: version 580\n\n"
+        "Package: nvidia-* bai-tool\nPin: version *\n"
     )
     assert module(tmp_path, manager="apt", wanted={})["pinned"] == ["bai-tool"]
