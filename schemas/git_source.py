@@ -107,6 +107,8 @@ class CommitSource:
             if line:
                 facts, _, path = line.partition(b"\t")
                 mode, kind, blob, size = facts.split()
+                if kind == b"blob" and not size.isdigit():
+                    raise CannotRead(what=self.where, why=f"object {blob.decode()} is missing or damaged")
                 if kind == b"blob":
                     yield _Entry(os.fsdecode(path), mode.decode(), blob.decode(), int(size))
 

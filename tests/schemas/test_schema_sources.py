@@ -170,10 +170,21 @@ def test_reserved_cpus_are_held_against_captured_hardware(tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:
-    files = {"base.yaml": BASE, "big.yaml": "# " + "x" * LARGEST_FILE}
-    assert problems(lambda: load_directory(write(tmp_path, files))).startswith("big.yaml:1:1: BAI-V002")
+    files = {"base.yaml": BASE, "fits.yaml": "#" * LARGEST_FILE, "big.yaml": "#" * (LARGEST_FILE + 1)}
+    [here] = problems(lambda: load_directory(write(tmp_path, files))).splitlines()
     commit(tmp_path)
-    assert problems(lambda: load_commit(tmp_path, "HEAD")).startswith("big.yaml:1:1: BAI-V002")
+    [there] = problems(lambda: load_commit(tmp_path, "HEAD")).splitlines()
+    assert here.startswith("big.yaml:1:1: BAI-V002")
+    assert there.startswith("big.yaml:1:1: BAI-V002")
+
+
+def test_a_commit_whose_content_is_missing(tmp_path: Path) -> None:
+    """As in a clone that was interrupted, or a disk that loses files."""
+    revision = commit(write(tmp_path, {"base.yaml": BASE}))
+    blob = Repo(tmp_path).commit(revision).tree["base.yaml"].hexsha
+    (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(CannotRead, match=blob):
+        load_commit(tmp_path, "HEAD")
 
 
 def test_links_are_refused_in_commits_too(tmp_path: Path) -> None:

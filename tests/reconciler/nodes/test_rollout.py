@@ -191,3 +191,39 @@ def test_two_profiles_have_a_canary_each(tmp_path: Path) -> None:
 def test_a_node_that_somebody_else_provisions_is_tried_again(lab: NodeLab) -> None:
     lab.machines.inject(NodeFault("n1", "busy", times=2))
     assert lab.roll() == [("n1",), ("n2", "n3")]
+
+
+def test_of_many_changes_of_a_profile_two_are_shown(lab: NodeLab) -> None:
+    lab.roll()
+    sysctls = "vm.swappiness: '2', net.core.somaxconn: '9', vm.max_map_count: '7'"
+    lab.write({"profile": profile().replace("vm.swappiness: '1'", sysctls)})
+    [node] = wave(lab.plan_nodes())
+    assert action(lab.plan_nodes(), f"Node/{node}").why.endswith(" and 1 more")
+    lab.write({"profile": profile().replace("vm.swappiness: '1'", sysctls.rpartition(",")[0])})
+    assert "more" not in action(lab.plan_nodes(), f"Node/{node}").why
+
+
+def test_a_node_that_waits_for_a_reboot_says_so(lab: NodeLab) -> None:
+    lab.roll()
+    for machine in lab.machines.nodes.values():
+        machine.reboot_pending = "a new kernel"
+    lab.write({"profile": profile(swappiness=2)})
+    plan = lab.plan_nodes()
+    [node] = wave(plan)
+    assert "it waits for a reboot: a new kernel" in action(plan, f"Node/{node}").warnings
+
+
+@pytest.mark.parametrize(("rules", "grace"), [("", None), ("drainGrace: 90s", 90.0)])
+def test_who_leaves_for_a_wave_has_the_clusters_time(tmp_path: Path, rules: str, grace: float | None) -> None:
+    lab = NodeLab(tmp_path, nodes=2, rules=rules)
+    lab.roll()
+    lab.write({"a": session("a", "movable: true, resources: {cpu: 1, memory: 1GiB}")})
+    assert lab.apply().ok
+    home = lab.place_of("a")
+    lab.write({"profile": profile(swappiness=2)})
+    plan = lab.plan_nodes()
+    while home not in wave(plan):
+        assert lab.apply(plan).ok
+        plan = lab.plan_nodes()
+    notice = action(plan, "Session/p/a").notice
+    assert (notice.grace if notice else None) == grace
