@@ -107,10 +107,11 @@ class CommitSource:
             if line:
                 facts, _, path = line.partition(b"\t")
                 mode, kind, blob, size = facts.split()
-                if kind == b"blob" and not size.isdigit():
+                if kind != b"blob":
+                    continue
+                if not size.isdigit():
                     raise CannotRead(what=self.where, why=f"object {blob.decode()} is missing or damaged")
-                if kind == b"blob":
-                    yield _Entry(os.fsdecode(path), mode.decode(), blob.decode(), int(size))
+                yield _Entry(os.fsdecode(path), mode.decode(), blob.decode(), int(size))
 
     def _blobs(self, entries: list[_Entry]) -> dict[str, bytes]:
         """The bytes of blobs by hash, through one `git cat-file`."""

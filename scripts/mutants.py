@@ -136,8 +136,7 @@ class Campaign:
         tests = self._reach.tests(mutant)
         outcome = trial(tests, start, self._scratch, first_only=self._first_only)
         self.outcomes[mutant] = outcome
-        killers = [*outcome.failed, *outcome.late]
-        says = f"killed by {killers[0]}" if killers else f"SURVIVED {len(tests)} tests"
+        says = f"killed by {outcome.killers[0]}" if outcome.killers else f"SURVIVED {len(tests)} tests"
         print(f"{len(self.outcomes):5d} {_place(self._root, mutant)}: {mutant.what}: {says}", file=self._out)
 
 
@@ -166,11 +165,10 @@ def report(root: Path, area: str, outcomes: Mapping[Mutant, Outcome]) -> Iterato
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     for mutant, outcome in sorted(outcomes.items(), key=lambda each: (each[0].path, each[0].line)):
-        dead = bool(outcome.failed or outcome.late)
         for name in {str(mutant.path.relative_to(root)), area}:
             tried[name] += 1
-            killed[name] += dead
-        if not dead:
+            killed[name] += bool(outcome.killers)
+        if not outcome.killers:
             source = mutant.path.read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
             yield f"{_place(root, mutant)}: {mutant.what}\n    {source}"
     for name in sorted(tried, key=lambda name: (name == area, name)):
@@ -181,7 +179,7 @@ def spare(reach: Reach, outcomes: Mapping[Mutant, Outcome]) -> Iterator[str]:
     """Tests that kill nothing that others do not kill, and run no line that others do not run."""
     killers: dict[str, list[int]] = defaultdict(list)
     for outcome in outcomes.values():
-        names = {*outcome.failed, *outcome.late}
+        names = set(outcome.killers)
         for test in names:
             killers[test].append(len(names))
     lines = reach.lines({mutant.path for mutant in outcomes})
@@ -223,7 +221,7 @@ def main() -> int:
         if chosen.all:
             for line in spare(reach, campaign.outcomes):
                 print(line)
-        killed = sum(bool(each.failed or each.late) for each in campaign.outcomes.values())
+        killed = sum(bool(each.killers) for each in campaign.outcomes.values())
         shares.append(killed / max(1, len(campaign.outcomes)))
     return 1 if min(shares) < chosen.least else 0
 

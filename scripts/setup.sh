@@ -134,6 +134,4 @@ else
     install "requirements/$level.txt" || failed
     pip install --no-deps --no-build-isolation -e . || failed
 fi
-# Python compiles what it imports, once; but bai starts Ansible such that it writes nothing.
-[ "$level" = run ] || "$venv/bin/python" -m compileall -q -j0 "$venv"/lib/python3*/site-packages/ansible || :
 echo "$wanted" >"$stamp"

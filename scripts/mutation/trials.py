@@ -40,6 +40,11 @@ class Outcome:
     failed: tuple[str, ...]
     late: tuple[str, ...] = ()
 
+    @property
+    def killers(self) -> tuple[str, ...]:
+        """All that noticed; none when the mutant survived."""
+        return (*self.failed, *self.late)
+
 
 class Tests:
     """A plugin of pytest: does `work` with the collected tests by name, and runs none by itself."""

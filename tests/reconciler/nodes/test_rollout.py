@@ -30,6 +30,16 @@ def reasons(plan: Plan, name: str) -> list[str]:
     return [r.message for wait in plan.waits if wait.session == f"Session/p/{name}" for r in wait.reasons]
 
 
+def serving_when_the_profile_changes(lab: NodeLab, spec: str) -> str:
+    """All nodes are provisioned, a session of that spec runs on the one that is given, and then every node is
+    to be provisioned anew."""
+    lab.roll()
+    lab.write({"a": session("a", spec)})
+    assert lab.apply().ok
+    lab.write({"profile": profile(swappiness=2)})
+    return lab.place_of("a")
+
+
 def test_fresh_nodes_go_canary_first_then_all_at_once_and_sessions_wait_for_them(lab: NodeLab) -> None:
     lab.write({"a": session("a", "resources: {cpu: 1, memory: 1GiB}")})
     plan = lab.plan_nodes()
@@ -50,11 +60,7 @@ def test_fresh_nodes_go_canary_first_then_all_at_once_and_sessions_wait_for_them
 
 
 def test_a_changed_profile_goes_through_serving_nodes_one_by_one_and_sessions_move(lab: NodeLab) -> None:
-    lab.roll()
-    lab.write({"a": session("a", "movable: true, resources: {cpu: 1, memory: 1GiB}")})
-    assert lab.apply().ok
-    home = lab.place_of("a")
-    lab.write({"profile": profile(swappiness=2)})
+    home = serving_when_the_profile_changes(lab, "movable: true, resources: {cpu: 1, memory: 1GiB}")
     plan = lab.plan_nodes()
     assert wave(plan) and home not in wave(plan)  # empty nodes first
     assert "base.sysctls.vm.swappiness 1 → 2" in action(plan, f"Node/{wave(plan)[0]}").why
@@ -66,11 +72,7 @@ def test_a_changed_profile_goes_through_serving_nodes_one_by_one_and_sessions_mo
 
 
 def test_a_session_that_may_not_move_keeps_its_node_until_it_ends(lab: NodeLab) -> None:
-    lab.roll()
-    lab.write({"a": session("a", "resources: {cpu: 1, memory: 1GiB}")})
-    assert lab.apply().ok
-    home = lab.place_of("a")
-    lab.write({"profile": profile(swappiness=2)})
+    home = serving_when_the_profile_changes(lab, "resources: {cpu: 1, memory: 1GiB}")
     assert home not in [node for each in lab.roll() for node in each]
     plan = lab.plan_nodes()
     assert "Session/p/a is there: it may not be moved" in waits(plan)[home]
@@ -216,11 +218,7 @@ def test_a_node_that_waits_for_a_reboot_says_so(lab: NodeLab) -> None:
 @pytest.mark.parametrize(("rules", "grace"), [("", None), ("drainGrace: 90s", 90.0)])
 def test_who_leaves_for_a_wave_has_the_clusters_time(tmp_path: Path, rules: str, grace: float | None) -> None:
     lab = NodeLab(tmp_path, nodes=2, rules=rules)
-    lab.roll()
-    lab.write({"a": session("a", "movable: true, resources: {cpu: 1, memory: 1GiB}")})
-    assert lab.apply().ok
-    home = lab.place_of("a")
-    lab.write({"profile": profile(swappiness=2)})
+    home = serving_when_the_profile_changes(lab, "movable: true, resources: {cpu: 1, memory: 1GiB}")
     plan = lab.plan_nodes()
     while home not in wave(plan):
         assert lab.apply(plan).ok
