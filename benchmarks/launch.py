@@ -43,6 +43,7 @@ from tests.lab.cache import tool
 from tests.lab.docker import IMAGE, Engine, Engines, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
+UID = 1_900_000_000
 MEMORY = 16 * 2**20
 MILLI = 10
 COMMAND = ("sleep", "100000")
@@ -162,7 +163,7 @@ def compose_command() -> list[str]:
 def spec(number: int, node: str = "n1") -> KernelSpec:
     labels = Labels("bench", "lab", f"Session/p/s{number}", 1, "d", "main1", node)
     return KernelSpec(
-        f"s{number}-main1-0-g1", labels, COMMAND, {}, image=IMAGE, memory=MEMORY, cpu_milli=MILLI
+        f"s{number}-main1-0-g1", labels, COMMAND, {}, image=IMAGE, memory=MEMORY, cpu_milli=MILLI, uid=UID
     )
 
 

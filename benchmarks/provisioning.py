@@ -48,7 +48,7 @@ kind: Cluster
 metadata: {{name: bench}}
 spec:
   provider: declared
-  ssh: {{user: root, key: {key}, knownHosts: {known_hosts}}}
+  ssh: {{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts}}
   profile: worker
   provisioning: {{maxUnavailable: "100%"}}
 ---
@@ -109,14 +109,13 @@ class Bench:
         self.repository = folder / "repository"
         self.repository.mkdir()
         self.env = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "HOME": str(lab.home)}
+        self.env["BAI_SECRET_STORES"] = str(lab.stores)
 
     def provision(self, nodes: list[Node]) -> None:
         """Write documents of these nodes, and apply them."""
         self.nodes = nodes
         lab = self.lab
-        text = PROFILE.format(
-            key=lab.key, known_hosts=lab.known_hosts, mirror=lab.mirror.url, setting=SETTING
-        )
+        text = PROFILE.format(mirror=lab.mirror.url, setting=SETTING)
         text += "".join(NODE.format(name=node.name, address=node.address) for node in nodes)
         (self.repository / "all.yaml").write_text(text)
         self.bai("apply", "--yes", "--no-check")

@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
 ImageNow = Literal["same", "another", "gone"]
@@ -61,6 +62,10 @@ class Labels:
     """The kernel's placement (planner.types.KernelPlacement) as canonical JSON: what devices it holds."""
 
 
+FIRST_OF_PEOPLE = 1000
+"""Linux users and groups below are the system's: no document opens their files to sessions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved
@@ -77,6 +82,21 @@ class Mount:
     file_systems: tuple[str, ...] = ()
     """Types (as in /proc/self/mountinfo) of which the root's file system must be one; empty: any. A root that
     is not mounted must not be filled on the node's own disk."""
+    sub_path: str = ""
+    """The end of `source` that lies inside a volume. Sessions that may write to the volume can put a link
+    there at any time: it is opened without following any, never mounted by its path."""
+
+    @property
+    def volume(self) -> str:
+        """The volume's own folder, which no session can replace."""
+        return self.source.removesuffix(f"/{self.sub_path}") if self.sub_path else self.source
+
+    @property
+    def beneath(self) -> tuple[str, str]:
+        """A folder that may be reached through links, and the way on from there, which may not have any: what
+        `providers.storage.beneath.open_beneath` takes, at each start anew."""
+        root = self.root or "/"
+        return root, str(PurePosixPath(self.source).relative_to(root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +211,11 @@ class KernelSpec:
     """RDMA devices of the mapping (`mlx5_0`); only these reach the kernel."""
     share: Share | None = None
     """How a part of a GPU is limited; None for whole devices and for kernels without any."""
+    uid: int | None = None
+    """Linux user, and group, that native processes run as where the provider is root; from `FIRST_OF_PEOPLE`
+    on."""
+    groups: tuple[int, ...] = ()
+    """Further Linux groups of native processes: those of its volumes."""
     user: str = ""
     """`uid[:gid]` or a name of the image; empty: the image's own."""
     read_only_root: bool = False

@@ -6,7 +6,7 @@ chooses. Providers never ask which one they have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,10 +21,17 @@ def _no_values() -> Ssh:
     return Ssh()
 
 
+def no_secret(reference: str) -> str:
+    """Raises SecretMissing."""
+    from schemas.errors import SecretMissing
+
+    raise SecretMissing(reference=reference, why="nobody was given who reads it")
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a node is. `ssh` has the node's own values over its cluster's; `options`: the node's own options
-    for its provider, as written in its document."""
+    for its provider, as written in its document; `secret` reads what these name of secret stores."""
 
     name: str
     address: str
@@ -33,6 +40,7 @@ class Endpoint:
     """This very machine: reached without SSH."""
     ssh: Ssh = field(default_factory=_no_values)
     options: Mapping[str, Any] = field(default_factory=dict)
+    secret: Callable[[str], str] = field(default=no_secret, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

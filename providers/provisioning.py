@@ -28,7 +28,7 @@ class Target:
     variables: Mapping[str, Any]
     """Role variable (`<role>_<field>`) → JSON value."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Role variable → reference (`env:NAME`, `file:/path`); resolved when the node is provisioned."""
+    """Role variable → reference (`STORE/ENTRY`); resolved when the node is provisioned."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """The profile's spec in canonical form, kept in the seal so that a change can be told by its fields."""
     fingerprint: str = ""

@@ -140,6 +140,8 @@ class Actual:
     """None when no provider was asked (`offline`)."""
     complete: bool = True
     errors: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What makes one doubt the clocks."""
     volumes: Mapping[str, Seen] | None = None
     """Volume → its folder as it is; None when nobody looks after folders here, or nobody looked."""
     images: Mapping[str, ImageFacts] = field(default_factory=dict)

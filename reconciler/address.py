@@ -43,7 +43,9 @@ class Address:
         """What the command line says, else `$BAI_STATE`, else the cluster's document, else `.bai/store.db`
         in the directory. An address that was chosen before stays with its folder."""
         folder = directory / _FOLDER
-        chosen = given or os.environ.get(ENVIRONMENT) or document or folder / _FILE
+        chosen = given or os.environ.get(ENVIRONMENT) or document
+        if not chosen:
+            return cls(path=folder / _FILE, folder=folder)
         if isinstance(chosen, Address):
             return cls(chosen.path, chosen.url, folder if chosen.folder == Path() else chosen.folder)
         return cls.parse(chosen, folder)

@@ -17,17 +17,19 @@ from collections.abc import Callable
 from providers.abilities import Sweeps
 from providers.base import Observation, Provider
 from providers.storage.base import Storage
+from reconciler.carry import Values
 from reconciler.clock import Clock
 from reconciler.execute import Engine
 from reconciler.graph import build
 from reconciler.ledger import Ledger
-from reconciler.marks import resolver_of
+from reconciler.marks import seeds_of
 from reconciler.observe import current_basis
 from reconciler.plan import Plan
 from reconciler.provisioning.carry import Site
 from reconciler.records import JournalEntry, JournalState, Recorded
 from reconciler.results import ActionResult, ApplyEvent, ApplyResult
 from reconciler.runner import Runner, ThreadRunner
+from reconciler.secret_reader import NOTHING, SecretReader
 from reconciler.store import Store
 from schemas.errors import (
     GuardRefused,
@@ -52,13 +54,13 @@ def apply(
     parallel: int = 32,
     on_event: Callable[[ApplyEvent], None] | None = None,
     stop: threading.Event | None = None,
-    secrets: Callable[[str], str] | None = None,
+    secrets: SecretReader = NOTHING,
     runner: Runner | None = None,
     site: Site | None = None,
 ) -> ApplyResult:
-    """Carry out `plan`; `secrets` resolves one reference (`env:NAME`, `file:/path`), by default in this
-    process' environment; keys of sessions follow from the one beside the store. `storage` looks after the
-    folders of volumes, `site` after nodes that are provisioned.
+    """Carry out `plan`; `secrets` reads what documents name of secret stores; keys of sessions follow from
+    the one beside the store. `storage` looks after the folders of volumes, `site` after nodes that are
+    provisioned.
 
     Setting `stop` lets what has begun come to its end and starts nothing more. Raises LeaseHeld, StalePlan,
     GuardRefused and IncompleteObservation before anything happens; LeaseLost and StoreError when nothing more
@@ -78,7 +80,7 @@ def apply(
         tell(ApplyEvent("begin", started, total=len(plan.changes)))
         engine = Engine(
             plan, parts, ledger=ledger, provider=provider, storage=storage, clock=clock, runner=runner,
-            parallel=parallel, resolve=secrets or resolver_of(store), on_event=tell,
+            parallel=parallel, values=Values(secrets, seeds_of(store)), on_event=tell,
             stop=stop, site=site,
         )  # fmt: skip
         results = engine.run()

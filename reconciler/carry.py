@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from providers.base import KernelSpec, Provider
 from providers.images import PullProgress
@@ -11,6 +11,7 @@ from providers.storage.base import Storage
 from reconciler.derive import LIVE
 from reconciler.provisioning.carry import NodeNews, Site, probe, provision
 from reconciler.pulling import pull, with_image
+from reconciler.secret_reader import SecretReader
 from reconciler.steps import Step
 from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 
@@ -18,9 +19,16 @@ ATTEMPTS = 4
 FIRST_DELAY = 0.5
 """Seconds before the second attempt; doubled for each further one."""
 
-Resolve = Callable[[str], str]
 News = PullProgress | NodeNews
 """What is heard of an effect while it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What stands behind references of steps: secrets, and (`seed`) the keys of sessions."""
+
+    secrets: SecretReader
+    seed: Callable[[str], str]
 
 
 def _nobody(news: News) -> None:
@@ -30,7 +38,7 @@ def _nobody(news: News) -> None:
 def carry_out(
     step: Step,
     provider: Provider,
-    resolve: Resolve,
+    values: Values,
     storage: Storage | None = None,
     tell: Callable[[News], None] = _nobody,
     site: Site | None = None,
@@ -38,16 +46,17 @@ def carry_out(
     """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError."""
     match step.kind:
         case "create" if step.spec is not None:
-            spec = _with_secrets(step, step.spec, resolve)
-            with_image(step.pull, lambda: _create(spec, provider), provider, resolve, tell)
+            spec = _with_secrets(step, step.spec, values)
+            secret = values.secrets.infrastructure
+            with_image(step.pull, lambda: _create(spec, provider), provider, secret, tell)
         case "pull" if step.pull is not None:
-            pull(step.pull, provider, resolve, tell)
+            pull(step.pull, provider, values.secrets.infrastructure, tell)
         case "provision" if step.provision is not None:
             provision(step.provision, site, tell)
         case "probe":
             probe(step.kernel_id, provider, tell)
         case "update" if step.spec is not None:
-            provider.update(step.kernel_id, _with_secrets(step, step.spec, resolve))
+            provider.update(step.kernel_id, _with_secrets(step, step.spec, values))
         case "stop":
             _stop(step, provider)
         case "remove":
@@ -91,10 +100,11 @@ def _stop(step: Step, provider: Provider) -> None:
         raise ProviderUnavailable(provider=provider.capabilities().name, why=f"{seen.id} is still stopping")
 
 
-def _with_secrets(step: Step, spec: KernelSpec, resolve: Resolve) -> KernelSpec:
+def _with_secrets(step: Step, spec: KernelSpec, values: Values) -> KernelSpec:
     if spec.login is not None:
-        spec = replace(spec, login=replace(spec.login, seed=resolve(spec.login.reference)))
+        spec = replace(spec, login=replace(spec.login, seed=values.seed(spec.login.reference)))
     if not step.secrets:
         return spec
-    values = {variable: resolve(reference) for variable, reference in step.secrets.items()}
-    return replace(spec, secret_env={**spec.secret_env, **values})
+    project = spec.labels.resource.split("/")[1]
+    found = {name: values.secrets.of_project(project, each) for name, each in step.secrets.items()}
+    return replace(spec, secret_env={**spec.secret_env, **found})

@@ -13,7 +13,7 @@ from providers.base import Provider
 from providers.images import PullProgress
 from providers.provisioning import ProvisionEvent
 from providers.storage.base import Storage
-from reconciler.carry import News, Resolve, carry_out, explain, retry_delay
+from reconciler.carry import News, Values, carry_out, explain, retry_delay
 from reconciler.clock import Clock
 from reconciler.graph import Part
 from reconciler.ledger import Ledger
@@ -46,7 +46,7 @@ class Engine:
         clock: Clock,
         runner: Runner,
         parallel: int,
-        resolve: Resolve,
+        values: Values,
         on_event: Callable[[ApplyEvent], None],
         stop: threading.Event,
         site: Site | None = None,
@@ -57,7 +57,7 @@ class Engine:
         self._clock = clock
         self._runner = runner
         self._parallel = max(1, parallel)
-        self._resolve = resolve
+        self._values = values
         self._on_event = on_event
         self._stop = stop
         self._site = site
@@ -187,7 +187,7 @@ class Engine:
         carry_out(
             effect.step,
             self._provider,
-            self._resolve,
+            self._values,
             self._storage,
             lambda news: self._heard.put((effect, news)),
             self._site,

@@ -98,10 +98,11 @@ def access_of(registry: Registry, secret: Resolve) -> Access:
 
     spec, login = registry.spec, registry.spec.credentials
     username = password = ""
+    ca = secret(spec.ca_from) if spec.ca_from else ""
     if login is not None:
         username = secret(login.username_from) if login.username_from else login.username or ""
         password = secret(login.password_from)
-    return Access(spec.address, spec.plain_http, spec.insecure, spec.ca or "", username, password)
+    return Access(spec.address, spec.plain_http, spec.insecure, ca, username, password)
 
 
 def scan(

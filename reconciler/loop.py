@@ -25,6 +25,7 @@ from reconciler.results import ApplyEvent, ApplyResult
 from reconciler.stages import Stage, Stages, Unheard
 from reconciler.times import span
 from reconciler.workspace import Workspace
+from schemas import room
 from schemas.errors import BaiError, GuardRefused, InvalidRepository, StoreError
 
 GATHER = 0.2
@@ -350,7 +351,8 @@ def _did(action: Action) -> str:
 
 def _refused(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{(error.strerror or str(error)).lower()}"
+    full = f": {room.told(error.filename)}" if error.filename and room.is_full(error) else ""
+    return f"{where}{(error.strerror or str(error)).lower()}{full}"
 
 
 def _words(error: BaiError) -> str:

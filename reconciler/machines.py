@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from providers.machine import Endpoint
+from providers.machine import Endpoint, no_secret
 from reconciler.diff.snapshot import LOCAL_ADDRESSES
 from schemas.cluster import ClusterSpec, Ssh
 from schemas.node import Node
@@ -15,8 +15,10 @@ def is_local(node: Node) -> bool:
     return (node.spec.address or node.name) in LOCAL_ADDRESSES
 
 
-def endpoints(nodes: Iterable[Node], cluster: ClusterSpec) -> tuple[Endpoint, ...]:
-    """How each node is reached: its own SSH values over its cluster's."""
+def endpoints(
+    nodes: Iterable[Node], cluster: ClusterSpec, secret: Callable[[str], str] = no_secret
+) -> tuple[Endpoint, ...]:
+    """How each node is reached: its own SSH values over its cluster's; `secret` reads their keys."""
     return tuple(
         Endpoint(
             node.name,
@@ -24,6 +26,7 @@ def endpoints(nodes: Iterable[Node], cluster: ClusterSpec) -> tuple[Endpoint, ..
             is_local(node),
             cluster.ssh.model_copy(update=_given(node.spec.ssh)),
             node.spec.docker.given if cluster.provider == "docker" else {},
+            secret,
         )
         for node in nodes
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 
-from reconciler.secret_values import resolver
+from reconciler.session_keys import seed
 from reconciler.store import Store
 from reconciler.store.files import make_folder
 
@@ -24,16 +25,16 @@ def remember_repository(store: Store, cluster: str, repository: str) -> None:
         store.set_meta(f"{_REPOSITORY}/{cluster}" if store.address.on_server else _REPOSITORY, repository)
 
 
-def resolver_of(store: Store) -> Callable[[str], str]:
-    """What secrets of sessions are, for who writes to this store. Whoever shares a store on a server shares
-    the key that the key pairs of sessions follow from."""
+def seeds_of(store: Store) -> Callable[[str], str]:
+    """What the key pairs of sessions follow from, for who writes to this store. Whoever shares a store on a
+    server shares the key."""
     key = store.address.key_file
     if not store.address.on_server:
-        return resolver(key)
+        return partial(seed, key)
     # Where it cannot be made, the key is missing with a reason, should one be needed.
     with contextlib.suppress(OSError):
         make_folder(key)
-    return resolver(key, lambda mark: store.meta_or(_KEY, mark))
+    return partial(seed, key, agree=lambda mark: store.meta_or(_KEY, mark))
 
 
 def forget_key(store: Store) -> None:

@@ -81,7 +81,7 @@ class Side:
     account: Account | None = None
     """Whom what it holds is charged to; left out of the JSON where it holds nothing."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Variable → reference (`env:NAME`, `file:/path`), resolved only while applying."""
+    """Variable → reference (`STORE/ENTRY`), resolved only while applying."""
     pulls: tuple[Pull, ...] = ()
     """Of a session: images that its kernels are created from. Of an image: where it is brought to. Left out
     of the JSON when there are none."""

@@ -18,7 +18,10 @@ from schemas.errors import PlanError
 
 VERSION = "bai.plan/v1"
 _OPTIONAL = frozenset(
-    {"files", "nics", "tty", "share", "user", "read_only_root", "ulimits", "capabilities", "network", "login"}
+    {
+        *("files", "nics", "tty", "share", "uid", "groups", "user", "read_only_root", "ulimits"),
+        *("capabilities", "network", "login"),
+    }
 )
 """Parts of a kernel's spec that are left out where they say nothing."""
 
@@ -53,6 +56,8 @@ def plain(plan: Plan) -> dict[str, Any]:
 def _shorten(side: dict[str, Any]) -> None:
     """One side of an action, without what says nothing."""
     _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
+    if "folder" in side:
+        _drop_empty(side["folder"], "new_owner")
     for pull in side.get("pulls", ()):
         _drop_empty(pull, "size", "registry", "username", "username_from", "password_from")
     for spec in side["specs"]:
@@ -61,7 +66,7 @@ def _shorten(side: dict[str, Any]) -> None:
             if spec[name] == _unset()[name]:
                 del spec[name]
         for mount in spec["mounts"]:
-            _drop_empty(mount, "file_systems")
+            _drop_empty(mount, "file_systems", "sub_path")
         if "login" in spec:
             del spec["login"]["seed"]
     for part in (side["placement"] or {}).get("kernels", ()):

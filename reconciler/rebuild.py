@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from providers.base import Observation
+from reconciler.address import Address
+from reconciler.clock_check import RELEASED
 from reconciler.observe import combine
 from reconciler.records import Audit, Event, Put, Recorded, StoreChange
 from reconciler.source import path_id
@@ -15,14 +17,17 @@ if TYPE_CHECKING:
     from reconciler.workspace import Workspace
 
 
-def rebuild(workspace: Workspace, holder: str) -> tuple[str, ...]:
-    """Fill an empty or lost store from the labels of what runs; gives the identities recovered.
+def rebuild(workspace: Workspace, holder: str, tell: Callable[[str], None]) -> tuple[str, ...]:
+    """Fill an empty or lost store from the labels of what runs; gives the identities recovered. `tell` hears
+    what else was done.
 
-    Raises IncompleteObservation, LeaseHeld.
+    Raises IncompleteObservation before anything is done, LeaseHeld, StoreError.
     """
     from reconciler.marks import known_repository, remember_repository
 
     seen = workspace.provider.observe()
+    _require_complete(seen)
+    _make_room(workspace.state, tell)
     store, source, cluster = workspace.store, workspace.source, workspace.cluster.name
     if known_repository(store, cluster) is None:
         repo = owner(seen, cluster, (source.repo, path_id(source.directory)))
@@ -32,9 +37,26 @@ def rebuild(workspace: Workspace, holder: str) -> tuple[str, ...]:
     with workspace.lease(holder) as lease:
         known = store.recorded(cluster)
         changes = rebuilt(seen, repo=workspace.repo_id, cluster=cluster, known=known, now=now, actor=holder)
-        entry = Audit("rebuild", "", now, f"{len(changes)} changes from the labels of what runs")
-        store.write(lease, [*changes, entry])
+        late = store.set_right(lease, now) if now >= RELEASED else 0
+        if late:
+            tell(f"{late} times of the future are set to now.")
+        cause = f"{len(changes)} changes from the labels of what runs, {late} times of the future set to now"
+        store.write(lease, [*changes, Audit("rebuild", "", now, cause)])
     return tuple(change.record.resource for change in changes if isinstance(change, Put))
+
+
+def _require_complete(seen: Observation) -> None:
+    if not seen.complete:
+        raise IncompleteObservation(why="; ".join(seen.errors) or "the provider could not say why")
+
+
+def _make_room(address: Address, tell: Callable[[str], None]) -> None:
+    """Where a file stands that cannot be used."""
+    from reconciler.store.aside import set_aside, why_unusable
+
+    if address.path is not None and (why := why_unusable(address.path)):
+        kept = set_aside(address.path)
+        tell(f"{address.path} cannot be used: {why}. It is kept as {kept}.")
 
 
 def owner(seen: Observation, cluster: str, candidates: Iterable[str]) -> str:
@@ -52,8 +74,7 @@ def rebuilt(
 
     Raises IncompleteObservation: half a store would be worse than none.
     """
-    if not seen.complete:
-        raise IncompleteObservation(why="; ".join(seen.errors) or "the provider could not say why")
+    _require_complete(seen)
     actual = combine({}, seen, None, repo=repo, cluster=cluster, hardware={})
     there = set(known)
     changes: list[StoreChange] = []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from planner.types import Placement
+from reconciler.times import age
 
 Phase = Literal[
     "",
@@ -239,8 +240,8 @@ class Balance:
     half_life: float
 
     def decayed(self, now: float) -> float:
-        """The same at another time."""
-        return self.value * float(2.0 ** (-(now - self.at) / self.half_life))
+        """The same at a later time; at an earlier one, it is what it is."""
+        return self.value * float(2.0 ** (-age(self.at, now) / self.half_life))
 
 
 @dataclass(frozen=True, slots=True)

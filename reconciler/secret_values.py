@@ -1,13 +1,12 @@
-"""Secrets: references in documents, values only here, only while applying."""
+"""Secrets that the owner names on the command line: `env:NAME`, `file:/path`. Documents cannot; theirs are in
+`secret_reader.py`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
 
-from reconciler.session_keys import PREFIX, Agree, seed
 from schemas.errors import SecretMissing
+from schemas.plain_files import read_plain
 
 MAX_BYTES = 64 * 1024
 
@@ -25,15 +24,6 @@ def resolve(reference: str) -> str:
     raise SecretMissing(reference=reference, why="it is neither env:NAME nor file:/path")
 
 
-def resolver(key: Path, agree: Agree | None = None) -> Callable[[str], str]:
-    """Like `resolve`, and for the keys of sessions what follows from the random key in the file `key`."""
-
-    def known(reference: str) -> str:
-        return seed(key, reference, agree) if reference.startswith(PREFIX) else resolve(reference)
-
-    return known
-
-
 def _from_environment(reference: str, name: str) -> str:
     value = os.environ.get(name)
     if value is None:
@@ -43,11 +33,7 @@ def _from_environment(reference: str, name: str) -> str:
 
 def _from_file(reference: str, path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise SecretMissing(reference=reference, why=f"the file is larger than {MAX_BYTES} bytes")
-        text = data.decode()
+        text = read_plain(path, MAX_BYTES).decode()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "the file is not UTF-8 text"
         raise SecretMissing(reference=reference, why=why) from None

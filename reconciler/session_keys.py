@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from schemas.errors import SecretMissing
+from schemas.plain_files import open_plain, read_open
 
 PREFIX = "session-key:"
 _BYTES = 32
@@ -59,11 +60,14 @@ def _key(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    descriptor = open_plain(path, follow=False)
+    try:
         if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
             raise ValueError("may be read by others: chmod 600")
-        key = bytes.fromhex(file.read(4 * _BYTES).decode("ascii", errors="replace").strip())
+        text = read_open(descriptor, path, 4 * _BYTES).decode("ascii", errors="replace")
+    finally:
+        os.close(descriptor)
+    key = bytes.fromhex(text.strip())
     if len(key) != _BYTES:
         raise ValueError("is not a key that bai made")
     return key

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.actual import Desired
 from reconciler.git import said
+from reconciler.owner_stores import owner_stores
 from reconciler.plan_values import fingerprint
 from schemas.canonical import canonical, digest
 from schemas.cluster import Cluster
+from schemas.declared_stores import NO_OWNER, OwnerStores
 from schemas.envelope import Resource
 from schemas.errors import CannotRead, PlanError
 from schemas.loader import load_commit, load_directory
@@ -36,22 +38,33 @@ class Source:
     head: str
     """Commit that is checked out; empty without one."""
     revision: str | None = None
+    owner: OwnerStores = NO_OWNER
+    """The secret stores that count beside those of the documents."""
 
     def load(self) -> tuple[Repository, str]:
         """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
         and CannotRead."""
         if self.revision is None:
-            return load_directory(self.directory), ""
+            return load_directory(self.directory, self.owner), ""
         if self.git is None:
             raise CannotRead(
                 what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
             )
-        repository = load_commit(self.git, self.revision, self.subpath)
+        repository = load_commit(self.git, self.revision, self.subpath, self.owner)
         return repository, repository.commit
 
 
-def open_source(directory: Path | str, revision: str | None = None) -> Source:
-    """Find out what repository a folder belongs to. Raises CannotRead when there is no such folder."""
+def open_source(
+    directory: Path | str, revision: str | None = None, *, stores: Path | None = None, final: bool = False
+) -> Source:
+    """Find out what repository a folder belongs to, and what the owner of its cluster declares: `stores` and
+    `final` as for `owner_stores`. Raises CannotRead when there is no such folder, and what that raises."""
+    found = _source(directory, revision)
+    folders = [found.directory, *([found.git] if found.git else [])]
+    return replace(found, owner=owner_stores(stores, folders, final=final))
+
+
+def _source(directory: Path | str, revision: str | None) -> Source:
     folder = Path(directory).expanduser().absolute()
     if not folder.is_dir():
         raise CannotRead(what=str(directory), why="it is not a folder")
@@ -68,13 +81,13 @@ def open_source(directory: Path | str, revision: str | None = None) -> Source:
     return Source(folder, Path(top), subpath, repo, head, revision)
 
 
-def remote_source(copy: Path, commit: str, subpath: str) -> Source:
+def remote_source(copy: Path, commit: str, subpath: str, owner: OwnerStores) -> Source:
     """The documents of a commit in a bare copy of a remote; the repository is the same wherever it was cloned
     to."""
     subpath = subpath.strip("/")
     roots = said(copy, "rev-list", "--max-parents=0", commit)
     repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(copy)
-    return Source(copy, copy, subpath, repo, commit, commit)
+    return Source(copy, copy, subpath, repo, commit, commit, owner)
 
 
 def path_id(folder: Path) -> str:

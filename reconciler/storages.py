@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reconciler.machines import endpoints
@@ -18,13 +19,13 @@ def has_folders(cluster: Cluster) -> bool:
     return cluster.spec.provider in ("process", "docker")
 
 
-def open_storage(repository: Repository, cluster: Cluster) -> Storage | None:
+def open_storage(repository: Repository, cluster: Cluster, secret: Callable[[str], str]) -> Storage | None:
     """None where the nodes' files are not bai's to make. Nothing is connected to before it is needed."""
     if not has_folders(cluster):
         return None
     from providers.storage.nodes import NodeStorage
 
-    nodes = endpoints(repository.nodes_of(cluster.name), cluster.spec)
+    nodes = endpoints(repository.nodes_of(cluster.name), cluster.spec, secret)
     # Native processes run on this machine, whatever their nodes are called.
     far = [node for node in nodes if not node.local and cluster.spec.provider != "process"]
     if not far:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from providers.storage.base import Folder, Trash, Trashed
 from reconciler.actual import Actual, Desired
 from reconciler.plan_values import compact
+from schemas.cluster import Cluster
 from schemas.repository import Repository
 from schemas.storage import StorageHost, Volume
 from schemas.storage_nodes import administrator
@@ -43,10 +44,19 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
         file_systems=host.spec.accepted,
         uid=spec.uid,
         gid=spec.gid,
+        new_owner=_new_owner(repository, volume),
         mode=None if spec.mode is None else int(spec.mode, 8),
         quota=spec.quota,
         host=host.name,
     )
+
+
+def _new_owner(repository: Repository, volume: Volume) -> int | None:
+    """Where sessions are native, they run as their project's user."""
+    cluster = repository.resources.get(f"Cluster/{repository.cluster_of(volume)}")
+    if not isinstance(cluster, Cluster) or cluster.spec.provider != "process" or not volume.project:
+        return None
+    return repository.uid_of(cluster.name, volume.project)
 
 
 def recorded_folder(desired: Desired, actual: Actual, identity: str) -> Folder | None:

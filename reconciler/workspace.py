@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 from reconciler.actual import Actual, Desired
 from reconciler.address import Address
 from reconciler.clock import Clock, SystemClock
+from reconciler.clock_check import clock_doubts
 from reconciler.plan import Plan
 from reconciler.provisioning.workshop import Workshop
+from reconciler.secret_reader import SecretReader
 from reconciler.source import Source, choose_cluster, make_desired, open_source
 from schemas.cluster import Cluster
 from schemas.errors import LeaseHeld, StalePlan, StoreError
@@ -72,6 +74,8 @@ class Workspace:
         """What the last `refresh` saw: after an apply, what came of it."""
         self.nodes = Workshop(self)
         """Their provisioning."""
+        self.secrets = SecretReader(repository.stores)
+        """What documents name of secret stores; the same one for all that is opened here."""
 
     @classmethod
     def open(
@@ -153,14 +157,16 @@ class Workspace:
         """How each node of the cluster is reached."""
         from reconciler.machines import endpoints
 
-        return endpoints(self.repository.nodes_of(self.cluster.name), self.cluster.spec)
+        return endpoints(
+            self.repository.nodes_of(self.cluster.name), self.cluster.spec, self.secrets.infrastructure
+        )
 
     @cached_property
     def storage(self) -> Storage | None:
         """What looks after the folders of volumes; None where the nodes' files are not bai's to make."""
         from reconciler.storages import open_storage
 
-        return open_storage(self.repository, self.cluster)
+        return open_storage(self.repository, self.cluster, self.secrets.infrastructure)
 
     # Read
 
@@ -191,8 +197,8 @@ class Workspace:
 
             found = with_fractions(found, self.desired(), self.provider)
             found = with_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
-        images = self.images(found, offline=offline)
-        return replace(found, volumes=self.volumes(offline=offline), **images)
+        more = {"doubts": clock_doubts(found, self.clock.now()), **self.images(found, offline=offline)}
+        return replace(found, volumes=self.volumes(offline=offline), **more)
 
     def images(self, actual: Actual, *, offline: bool = False) -> dict[str, Any]:
         """What is remembered of images, and which of those that are to be there early the nodes have."""
@@ -274,17 +280,9 @@ class Workspace:
         if check is not None and not offline:
             actual = self.nodes.checked(actual, check)
         return make_plan(
-            desired,
-            actual,
-            self.clock.now(),
-            targets=targets,
-            refresh_only=refresh_only,
-            destroy=destroy,
-            anew=anew,
-            moves=moves,
-            without=without,
-            place=placer(desired),
-        )
+            desired, actual, self.clock.now(), targets=targets, refresh_only=refresh_only, destroy=destroy,
+            anew=anew, moves=moves, without=without, place=placer(desired),
+        )  # fmt: skip
 
     def study(self, *, offline: bool = False) -> Study:
         """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
@@ -318,6 +316,7 @@ class Workspace:
         result = apply(
             plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.clock,
             holder=holder, parallel=parallel, on_event=on_event, stop=stop, site=self.nodes.site(plan),
+            secrets=self.secrets.fresh(),
         )  # fmt: skip
         if self.nodes.done(plan, result):
             self._renew()
@@ -348,11 +347,12 @@ class Workspace:
         if source == self.source and source.revision and source.revision == self.commit:
             return self  # A commit does not change.
         repository, commit = source.load()
-        if commit == self.commit and repository.resources == self.repository.resources:
+        if commit == self.commit and repository.says_what(self.repository):
             return self
         cluster = choose_cluster(repository, self.cluster.name)
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
-        new._store, new._repo = self._store, self._repo
+        new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
+        new.secrets.follow(repository.stores)
         new.nodes.take_over(self.nodes)
         nodes = repository.nodes_of(cluster.name)
         if cluster == self.cluster and nodes == self.repository.nodes_of(cluster.name):
@@ -361,14 +361,12 @@ class Workspace:
             close()
         return new
 
-    def rebuild(self, *, holder: str) -> tuple[str, ...]:
-        """Fill an empty or lost store from the labels of what runs; gives the identities recovered.
-
-        Raises IncompleteObservation, LeaseHeld.
-        """
+    def rebuild(self, *, holder: str, tell: Callable[[str], None] = lambda _: None) -> tuple[str, ...]:
+        """Fill an empty or lost store from the labels of what runs, after setting aside one that cannot be
+        used; gives the identities recovered. Raises IncompleteObservation, LeaseHeld."""
         from reconciler.rebuild import rebuild
 
-        return rebuild(self, holder)
+        return rebuild(self, holder, tell)
 
     def call_itself(self, repo: str) -> None:
         """Go by this id from here on."""

@@ -33,6 +33,7 @@ def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
         domains = len(list(repository.of(Domain)))
         if domains > 1:
             yield from _clear(repository, resource.spec.domain, Domain, ("spec", "domain"))
+        yield from _user_of_its_own(repository, resource)
     elif isinstance(resource, StorageHost):
         yield from _administrator(repository, resource)
     elif isinstance(resource, Volume):
@@ -65,6 +66,17 @@ def _clear(repository: Repository, named: str | None, kind: type[Resource], at: 
         yield Issue(
             at, f"which {kind.singular} is not said", f"name one of {', '.join(names[:8])}", "BAI-V043"
         )
+
+
+def _user_of_its_own(repository: Repository, project: Project) -> Iterator[Issue]:
+    """Sessions of two projects with one user could read and stop each other; the later project is told."""
+    for cluster in repository.of(Cluster):
+        uid = repository.uid_of(cluster.name, project.name)
+        other = repository.uids[cluster.name, uid]
+        if other != project.name:
+            message = f"user {uid} is the one of Project/{other} already"
+            yield Issue(("spec", "uid"), message, "give each project a number of its own", "BAI-V050")
+            return
 
 
 def _node(repository: Repository, node: Node) -> Iterator[Issue]:

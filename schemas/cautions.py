@@ -29,4 +29,4 @@ def _registry(registry: Registry) -> Iterator[Issue]:
         yield Issue(("spec", "plainHttp"), message, "give it a certificate", "BAI-V091", key=True)
     if registry.spec.insecure and not own_machine(address):
         message = f"NOT SAFE: whoever answers as {address} is believed; anyone on the way can swap images"
-        yield Issue(("spec", "insecure"), message, "name its certificate in ca", "BAI-V091", key=True)
+        yield Issue(("spec", "insecure"), message, "name its certificate in caFrom", "BAI-V091", key=True)

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from schemas.docker import ClusterDocker
-from schemas.envelope import Flag, Model, Port, Resource
-from schemas.names import AbsolutePath, Cidr, DeviceName, EnvName, JumpHosts, LinuxUser, Name, StoreUrl, Text
+from schemas.envelope import Flag, Integer, Model, Port, Resource
+from schemas.names import (
+    AbsolutePath,
+    Cidr,
+    DeviceName,
+    EnvName,
+    JumpHosts,
+    LinuxUser,
+    Name,
+    SecretReference,
+    StoreUrl,
+    Text,
+)
 from schemas.provisioning import Provisioning
 from schemas.quantities import Duration
 
@@ -20,8 +34,8 @@ class Ssh(Model):
 
     user: LinuxUser | None = None
     port: Port | None = None
-    key: Text | None = None
-    """Path of the private key on the machine that runs bai; never the key itself."""
+    key_from: SecretReference | None = None
+    """The private key, without a passphrase: `STORE/ENTRY`. Left out: the agent's keys and the usual ones."""
     jump: JumpHosts | None = None
     """Host to go through, `[user@]host[:port]`; several, separated by commas, one after another; `none` for a
     node that needs none of its cluster's."""
@@ -29,8 +43,8 @@ class Ssh(Model):
     host_keys: Literal["strict", "accept-new"] | None = None
     """`strict` (as when left out): only known hosts; `accept-new`: unknown ones are recorded, changed ones
     refused."""
-    known_hosts: Text | None = None
-    """File with the host keys, read before `~/.ssh/known_hosts`; new ones are recorded here."""
+    known_hosts_from: SecretReference | None = None
+    """Lines of known_hosts, which count before `~/.ssh/known_hosts`: `STORE/ENTRY`."""
     keep_alive: Duration | None = None
     """Silence after which a node is asked for a sign of life, 15 s when left out; one that does not answer
     three times over is given up."""
@@ -56,6 +70,20 @@ class Networks(Model):
     storage: Network | None = None
     fabric: Network | None = None
     """GPU to GPU between nodes."""
+
+
+class SessionUids(Model):
+    """Linux users of the machines that native sessions run as, one for each project."""
+
+    first: Annotated[Integer, Field(ge=1000, le=2**32 - 3)] = 1_900_000_000
+    """The lowest number. Nothing else on the machines, or on their shared storage, may use this range."""
+    count: Annotated[Integer, Field(ge=1, le=2**32 - 3)] = 100_000_000
+    """How many there are; a project's is drawn from its name."""
+
+    def drawn(self, project: str) -> int:
+        """The same number for as long as the range and the project's name are."""
+        number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
+        return self.first + number % self.count
 
 
 class Defaults(Model):
@@ -85,15 +113,16 @@ class ClusterSpec(Model):
     state_root: AbsolutePath | None = None
     """Where the provider keeps its own state on a machine; its default when left out."""
     state: StoreUrl | None = None
-    """Where bai itself remembers: `postgresql://...`, without a password; `passwordFrom=env:NAME` or
-    `passwordFrom=file:/path` may say where that is. `--state` and `BAI_STATE` win; a file in `.bai` when left
-    out."""
+    """Where bai itself remembers: `postgresql://...`, without a password and without files. `--state` and
+    `BAI_STATE` win, and may name them; a file in `.bai` when left out."""
     ssh: Ssh = Ssh()
     networks: Networks = Networks()
     profile: Name | None = None
     """The NodeProfile of its nodes that name none."""
     provisioning: Provisioning = Provisioning()
     """How nodes are brought to their profiles."""
+    session_uids: SessionUids = SessionUids()
+    """Users that native sessions run as where bai is root; a Project's own `uid` wins."""
     defaults: Defaults = Defaults()
 
     @property

@@ -41,6 +41,14 @@ _TABLE = {
     "BAI-V014": ("Not a document", "A document is a mapping with apiVersion, kind, metadata and spec."),
     "BAI-V015": ("Unknown apiVersion", "Write `apiVersion: bai/v1`."),
     "BAI-V016": ("Unknown kind", "Use one of the kinds of the reference."),
+    "BAI-V017": (
+        "Too much in one place",
+        "Split it: a file has at most 20,000 documents, a document at most 20,000 values.",
+    ),
+    "BAI-V018": (
+        "Too many mistakes",
+        "Correct the first ones: of one file 100 are told, of a repository 1,000.",
+    ),
     "BAI-V020": ("Unknown field", "Correct the name; unknown fields are never ignored."),
     "BAI-V021": ("A required field is missing", "Add it."),
     "BAI-V030": ("Not one of the choices", "Use one of the named values."),
@@ -69,6 +77,18 @@ _TABLE = {
     "BAI-V055": (
         "A template that cannot be filled in",
         "Correct the template, or what it is given.",
+    ),
+    "BAI-V056": (
+        "A secret store that only the cluster's owner may declare",
+        "Declare it in the owner's file (`--secret-stores`, /etc/bai/secret-stores.yaml).",
+    ),
+    "BAI-V057": (
+        "A secret that is not to be had here",
+        "Name an entry of a store that is granted, or have the store's owner grant it.",
+    ),
+    "BAI-V058": (
+        "A SOPS file that cannot be used",
+        "Encrypt it with `sops` for recipients of age, texts at its top level, and commit it.",
     ),
     "BAI-V060": (
         "Not the exact version of a driver",
@@ -118,6 +138,10 @@ _TABLE = {
     "BAI-V092": (
         "Not checked",
         "It is accepted as it stands; whether it works is seen on the node.",
+    ),
+    "BAI-V093": (
+        "A secret store that is not known on this machine",
+        "The machine that applies must know it; give `--secret-stores` here, too, to have it checked.",
     ),
     "BAI-V090": (
         "Accepted, but nothing acts on it yet",

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from schemas.docker_network import NetworkRules
 from schemas.envelope import Flag, Model, Positive
 from schemas.issues import wrong
-from schemas.names import AbsolutePath, Text
+from schemas.names import AbsolutePath, SecretReference, Text
 from schemas.quantities import Memory
 from schemas.text import did_you_mean, shown
 
@@ -57,13 +57,13 @@ WAYS = ("socket", "host", "context")
 
 
 class Tls(Model):
-    """Files on the machine that runs bai; never the contents themselves."""
+    """Entries of secret stores (`STORE/ENTRY`), as PEM."""
 
-    ca: Text
+    ca_from: SecretReference
     """Certificates that the engine's own is checked against."""
-    cert: Text | None = None
+    cert_from: SecretReference | None = None
     """Our certificate and key, where the engine asks for them."""
-    key: Text | None = None
+    key_from: SecretReference | None = None
 
 
 class Docker(Model):

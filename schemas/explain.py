@@ -30,10 +30,14 @@ _WANTED = {
 }
 
 
+MOST_ISSUES = 1000
+"""Of one document that are put into words."""
+
+
 def issues_of(error: ValidationError, model: type[BaseModel]) -> list[Issue]:
     """Everything wrong with one document, each at its own place."""
     found: list[Issue] = []
-    for record in error.errors(include_url=False):
+    for record in error.errors(include_url=False)[:MOST_ISSUES]:
         found.extend(carried(record) or [explain(record, model)])
     return [issue for issue in found if not _follows(issue, found)]
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, model_validator
 from schemas.envelope import Flag, Model, Resource, exactly_one
 from schemas.image_reference import Reference, RegistryAddress, RegistryPath
 from schemas.issues import Issue, refuse
-from schemas.names import AbsolutePath, LabelKey, LabelValue, Name, NodeName, SecretSource, Text, Vendor
+from schemas.names import LabelKey, LabelValue, Name, NodeName, SecretReference, Text, Vendor
 from schemas.resources import Slots
 from schemas.session import SessionPort
 
@@ -28,10 +28,10 @@ class Credentials(Model):
 
     username: Text | None = None
     """A user or robot account, `robot$bai`."""
-    username_from: SecretSource | None = None
+    username_from: SecretReference | None = None
     """Where its name is, if that is a secret too."""
-    password_from: SecretSource
-    """`env:NAME` (of the process that runs bai) or `file:/absolute/path`."""
+    password_from: SecretReference
+    """`STORE/ENTRY`, of a SecretStore for infrastructure."""
 
     @model_validator(mode="after")
     def _one(self) -> Credentials:
@@ -49,8 +49,8 @@ class RegistrySpec(Model):
     """No TLS: whoever is on the way can read and swap images. Engines must be told to allow it as well."""
     insecure: Flag = False
     """TLS, but whoever answers is believed."""
-    ca: AbsolutePath | None = None
-    """Certificates to trust instead of the system's, a PEM file on the machine that runs bai."""
+    ca_from: SecretReference | None = None
+    """Certificates to trust instead of the system's, as PEM: `STORE/ENTRY`."""
     projects: tuple[RegistryPath, ...] = ()
     """Harbor: the projects that are listed; all that can be seen when left out."""
     serves: tuple[Text, ...] = ()

@@ -23,16 +23,16 @@ def registry_rules(registry: Any) -> Iterator[Issue]:
     """One Registry, judged alone."""
     spec = registry.spec
     if spec.plain_http:
-        for given, name in ((spec.insecure, "insecure"), (spec.ca, "ca")):
+        for given, name in ((spec.insecure, "insecure"), (spec.ca_from, "caFrom")):
             if given:
                 message = f"plainHttp and {name}: without TLS there is no certificate"
                 yield Issue(("spec", name), message, "leave one of them out", "BAI-V034", key=True)
-    if spec.insecure and spec.ca:
-        message = "insecure and ca: a certificate is given and not looked at"
+    if spec.insecure and spec.ca_from:
+        message = "insecure and caFrom: a certificate is given and not looked at"
         yield Issue(("spec", "insecure"), message, "leave insecure out", "BAI-V034", key=True)
     if spec.plain_http and spec.credentials and not own_machine(spec.address):
         message = f"a password would be sent to {spec.address} in clear text"
-        hint = "use TLS, if need be with a certificate of its own (ca)"
+        hint = "use TLS, if need be with a certificate of its own (caFrom)"
         yield Issue(("spec", "plainHttp"), message, hint, "BAI-V050", key=True)
     if spec.projects and spec.type != "harbor":
         message = "projects are Harbor's"

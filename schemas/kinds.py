@@ -13,6 +13,7 @@ from schemas.notification import Notification
 from schemas.profile import NodeProfile
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
+from schemas.secret_store import SecretStore
 from schemas.session import Session
 from schemas.session_template import SessionTemplate, Sweep
 from schemas.storage import StorageHost, Volume
@@ -33,6 +34,7 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             Quota,
             StorageHost,
             Volume,
+            SecretStore,
             Registry,
             Image,
             Session,

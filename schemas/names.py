@@ -29,11 +29,20 @@ RANGE_PATTERN = r"^[A-Za-z0-9\[\],:.-]{1,253}$"
 EMAIL_PATTERN = r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$"
 ROLE_PATTERN = r"^[a-z]([-a-z0-9]{0,29}[a-z])?$"
 DEVICE_PATTERN = r"^[A-Za-z0-9_.:@-]{1,32}$"
-SECRET_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]{0,254}|file:/[^\u0000-\u001f\u007f]{1,4090})$"
+ENTRY = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}"
+SECRET_PATTERN = rf"^{LABEL}/{ENTRY}$"
+ENTRY_PATTERN = r"^[A-Za-z0-9_*?][A-Za-z0-9_.*?-]{0,252}$"
 VENDOR_PATTERN = r"^[a-z][a-z0-9]{0,31}$"
 MODE_PATTERN = r"^[0-7]{3,4}$"
+STORE_PARAMETERS = (
+    "sslmode", "schema", "connect_timeout", "application_name", "target_session_attrs", "channel_binding",
+    "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
+    "options", "host", "port",
+)  # fmt: skip
+"""What a document may say of its store's server: nothing that names files or passwords."""
 STORE_PATTERN = (
-    r"^postgres(ql)?://([^:@/?#\s]+@)?[^@/?#\s]*(/[^?#\s]*)?(\?(?!(.*&)?(ssl)?password=)[^#\s]*)?$"
+    r"^postgres(ql)?://([^:@/?#\s]+@)?[^@/?#\s]*(/[^?#\s]*)?"
+    rf"(\?({'|'.join(STORE_PARAMETERS)})=[^&#\s]*(&({'|'.join(STORE_PARAMETERS)})=[^&#\s]*)*)?$"
 )
 NO_CONTROL_PATTERN = r"^[^\u0000]*$"
 
@@ -134,8 +143,8 @@ def _store(value: str) -> str:
     if re.match(STORE_PATTERN.removesuffix("$") + r"\Z", value):
         return value
     raise wrong(
-        "this is not postgresql://[user@]host[:port]/database[?...] without a password",
-        "passwords: passwordFrom=env:NAME or passwordFrom=file:/path after the '?'",
+        "this is not postgresql://[user@]host[:port]/database[?...] without a password and without files",
+        "those are the owner's to say: passwordFrom=, keyFile= and others in `--state` or BAI_STATE",
         "BAI-V033",
     )
 
@@ -162,8 +171,33 @@ Vendor = Annotated[
     str, _checked(VENDOR_PATTERN, "an accelerator's word such as cuda or rocm"), _schema(VENDOR_PATTERN)
 ]
 DeviceName = Annotated[str, _checked(DEVICE_PATTERN, "the name of an interface"), _schema(DEVICE_PATTERN)]
-SecretSource = Annotated[
+
+
+def _secret(value: str) -> str:
+    """Does not repeat what may be a secret that somebody has written here himself."""
+    if re.match(SECRET_PATTERN.removesuffix("$") + r"\Z", value):
+        return value
+    if value.startswith(("env:", "file:")):
+        raise wrong(
+            f"{shown(value)}: documents name no variables and files of the machine that runs bai",
+            "write STORE/ENTRY; its owner declares the SecretStore in the file of --secret-stores",
+            "BAI-V033",
+        )
+    raise wrong(
+        "this is not STORE/ENTRY: the name of a SecretStore, and one of letters, digits, '-', '_' and '.'",
+        "a secret itself never stands in a document",
+        "BAI-V033",
+    )
+
+
+SecretReference = Annotated[str, AfterValidator(_secret), _schema(SECRET_PATTERN)]
+EntryPattern = Annotated[
     str,
-    _checked(SECRET_PATTERN, "a source of secrets: env:NAME or file:/absolute/path"),
-    _schema(SECRET_PATTERN),
+    _checked(ENTRY_PATTERN, "the name of an entry: letters, digits, '-', '_', '.', and the patterns * and ?"),
+    _schema(ENTRY_PATTERN),
+]
+ProjectOrAll = Annotated[
+    str,
+    _checked(rf"^(\*|{LABEL})$", 'the name of a project, or "*"', suggesting=True),
+    _schema(rf"^(\*|{LABEL})$"),
 ]

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from schemas.envelope import Flag, Model, Port, Positive, Resource
 from schemas.issues import Issue, refuse
-from schemas.names import AbsolutePath, Address, Email, Name, SecretSource, Text
+from schemas.names import Address, Email, Name, SecretReference, Text
 from schemas.quantities import Duration
 
 Severity = Literal["info", "warning", "error"]
@@ -83,10 +83,10 @@ CLASSES: Mapping[str, About] = MappingProxyType(
 class SlackTarget(Model):
     """An incoming webhook as Slack, Mattermost and Rocket.Chat have them."""
 
-    url_from: SecretSource
-    """Where the webhook's URL is, which is a secret: `env:NAME` or `file:/path`."""
-    ca: AbsolutePath | None = None
-    """Certificates to trust instead of the system's, a PEM file on the machine that runs bai."""
+    url_from: SecretReference
+    """Where the webhook's URL is, which is a secret: `STORE/ENTRY`."""
+    ca_from: SecretReference | None = None
+    """Certificates to trust instead of the system's, as PEM: `STORE/ENTRY`."""
 
 
 class EmailTarget(Model):
@@ -98,26 +98,26 @@ class EmailTarget(Model):
     tls: Literal["starttls", "tls", "none"] = "starttls"
     """`starttls`: encryption is begun, or nothing is sent; `tls`: from the first byte; `none`: readable on
     the way, and no login."""
-    ca: AbsolutePath | None = None
-    """Certificates to trust instead of the system's, a PEM file on the machine that runs bai."""
+    ca_from: SecretReference | None = None
+    """Certificates to trust instead of the system's, as PEM: `STORE/ENTRY`."""
     from_: Annotated[Email, Field(alias="from")]
     to: Annotated[tuple[Email, ...], Field(min_length=1, max_length=100)]
-    username_from: SecretSource | None = None
-    password_from: SecretSource | None = None
+    username_from: SecretReference | None = None
+    password_from: SecretReference | None = None
 
 
 class HttpTarget(Model):
     """Any HTTP server: JSON, or what `template.body` makes."""
 
-    url_from: SecretSource
-    """Where the URL is: `env:NAME` or `file:/path`."""
+    url_from: SecretReference
+    """Where the URL is: `STORE/ENTRY`."""
     method: Literal["POST", "PUT"] = "POST"
-    headers_from: Mapping[HeaderName, SecretSource] = {}
+    headers_from: Mapping[HeaderName, SecretReference] = {}
     """Headers and where their values are, such as `Authorization`."""
-    signature_from: SecretSource | None = None
+    signature_from: SecretReference | None = None
     """A key: `X-Bai-Signature: sha256=...` is then the HMAC-SHA256 of the body."""
-    ca: AbsolutePath | None = None
-    """Certificates to trust instead of the system's, a PEM file on the machine that runs bai."""
+    ca_from: SecretReference | None = None
+    """Certificates to trust instead of the system's, as PEM: `STORE/ENTRY`."""
 
 
 class NotificationTarget(Model):

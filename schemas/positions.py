@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from yaml._yaml import CParser
 from schemas.errors import Place
 from schemas.issues import Loc
 
+_LEAF: dict[Any, Any] = {}
+"""What is below each scalar; most values are scalars."""
 LONGEST_PATH = 160
 """Characters of a path in a message; longer ones are cut in the middle."""
 
@@ -32,8 +35,10 @@ class Spot:
 class Positions:
     """The places of one file that could be read at least up to the document that is asked for."""
 
-    def __init__(self, file: str, data: bytes) -> None:
+    def __init__(self, file: str, data: bytes, documents: float = math.inf) -> None:
+        """`documents`: how many of the file may be asked for."""
         self.file = file
+        self._most = documents
         self._documents: list[Spot] = []
         self._anchors: dict[str, Spot] = {}
         with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # nothing after a mistake is asked for
@@ -73,6 +78,8 @@ class Positions:
         stack: list[Spot] = []
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
+                if len(self._documents) >= self._most:
+                    return
                 self._anchors.clear()
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 spot = self._spot(event, None)
@@ -88,7 +95,8 @@ class Positions:
                 stack.pop()
 
     def _spot(self, event: Any, text: str | None, target: Spot | None = None) -> Spot:
-        spot = Spot(event.start_mark.line + 1, event.start_mark.column + 1, text)
+        mark = event.start_mark
+        spot = Spot(mark.line + 1, mark.column + 1, text, *(() if text is None else (_LEAF, _LEAF)))
         if target is not None:
             spot.below, spot.keys = target.below, target.keys
         elif event.anchor is not None:

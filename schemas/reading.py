@@ -22,6 +22,10 @@ LARGEST_FILE = 1024 * 1024
 DEEPEST = 64
 MOST_ALIASED = 100_000
 """Values that the aliases of one document may stand for."""
+MOST_PROBLEMS = 100
+"""Problems of one file that are looked for."""
+MOST_DOCUMENTS = 20_000
+"""Of one file; as many as fit, each with a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Raw:
     place: Place
     sound: bool
     """False when parts were refused, so that the value is not complete."""
+    size: int = 1
+    """How many values it is made of, itself among them."""
 
 
 @dataclass(slots=True)
@@ -81,7 +87,7 @@ class Reader:
 
     def _walk(self, parser: CParser) -> None:
         get = parser.get_event
-        while True:
+        while len(self.problems) < MOST_PROBLEMS:
             event = get()
             kind = event.__class__
             if kind is yaml.ScalarEvent:
@@ -96,8 +102,12 @@ class Reader:
                 self._start(event)
             elif kind is yaml.StreamEndEvent:
                 return
+        self.problems[-1] = enough(self.problems[-1].place)
 
     def _start(self, event: Any) -> None:
+        if len(self.documents) >= MOST_DOCUMENTS:
+            self._add("BAI-V017", f"more than {MOST_DOCUMENTS} documents", event.start_mark, "split the file")
+            raise _Refused
         self._anchors.clear()
         self._aliased, self._faults = 0, len(self.problems)
         self._begin = event.start_mark
@@ -162,7 +172,7 @@ class Reader:
     def _put(self, value: Any, extent: tuple[int, int], event: Any, is_plain: bool) -> None:
         """Put a value of this size and height where it belongs."""
         if not self._stack:
-            self._document(value, event)
+            self._document(value, event, extent[0])
             return
         frame = self._stack[-1]
         frame.size += extent[0]
@@ -199,11 +209,12 @@ class Reader:
             frame.lines[key] = mark.line + 1
         frame.key = key
 
-    def _document(self, value: Any, event: Any) -> None:
+    def _document(self, value: Any, event: Any, size: int) -> None:
         number = len(self.documents)
         sound = len(self.problems) == self._faults
         mark = self._begin or event.start_mark
-        self.documents.append(Raw(value, number, Place(self.file, mark.line + 1, mark.column + 1), sound))
+        place = Place(self.file, mark.line + 1, mark.column + 1)
+        self.documents.append(Raw(value, number, place, sound, size))
 
     def _tag(self, event: Any) -> None:
         tag = (
@@ -236,6 +247,12 @@ class Reader:
     def _add(self, code: str, message: str, mark: Mark | None, hint: str = "") -> None:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         self.problems.append(Problem(Place(self.file, line, column), code, self._path(), message, hint))
+
+
+def enough(place: Place) -> Problem:
+    """What is said in place of all further problems of a file."""
+    message = f"more than {MOST_PROBLEMS} mistakes up to here; the rest of the file was not looked at"
+    return Problem(place, "BAI-V018", "", message, "is it meant for bai? If so, correct the first ones")
 
 
 def _syntax_hint(data: bytes, mark: Mark | None) -> str:

@@ -16,6 +16,7 @@ from schemas.notification import Notification
 from schemas.quota import Quota
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
+from schemas.secret_store import EVERYBODY, SecretStore
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
 from schemas.tenancy import Project, User
@@ -136,6 +137,12 @@ def _notification(resource: Any) -> Iterator[Use]:
         yield from _use(("spec", "projects", index), "Project", name)
 
 
+def _secret_store(resource: Any) -> Iterator[Use]:
+    for index, name in enumerate(resource.spec.projects):
+        if name != EVERYBODY:
+            yield from _use(("spec", "projects", index), "Project", name)
+
+
 USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
     Cluster: _defaults,
     Node: _machine,
@@ -149,6 +156,7 @@ USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
     Session: _session,
     Image: _image,
     Notification: _notification,
+    SecretStore: _secret_store,
 }
 
 

@@ -6,13 +6,14 @@ refused whatever would make these questions ambiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from schemas.cluster import Cluster
+from schemas.cluster import Cluster, SessionUids
+from schemas.declared_stores import NO_STORES, DeclaredStores
 from schemas.envelope import Resource
 from schemas.errors import Place, Problem
 from schemas.image import Image
@@ -23,7 +24,7 @@ from schemas.profile import NodeProfile
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
-from schemas.tenancy import User
+from schemas.tenancy import Project, User
 
 R = TypeVar("R", bound=Resource)
 
@@ -42,6 +43,12 @@ class Repository:
     """Full hash of the commit; empty for a directory."""
     warnings: tuple[Problem, ...] = ()
     """Accepted, yet worth saying."""
+    stores: DeclaredStores = NO_STORES
+    """The secret stores of its documents, and of the owner."""
+
+    def says_what(self, other: Repository) -> bool:
+        """Whether both say the same, with all that they rest on."""
+        return (self.resources, self.stores) == (other.resources, other.stores)
 
     def of(self, kind: type[R]) -> Iterator[R]:
         """The resources of one kind, by name."""
@@ -118,14 +125,15 @@ class Repository:
         return found if isinstance(found, StorageHost) else None
 
     @cached_property
-    def volume_folders(self) -> Mapping[str, Mapping[PurePosixPath, str]]:
-        """Storage host → folder below its root → the first volume that has it."""
-        hosts: dict[str, dict[PurePosixPath, str]] = {}
+    def volume_places(self) -> Mapping[PurePosixPath, Sequence[tuple[str, StorageHost]]]:
+        """Absolute folder → the volumes that have it, on whichever machine, with their hosts."""
+        places: dict[PurePosixPath, list[tuple[str, StorageHost]]] = {}
         for volume in self.of(Volume):
             host = self.host_of(volume)
             if host is not None:
-                hosts.setdefault(host.name, {}).setdefault(PurePosixPath(volume.path), volume.identity)
-        return hosts
+                place = PurePosixPath(host.spec.root) / volume.path
+                places.setdefault(place, []).append((volume.identity, host))
+        return places
 
     def user_of(self, reference: str | None) -> User | None:
         """The user that an owner's name or e-mail address means."""
@@ -135,6 +143,23 @@ class Repository:
     def _users(self) -> dict[str, User]:
         named = {user.name: user for user in self.of(User)}
         return {user.spec.email.lower(): user for user in self.of(User) if user.spec.email} | named
+
+    def uid_of(self, cluster: str, project: str) -> int:
+        """The Linux user that a project's native sessions on a cluster run as."""
+        document = self.resources.get(f"Project/{project}")
+        if isinstance(document, Project) and document.spec.uid is not None:
+            return document.spec.uid
+        found = self.resources.get(f"Cluster/{cluster}")
+        return (found.spec.session_uids if isinstance(found, Cluster) else SessionUids()).drawn(project)
+
+    @cached_property
+    def uids(self) -> Mapping[tuple[str, int], str]:
+        """Cluster and Linux user → the first project that has it there."""
+        found: dict[tuple[str, int], str] = {}
+        for cluster in self.of(Cluster):
+            for project in self.of(Project):
+                found.setdefault((cluster.name, self.uid_of(cluster.name, project.name)), project.name)
+        return found
 
     def volume_of(self, session: Session, name: str) -> Volume | None:
         """The volume that a session's mount means: the project's own before one without a project."""

@@ -20,6 +20,8 @@ from schemas.quantities import format_memory
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
 from schemas.resources import Resources
+from schemas.secret_rules import store_rules
+from schemas.secret_store import SecretStore
 from schemas.session import Session
 from schemas.session_template import SessionTemplate
 from schemas.storage import StorageHost
@@ -287,4 +289,5 @@ _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
     NodeProfile: profile_rules,
     SessionTemplate: _template,
     Notification: _notification,
+    SecretStore: store_rules,
 }

@@ -21,7 +21,7 @@ from schemas.names import (
     NodeName,
     RelativePath,
     Role,
-    SecretSource,
+    SecretReference,
     Text,
     UserRef,
 )
@@ -98,8 +98,8 @@ class Secret(Model):
     """An environment variable whose value never enters git, the plan, the store or a log."""
 
     env: EnvName
-    source: Annotated[SecretSource, Field(alias="from")]
-    """`env:NAME` (of the process that applies) or `file:/absolute/path`; read only while applying."""
+    source: Annotated[SecretReference, Field(alias="from")]
+    """`STORE/ENTRY`, of a SecretStore for its project; read only while applying."""
 
 
 class Mount(Model):
@@ -149,7 +149,8 @@ class Restart(Model):
 
 class ContainerRules(Model):
     """How containers differ from the careful default: root of the image with few capabilities, no way to more
-    of them, and a writable root file system. Native processes heed none of it."""
+    of them, and a writable root file system. Native processes heed none of it: they run as their project's
+    user, without any capability."""
 
     user: ContainerUser | None = None
     """`uid`, `uid:gid` or a name of the image; the image's own when left out."""

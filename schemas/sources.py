@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from schemas.errors import CannotRead, Place, Problem
+from schemas.plain_files import read_plain
 from schemas.reading import LARGEST_FILE
 from schemas.text import printable
 
@@ -113,8 +114,11 @@ class DirectorySource:
 
     def _file(self, file: Path, path: str) -> File:
         try:
-            return File(path, _read(file, LARGEST_FILE + 1))
+            return File(path, read_plain(file, LARGEST_FILE))
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                message = f"more than {LARGEST_FILE} bytes, which is most that a file of documents holds"
+                return refused(path, "BAI-V002", message, "split it")
             return refused(path, "BAI-V001", f"the file cannot be read: {error.strerror or error}")
 
     def data(self, path: str) -> bytes:
@@ -122,15 +126,6 @@ class DirectorySource:
         if escapes(path) or not real.startswith(self._real + os.sep):
             raise CannotRead(what=printable(path), why="it is outside of the repository")
         try:
-            return _read(Path(real), LARGEST_DATA)
+            return read_plain(real, LARGEST_DATA)
         except OSError as error:
             raise CannotRead(what=printable(path), why=str(error.strerror or error)) from None
-
-
-def _read(file: Path, most: int) -> bytes:
-    """The first `most` bytes of a regular file; anything else (a pipe would block) raises OSError."""
-    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("it is not a plain file")
-        return stream.read(most)

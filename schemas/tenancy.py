@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from schemas.envelope import Flag, Model, Resource
+from pydantic import Field
+
+from schemas.envelope import Flag, Integer, Model, Resource
 from schemas.names import Email, Name, Text
 
 
@@ -24,6 +26,9 @@ class ProjectSpec(Model):
     domain: Name | None = None
     """May be left out when the repository has exactly one Domain, or none."""
     description: Text = ""
+    uid: Annotated[Integer, Field(ge=1000, le=2**32 - 2)] | None = None
+    """Number of the Linux user, and group, that its native sessions run as and whom its new volumes belong
+    to; one of the cluster's `sessionUids` when left out."""
 
 
 class Project(Resource):

@@ -1,38 +1,43 @@
-"""Volumes lie apart: none is another's folder, or in it, and none is in the trash."""
+"""Volumes lie apart, those of different hosts, too: none is another's folder, or in it, nor in the trash."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from schemas.issues import Issue, Loc
 from schemas.repository import Repository
-from schemas.storage import TRASH, Volume
+from schemas.storage import TRASH, StorageHost, Volume
 
 _AT: Loc = ("spec", "path")
 
 
 def apart(repository: Repository, volume: Volume) -> Iterator[Issue]:
-    """What is wrong with where a volume lies; of two that overlap, the later one is told."""
-    place = _place(volume)
-    if not place.parts or place.parts[0] == TRASH:
+    """What is wrong with where a volume lies; of two that overlap, the later one is told.
+
+    Who writes to the outer one could put a link in place of the inner one, and choose what is mounted.
+    """
+    path, host = PurePosixPath(volume.path), repository.host_of(volume)
+    if not path.parts or path.parts[0] == TRASH:
         yield Issue(_AT, f"'{volume.path}' is where deleted volumes wait", "choose another path", "BAI-V050")
         return
-    others = _folders(repository, volume)
+    if host is None:
+        return
+    place = PurePosixPath(host.spec.root) / path
     for above in (place, *place.parents):
-        other = others.get(above, volume.identity)
-        if other != volume.identity and (above != place or other < volume.identity):
-            relation = "is the folder of" if above == place else "is inside the folder of"
-            message = f"'{place}' {relation} {other}"
-            yield Issue(_AT, message, "give each volume a folder of its own", "BAI-V050")
-            return
+        relation = "is the folder of" if above == place else "is inside the folder of"
+        for other, its in repository.volume_places.get(above, ()):
+            last = other != volume.identity and (above != place or other < volume.identity)
+            if last and _may_meet(repository, host, its):
+                of = "" if its.name == host.name else f", of StorageHost/{its.name}"
+                message = f"'{place if of else path}' {relation} {other}{of}"
+                yield Issue(_AT, message, "give each volume a folder of its own", "BAI-V050")
+                return
 
 
-def _folders(repository: Repository, volume: Volume) -> Mapping[PurePosixPath, str]:
-    """Folder → the first volume that has it, on this volume's host."""
-    host = repository.host_of(volume)
-    return repository.volume_folders.get(host.name if host else "", {})
-
-
-def _place(volume: Volume) -> PurePosixPath:
-    return PurePosixPath(volume.path)
+def _may_meet(repository: Repository, one: StorageHost, other: StorageHost) -> bool:
+    """Whether some machine may have both: not where each is the disk of a node of its own."""
+    local = one.spec.type == other.spec.type == "local"
+    if local and one.spec.node and other.spec.node and one.spec.node != other.spec.node:
+        return False
+    return repository.cluster_of(one) == repository.cluster_of(other)

@@ -34,10 +34,10 @@ from tests.lab.spaces import started  # noqa: E402
 PATIENCE = 600.0
 WORDS = """{up}
 
-    {bai} -C examples/clusters/{name} plan
-    {bai} -C examples/clusters/{name} apply
-    {bai} -C examples/clusters/{name} get sessions
-    {bai} -C examples/clusters/{name} destroy
+    {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml plan
+    {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml apply
+    {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml get sessions
+    {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml destroy
     {sudo}make {name}-down
 """
 

@@ -9,6 +9,7 @@ from tests.lab.gitea import gitea
 from tests.lab.nspawn import nodes, nodes_lab
 from tests.lab.postgres import postgres, postgres_lab
 from tests.lab.registry import registry
+from tests.lab.sops import sops
 from tests.lab.sshd import sshd_lab, sshd_nodes
 
 pytest_plugins = ["tests.harness.isolation", "tests.harness.order", "tests.harness.times"]
@@ -20,6 +21,7 @@ __all__ = [
     "postgres",
     "postgres_lab",
     "registry",
+    "sops",
     "sshd_lab",
     "sshd_nodes",
     "vm",

@@ -19,10 +19,11 @@ from typer.exceptions import Abort, TyperException
 
 from bai.cli.lazy import Interrupted
 from providers.state_folder import state_folder
+from schemas import room
 from schemas.errors import BaiError, CommandError, InvalidRepository, StalePlan
 
 FAILED = 1
-EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "httptools", "uvloop", "prometheus_client", "jwt"), "server")
+EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "h11", "uvloop", "prometheus_client", "jwt"), "server")
 """Modules that not everybody installs → the extra that brings them."""
 
 
@@ -55,7 +56,10 @@ def lines_of(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
         return _bai_error(CommandError(why=why, hint=f"pip install 'bai[{extra}]'"))
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        return [f"error: {place}{error.strerror.lower()}"]
+        line = f"error: {place}{error.strerror.lower()}"
+        if error.filename and room.is_full(error):
+            return [f"{line}: {room.told(error.filename)}", f"  {room.HINT}"]
+        return [line]
     return _unexpected(error, command)
 
 

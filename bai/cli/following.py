@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reconciler.gitops.remote import Remote
     from reconciler.source import Source
     from reconciler.workspace import Workspace
+    from schemas.declared_stores import OwnerStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,10 @@ def opened(settings: Settings, origin: Origin | None) -> Iterator[tuple[Workspac
         yield from _far(settings, origin)
         return
     from reconciler.gitops.documents import Folder
-    from reconciler.source import open_source
 
-    source = open_source(settings.directory, settings.revision)
+    source = settings.source(acting=True)
     for name in [settings.cluster] if settings.cluster else _clusters(source):
-        yield replace(settings, cluster=name).workspace(), Folder()
+        yield replace(settings, cluster=name).workspace(acting=True), Folder()
 
 
 def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Documents]]:
@@ -52,6 +52,7 @@ def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Docume
     from reconciler.gitops.follow import Follow
     from reconciler.gitops.orders import orders
     from reconciler.gitops.remote import Remote, environment_login
+    from reconciler.owner_stores import owner_stores
     from reconciler.store import Store
     from reconciler.workspace import Workspace
 
@@ -60,16 +61,17 @@ def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Docume
     address = Address.choose(home, settings.state, str(home / "store.db"))
     remote = Remote(origin.url, home / "copy.git", environment_login(os.environ))
     ref = origin.ref or remote.default_branch()
-    for name in [settings.cluster] if settings.cluster else _named(remote, ref, origin.path, address):
+    owner = owner_stores(settings.stores, [remote.folder], final=True)
+    for name in [settings.cluster] if settings.cluster else _named(remote, ref, origin.path, address, owner):
         store = Store.open(address)
-        follow = Follow(remote, ref, origin.path, store, name)
+        follow = Follow(remote, ref, origin.path, store, name, owner)
         pin = orders(store, name).pin
         start = first(follow, pin.commit if pin else "")
         workspace = Workspace.at(follow.source(start), cluster=name, state=address, store=store)
         yield workspace, Followed(follow, approval=origin.approval)
 
 
-def _named(remote: Remote, ref: str, path: str, address: Address) -> list[str]:
+def _named(remote: Remote, ref: str, path: str, address: Address, owner: OwnerStores) -> list[str]:
     """The clusters that the newest documents have; those that were looked after before, when these cannot be
     used. Raises BaiError when there are neither."""
     from reconciler.source import remote_source
@@ -77,7 +79,7 @@ def _named(remote: Remote, ref: str, path: str, address: Address) -> list[str]:
     from schemas.errors import BaiError
 
     try:
-        return _clusters(remote_source(remote.folder, remote.fetch(ref), path))
+        return _clusters(remote_source(remote.folder, remote.fetch(ref), path, owner))
     except BaiError:
         with Store.open(address) as store:
             if known := list(store.clusters()):

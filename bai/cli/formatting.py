@@ -11,6 +11,8 @@ from pathlib import Path
 
 from bai.render.words import clean
 from schemas.errors import CannotRead, InvalidRepository, Problem
+from schemas.plain_files import read_plain
+from schemas.reading import LARGEST_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,15 @@ def _documents(paths: Iterable[Path], problems: list[Problem]) -> Iterator[tuple
                     problems.append(file.problem)
                 elif not (path / file.path).is_symlink():
                     yield path / file.path, file.data
-        elif path.is_file():
-            yield path, path.read_bytes()
         else:
-            raise CannotRead(what=path, why="there is no such file or directory")
+            yield path, _one(path)
+
+
+def _one(path: Path) -> bytes:
+    try:
+        return read_plain(path, LARGEST_FILE)
+    except OSError as error:
+        raise CannotRead(what=path, why=(error.strerror or str(error)).lower()) from None
 
 
 def write(item: Reformatted) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from bai.cli.formats import Format
 from bai.cli.settings import Settings
 from schemas.errors import InvalidRepository, Problem
+from schemas.plain_files import read_plain
+from schemas.sources import LARGEST_DATA
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware
@@ -23,7 +25,7 @@ def imported(files: Iterable[Path]) -> list[tuple[Path, Hardware]]:
     problems: list[Problem] = []
     for path in files:
         try:
-            found.append((path, read_hardware(str(path), path.read_bytes())))
+            found.append((path, read_hardware(str(path), read_plain(path, LARGEST_DATA))))
         except HardwareError as error:
             problems += error.problems
     if problems:
@@ -36,7 +38,7 @@ def together(files: Sequence[Path]) -> Hardware:
     from schemas.hardware.read import HardwareError, read_together
 
     try:
-        return read_together([(str(path), path.read_bytes()) for path in files])
+        return read_together([(str(path), read_plain(path, LARGEST_DATA)) for path in files])
     except HardwareError as error:
         raise InvalidRepository(error.problems, where="the captured hardware") from None
 

@@ -21,6 +21,7 @@ def heralds(loops: Sequence[Loop]) -> Iterator[Mapping[str, Herald]]:
     from bai.cli.holder import holder
     from bai.cli.looping import say
     from reconciler.notify.herald import Herald
+    from reconciler.notify.post import post
 
     made: dict[str, Herald] = {}
     for loop in loops:
@@ -29,6 +30,7 @@ def heralds(loops: Sequence[Loop]) -> Iterator[Mapping[str, Herald]]:
         herald = Herald(
             workspace.store, name, holder=holder(), clock=workspace.clock, leads=partial(_leads, loop),
             tell=partial(say, name if len(loops) > 1 else ""),
+            send=partial(post, secret=workspace.secrets.infrastructure),
         )  # fmt: skip
         loop.also(herald.heard)
         made[name] = herald

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision"})
+VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision", "--secret-stores"})
 FLAGS = frozenset({"--no-color", "--verbose", "--version"})
 
 

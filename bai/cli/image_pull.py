@@ -24,7 +24,6 @@ _AT_ONCE = 16
 def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     """True when all nodes have it. Raises CommandError, NoSuchResource, SecretMissing."""
     from providers.images import PullRequest, Pulls
-    from reconciler import secret_values
     from reconciler.images import access_to
     from schemas.errors import BaiError, CommandError
 
@@ -35,7 +34,7 @@ def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     where = tuple(_nodes(workspace, known, nodes))
     if not where:
         raise CommandError(why="it is not said where to", hint="name nodes, or give its document prePull")
-    auth = access_to(workspace.repository, known.reference, secret_values.resolve).engine_auth()
+    auth = access_to(workspace.repository, known.reference, workspace.secrets.infrastructure).engine_auth()
     tell = _Teller()
     failed = 0
     with ThreadPoolExecutor(min(_AT_ONCE, len(where))) as pool:

@@ -23,7 +23,6 @@ _MOST = 1000
 def check_all(settings: Settings, workspace: Workspace) -> bool:
     """Print one line for each; True when all let us in."""
     from reconciler.images import access_of
-    from reconciler.secret_values import resolve as secret
     from schemas.errors import BaiError
     from schemas.image import Registry
 
@@ -31,7 +30,7 @@ def check_all(settings: Settings, workspace: Workspace) -> bool:
     for registry in workspace.repository.of(Registry):
         spec = registry.spec
         try:
-            state = _check(registry, access_of(registry, secret))
+            state = _check(registry, access_of(registry, workspace.secrets.infrastructure))
         except BaiError as error:
             state, sound = str(error), False
         who = spec.credentials.username or "(secret)" if spec.credentials else "nobody"
@@ -72,12 +71,11 @@ def _robots(registry: Registry, access: Access) -> str:
 def list_one(settings: Settings, workspace: Workspace, name: str) -> None:
     """Print what a registry holds. Raises NoSuchResource, RegistryError, SecretMissing."""
     from reconciler.images import access_of
-    from reconciler.secret_values import resolve as secret
     from schemas.image import Registry
 
     registries = {each.identity: each for each in workspace.repository.of(Registry)}
     registry = registries[resolve(name, registries, "Registry")]
-    access = access_of(registry, secret)
+    access = access_of(registry, workspace.secrets.infrastructure)
     found = _harbor(registry, access) if registry.spec.type == "harbor" else _plain(access)
     rows = list(islice(found, _MOST))
     table(settings, ("repository", "tags", "runs on", "size"), rows, empty="It holds no image.")

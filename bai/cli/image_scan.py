@@ -17,13 +17,12 @@ def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
     """True when all of them are known now."""
     from bai.render.image_view import short_digest
     from reconciler.images import remembered, scan
-    from reconciler.secret_values import resolve
     from schemas.errors import BaiError
 
     wanted = tuple(find(workspace, name) for name in names) or known_of(workspace)
     before = remembered(workspace.store)
     failed = 0
-    for known, found in scan(workspace.repository, wanted, resolve):
+    for known, found in scan(workspace.repository, wanted, workspace.secrets.infrastructure):
         if isinstance(found, BaiError):
             failed += 1
             print(f"{clean(known.name)}: {clean(str(found))}", file=sys.stderr)

@@ -11,6 +11,8 @@ from bai.render.words import clean
 
 WAITING = 1000
 """Most lines that are read before they are printed."""
+LONGEST = 1 << 16
+"""Bytes of a line that are printed as one."""
 
 
 def print_joined(outputs: Mapping[str, Iterator[bytes]], *, live: bool) -> None:
@@ -54,10 +56,17 @@ def joined(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines without their ends; the last one even when it has none."""
-    held = b""
+    """Whole lines without their ends; the last one even when it has none. What is longer than LONGEST comes
+    in several."""
+    held = bytearray()
     for chunk in chunks:
-        *whole, held = (held + chunk).split(b"\n")
-        yield from whole
+        for number, part in enumerate(chunk.split(b"\n")):
+            if number:
+                yield bytes(held)
+                held.clear()
+            held += part
+            while len(held) > LONGEST:
+                yield bytes(held[:LONGEST])
+                del held[:LONGEST]
     if held:
-        yield held
+        yield bytes(held)

@@ -103,6 +103,15 @@ def options(
         str | None,
         typer.Option(metavar="COMMIT", help="Read documents of this git commit, not the working files."),
     ] = None,
+    secret_stores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="BAI_SECRET_STORES",
+            help="The owner's secret stores; default: ~/.config/bai/secret-stores.yaml, else"
+            " /etc/bai/secret-stores.yaml.",
+        ),
+    ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour, whatever the terminal.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show tracebacks of unexpected errors.")] = False,
     version: Annotated[
@@ -115,6 +124,7 @@ def options(
         cluster=cluster,
         state=state,
         revision=revision,
+        stores=secret_stores,
         color=False if no_color else None,
         verbose=verbose,
     )

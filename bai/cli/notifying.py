@@ -50,7 +50,7 @@ def send_test(workspace: Workspace, name: str, *, show: bool) -> None:
         for line in text.splitlines():
             typer.echo(clean(line))
         return
-    typer.echo(f"{name}: {post(found[name], message)}")
+    typer.echo(f"{name}: {post(found[name], message, workspace.secrets.infrastructure)}")
 
 
 def _notifications(workspace: Workspace) -> tuple[Notification, ...]:

@@ -54,7 +54,6 @@ def desk(settings: Settings) -> Iterator[Desk]:
     """Also where the documents cannot be used just now: that is when a loop is to be stopped. Raises
     BaiError."""
     from reconciler.address import Address
-    from reconciler.source import open_source
     from reconciler.store import Store
     from schemas.errors import InvalidRepository
 
@@ -63,7 +62,7 @@ def desk(settings: Settings) -> Iterator[Desk]:
             yield Desk(workspace.store, workspace.cluster.name, workspace.source.git)
             return
     except InvalidRepository:
-        source = open_source(settings.directory, settings.revision)
+        source = settings.source()
         address = Address.choose(source.directory, settings.state)
         if address.path is not None and not address.path.exists():
             raise

@@ -57,7 +57,7 @@ def run_session(settings: Settings, wish: Wish, manner: Manner) -> int:
         _sensible(wish, manner, document["spec"], in_git=workspace.source.git is not None)
         text = format_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
         name = f"{FOLDER}/{document['metadata']['name']}.yaml"
-        submission = Submission(workspace.source.directory, name, text)
+        submission = Submission(workspace.source.directory, name, text, workspace.source.owner)
         submission.write()
         warm = _warm_up(workspace)
         identity = "Session/{project}/{name}".format(**document["metadata"])
@@ -167,7 +167,7 @@ def _apply(settings: Settings, identity: str, what: str = "started") -> None:
     from bai.cli.carry_out import carry_out
     from schemas.errors import CommandError
 
-    with settings.workspace() as workspace:
+    with settings.workspace(acting=True) as workspace:
         plan = workspace.plan(targets=(identity,))
         if not carry_out(settings, workspace, plan, 32, quiet=True):
             raise CommandError(why=f"{identity} could not be {what}", hint="`bai plan` says why")

@@ -19,20 +19,24 @@ if TYPE_CHECKING:
     from bai.cli.following import Origin
     from bai.cli.looping import Manner
     from bai.web.access import Access
+    from bai.web.connections import Bounds
     from bai.web.hub import Hub
     from reconciler.gitops.webhook import Ears
 
 PATIENCE = 60.0
 """Seconds in which what a loop has begun comes to its end."""
+FILES = 256
+"""Files that are kept free for everything but connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the API is reached, and by whom."""
+    """How the API is reached, by whom, and what they may take."""
 
     listen: str
-    access: Path | None = None
-    webhook_secret: str = ""
+    access: Path | None
+    webhook_secret: str
+    bounds: Bounds
 
 
 class Server:
@@ -40,10 +44,13 @@ class Server:
 
     def __init__(self, settings: Settings, origin: Origin | None, way: Way, manner: Manner) -> None:
         from bai.tracing import traces_of
+        from bai.web.connections import RESERVE
         from bai.web.hub import Hub
         from reconciler.standby import Beside
 
         self._access, self._ears = _access(way), _ears(way)
+        self._bounds = way.bounds
+        _raise_files(self._bounds.connections + RESERVE + FILES)
         self._socket = listening(way.listen)
         self._traces = traces_of(os.environ)
         self._hub = Hub(manner.stuck_after, [self._traces] if self._traces else [])
@@ -60,13 +67,10 @@ class Server:
         from bai.cli.leading import elected
         from bai.cli.looping import haltable, say
         from bai.web.app import create_app
+        from bai.web.protocol import Config
 
         app = create_app(self._hub, self._access, self._ears)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False,
-            timeout_graceful_shutdown=5, timeout_keep_alive=15, limit_concurrency=1000, proxy_headers=False,
-        )  # fmt: skip
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(Config(app, self._bounds, timeout_graceful_shutdown=5))
         ended = False
         try:
             loops = [watched.loop for watched in self._hub.clusters.values()]
@@ -132,8 +136,30 @@ def listening(listen: str) -> socket.socket:
     # Connections inherit it. An answer's head and body are two writes: without it the second one waits until
     # the first one was acknowledged, which the other side puts off for 40 ms.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Who is gone without a word is noticed also where there is nothing to say: in two hours by default.
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
     say("", f"answers at http://{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
     return found
+
+
+def _raise_files(wanted: int) -> None:
+    """Have so many files open at a time. Raises CommandError where that cannot be."""
+    import resource
+
+    from schemas.errors import CommandError
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError):
+        raise CommandError(
+            why=f"--max-connections: they need {wanted} open files, and this process may have {soft}",
+            hint="raise `ulimit -n` (LimitNOFILE= of a systemd unit), or allow fewer connections",
+        ) from None
 
 
 def _reason(error: OSError) -> str:

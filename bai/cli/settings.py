@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from reconciler.source import Source
     from reconciler.workspace import Workspace
 
 
@@ -21,18 +22,27 @@ class Settings:
     state: str | None = None
     """File or URL of the store."""
     revision: str | None = None
+    stores: Path | None = None
+    """The owner's file of secret stores."""
     color: bool | None = None
     """None lets the terminal decide."""
     verbose: bool = False
 
-    def workspace(self) -> Workspace:
-        """The repository with its store and provider.
+    def workspace(self, *, acting: bool = False) -> Workspace:
+        """The repository with its store and provider; `acting`: secrets will be needed, so that stores of
+        secrets which are declared nowhere are a mistake.
 
         Raises BaiError (InvalidRepository, CannotRead, StoreError) when it cannot be opened.
         """
         from reconciler.workspace import Workspace
 
-        return Workspace.open(self.directory, revision=self.revision, cluster=self.cluster, state=self.state)
+        return Workspace.at(self.source(acting=acting), cluster=self.cluster, state=self.state)
+
+    def source(self, *, acting: bool = False) -> Source:
+        """Where the documents are. Raises CannotRead, InvalidRepository."""
+        from reconciler.source import open_source
+
+        return open_source(self.directory, self.revision, stores=self.stores, final=acting)
 
 
 def settings_of(ctx: typer.Context) -> Settings:

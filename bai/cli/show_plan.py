@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from reconciler.plan import Plan
     from reconciler.workspace import Workspace
 
+LARGEST_PLAN = 1 << 30
+"""Bytes of a saved plan."""
+
 
 def show_plan(
     settings: Settings, workspace: Workspace, plan: Plan, format: PlanFormat, offline: bool
@@ -71,9 +74,10 @@ def read_plan(path: Path) -> Plan:
     """A saved plan. Raises CannotRead and PlanError."""
     from reconciler.plan_json import load
     from schemas.errors import CannotRead
+    from schemas.plain_files import read_plain
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path, LARGEST_PLAN).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise CannotRead(what=path, why=why.lower()) from None

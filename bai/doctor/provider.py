@@ -77,13 +77,22 @@ def kernel() -> Iterator[Finding]:
 
 def _spec() -> KernelSpec:
     from providers.base import KernelSpec, Labels
+    from schemas.cluster import SessionUids
 
     name = f"doctor-main1-{os.getpid():08x}-g1"
     labels = Labels("doctor", "doctor", "Session/doctor/doctor", 1, "0", "main1", "localhost")
     core = min(os.sched_getaffinity(0))
     command = ("sh", "-c", "echo running; sleep 60")
+    uid = SessionUids().drawn("doctor")
     return KernelSpec(
-        id=name, labels=labels, command=command, env={}, cpus=(core,), memory=256 << 20, stop_grace=1.0
+        id=name,
+        labels=labels,
+        command=command,
+        env={},
+        cpus=(core,),
+        memory=256 << 20,
+        uid=uid,
+        stop_grace=1.0,
     )
 
 

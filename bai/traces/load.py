@@ -12,6 +12,7 @@ from planner.simulation.values import Job
 from planner.slots import plural
 from planner.types import NodeInfo
 from schemas.errors import CannotRead, InvalidRepository, Place, Problem
+from schemas.plain_files import read_plain
 from schemas.repository import Repository
 
 
@@ -21,7 +22,7 @@ def read_trace(path: Path, repository: Repository, group: str) -> list[Job]:
     `group` is where sessions go that name none. Raises InvalidRepository, CannotRead, and OSError.
     """
     if path.suffix in (".yaml", ".yml", ".json"):
-        found = queue_file.from_yaml(str(path), table.read_bytes(path))
+        found = queue_file.from_yaml(str(path), read_plain(path, table.MOST))
         return _some(path, queue_file.jobs(found, repository, group))
     rows = table.parse(str(path), table.read_text(path))
     if not openb.is_pods(rows.columns):

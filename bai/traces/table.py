@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.errors import CannotRead, InvalidRepository, Place, Problem
+from schemas.plain_files import read_plain
 
 MOST = 64 << 20
 """Bytes of the largest trace that is read."""
@@ -77,18 +78,9 @@ class Table:
         return tuple(problem for row in self.rows for problem in row.problems)
 
 
-def read_bytes(path: Path) -> bytes:
-    """What a file holds. Raises CannotRead when it is too large, and OSError."""
-    with path.open("rb") as file:
-        data = file.read(MOST + 1)
-    if len(data) > MOST:
-        raise CannotRead(what=str(path), why=f"it is larger than {MOST >> 20} MiB")
-    return data
-
-
 def read_text(path: Path) -> str:
-    """A trace's text. Raises CannotRead when it is too large or not UTF-8, and OSError."""
-    data = read_bytes(path)
+    """A trace's text. Raises CannotRead when it is not UTF-8, and OSError."""
+    data = read_plain(path, MOST)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -25,15 +25,17 @@ from pydantic import (
 
 from bai.web.access import Anybody, Door, Fixed, Given, Role, Somebody
 from bai.web.grants import Grant, Grants
+from bai.web.networks import Network
 from bai.web.oidc import ALGORITHMS, Keys, Oidc, Reading
-from bai.web.proxy import Network, Proxy
+from bai.web.proxy import Proxy
 from bai.web.tokens import Tokens
 from schemas.errors import CannotRead, InvalidRepository, Problem
 from schemas.explain import issues_of
 from schemas.issues import Issue, refuse, wrong
+from schemas.plain_files import read_plain
 from schemas.positions import Positions, path_text
 from schemas.quantities import parse_duration
-from schemas.reading import read
+from schemas.reading import LARGEST_FILE, read
 
 RoleName = Literal["viewer", "operator", "admin"]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -234,7 +236,7 @@ class Followed:
 
     def _read(self) -> Fixed:
         try:
-            data = self._path.read_bytes()
+            data = read_plain(self._path, LARGEST_FILE)
         except OSError as error:
             raise CannotRead(what=str(self._path), why=error.strerror or str(error)) from None
         found = parse(data, str(self._path))

@@ -48,7 +48,7 @@ def _values(watched: Watched, now: float) -> Iterator[_Value]:
     yield from _notifications(watched, name)
     latest, good = watched.latest, watched.good
     if latest is not None:
-        yield "bai_loop_lag_seconds", "Time since the last pass ended.", name, now - latest.ended
+        yield "bai_loop_lag_seconds", "Time since the last pass ended.", name, max(0.0, now - latest.ended)
         yield "bai_loop_good", "Whether the last pass found nothing wrong.", name, float(latest.good)
         commit = {**name, "commit": watched.loop.workspace.commit}
         yield "bai_commit_info", "The commit that is in force.", commit, 1.0

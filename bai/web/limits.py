@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST = 64 * 1024
@@ -16,7 +17,7 @@ LARGEST_HOOK = 8 * 2**20
 """Bytes of a forge's message."""
 _LARGE = "the request is too large"
 PATIENCE = 60.0
-"""Seconds until an answer must have begun, the request's body included."""
+"""Seconds until an answer must have begun, from the last part of the request."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -53,7 +54,14 @@ class Limits:
         try:
             async with asyncio.timeout(self._patience) as limit:
                 answer.on_begin = lambda: limit.reschedule(None)
-                await self._app(scope, _counted(receive, most), answer)
+
+                def on_part() -> None:
+                    if not answer.begun:
+                        limit.reschedule(asyncio.get_running_loop().time() + self._patience)
+
+                await self._app(scope, _counted(receive, most, on_part), answer)
+        except ClientDisconnect:
+            pass  # Nobody is there to be told.
         except TooLarge:
             await answer.say(413, _LARGE)
         except TimeoutError:
@@ -65,12 +73,12 @@ class _Answer:
 
     def __init__(self, send: Send, state: Mapping[str, Any]) -> None:
         self._send, self._state = send, state
-        self._begun = False
+        self.begun = False
         self.on_begin: Callable[[], None] = lambda: None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._begun = True
+            self.begun = True
             self.on_begin()
             there = {name.lower() for name, _ in message.get("headers", ())}
             more = [each for each in HEADERS if each[0] not in there]
@@ -80,7 +88,7 @@ class _Answer:
         await self._send(message)
 
     async def say(self, status: int, detail: str) -> None:
-        if self._begun:
+        if self.begun:
             return
         self.on_begin = lambda: None
         body = json.dumps({"detail": detail}).encode()
@@ -99,12 +107,14 @@ def _announced(scope: Scope) -> int:
     return int(found) if found.isdigit() else 0
 
 
-def _counted(receive: Receive, most: int) -> Receive:
+def _counted(receive: Receive, most: int, on_part: Callable[[], None]) -> Receive:
     read = 0
 
     async def counted() -> Message:
         nonlocal read
         message = await receive()
+        if message["type"] == "http.request":
+            on_part()
         read += len(message.get("body", b""))
         if read > most:
             raise TooLarge

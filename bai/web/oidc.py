@@ -7,7 +7,6 @@ answer, the keys that are known stay good.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 import time
 from collections import OrderedDict
@@ -17,10 +16,13 @@ from typing import Any
 
 import jwt
 import requests
+from urllib3.exceptions import HTTPError
 
 from bai.web.access import Somebody
 from bai.web.bearers import bearer, is_signed
 from bai.web.grants import Claimed, Grants, claim, texts
+from schemas.outside import parse
+from schemas.plain_files import check_plain
 
 FRESH = 3600.0
 """Seconds for which keys are not asked for again."""
@@ -36,6 +38,10 @@ ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Only those where who checks cannot also sign."""
+LATEST = 1 << 53
+"""Seconds since the epoch: no later end is told from another."""
+LONGEST_NAME = 200
+"""Letters of a user's name."""
 _LARGEST = 1 << 20
 
 
@@ -72,7 +78,7 @@ class Keys:
         try:
             self._keys = self._fetched()
             self._loaded = self._clock()
-        except (requests.RequestException, ValueError, NotAnswering) as error:
+        except (OSError, HTTPError, ValueError, NotAnswering) as error:
             if not self._keys:
                 raise NotAnswering(f"the identity provider {self._issuer} does not answer") from error
 
@@ -87,12 +93,14 @@ class Keys:
         return tuple(key for key in keys if key is not None)
 
     def _get(self, url: str) -> dict[str, Any]:
+        if isinstance(self._verify, str):
+            check_plain(self._verify)
         with requests.get(
             url, timeout=PATIENCE, verify=self._verify, allow_redirects=False, stream=True
         ) as answer:
             answer.raise_for_status()
             body = answer.raw.read(_LARGEST, decode_content=True)
-        value = json.loads(body)
+        value = parse(body)
         if not isinstance(value, dict):
             raise NotAnswering(f"{url} is no object")
         return value
@@ -104,8 +112,8 @@ def _key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
         return None
     try:
         return jwt.PyJWK.from_dict(dict(value))
-    except jwt.PyJWTError:
-        return None
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError):
+        return None  # What it misses, or has of another type, the library notices in many ways.
 
 
 def _makes(key: jwt.PyJWK, algorithm: str) -> bool:
@@ -170,24 +178,28 @@ class Oidc:
             return None
         try:
             claims = self._claims(token)
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, RecursionError) as error:
             raise PermissionError(f"the token is not accepted: {error}") from None
         except NotAnswering as error:
             raise PermissionError(str(error)) from None
         name = claim(claims, self._reading.user)
         if not isinstance(name, str) or not name:
             raise PermissionError(f"the token does not say who: it has no {self._reading.user}")
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise PermissionError(f"the token does not say who: its {self._reading.user} is no plain text")
         found = self._grants.of(Claimed(name, texts(claim(claims, self._reading.groups)), claims))
-        self._remembered.put(token, found, float(claims["exp"]) + self._reading.leeway)
+        self._remembered.put(token, found, min(int(claims["exp"]), LATEST) + self._reading.leeway)
         return found
 
     def _claims(self, token: str) -> dict[str, Any]:
         header = jwt.get_unverified_header(token)
-        algorithm = header.get("alg")
-        if algorithm not in self._reading.algorithms:
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._reading.algorithms:
             raise jwt.InvalidAlgorithmError("its algorithm is not one of those that are allowed")
+        if not isinstance(kid, str | None):
+            raise jwt.InvalidTokenError("the name of its key is no text")
         wrong: jwt.PyJWTError = jwt.InvalidSignatureError("no key of the provider has signed it")
-        for key in self._keys.fitting(header.get("kid"), algorithm):
+        for key in self._keys.fitting(kid, algorithm):
             try:
                 return self._checked(token, key, algorithm)
             except jwt.InvalidSignatureError:
@@ -207,5 +219,5 @@ def _issuer(token: str) -> object:
     """Who says to have signed it: which provider is to judge."""
     try:
         return jwt.decode(token, options={"verify_signature": False}).get("iss")
-    except jwt.PyJWTError:
+    except (jwt.PyJWTError, RecursionError):
         return None

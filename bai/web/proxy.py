@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bai.web.access import Somebody
 from bai.web.grants import Claimed, Grants
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from bai.web.networks import Network, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +21,7 @@ class Proxy:
 
     def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
         name = headers.get(self.user, "").strip()
-        if not name or not self._trusts(peer):
+        if not name or not within(peer, self.networks):
             return None
         groups = (part.strip() for part in headers.get(self.groups, "").split(","))
         return self.grants.of(Claimed(name, frozenset(filter(None, groups))))
-
-    def _trusts(self, peer: str) -> bool:
-        try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
-        mapped = getattr(address, "ipv4_mapped", None)
-        return any((mapped or address) in network for network in self.networks)

@@ -6,6 +6,7 @@ Ansible reaches nodes as bai itself does: hosts, ports, users, keys, jump hosts 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -72,7 +73,7 @@ def write(
 ) -> None:
     """Write the inventory into `folder`, which is kept, and what must not be kept into `scratch`."""
     timeout = math.ceil(max((each.timeout for each in ways.values()), default=10))
-    hops = [hop for node, way in ways.items() for hop in _hops(node, way)]
+    hops = [hop for node, way in ways.items() for hop in _hops(node, way, scratch)]
     hosts = [{"node": t.node, "variables": _variables(t, ways.get(t.node), roles)} for t in targets]
     given: dict[str, dict[str, object]] = {
         "ansible.cfg": {
@@ -124,11 +125,14 @@ def _connection(target: Target, way: Route | None) -> dict[str, Any]:
     }
 
 
-def _hops(node: str, way: Route) -> Iterator[HopConfig]:
+def _hops(node: str, way: Route, scratch: Path) -> Iterator[HopConfig]:
+    own_hosts = _kept(scratch, "hosts", way.own_hosts)
     for at, hop in enumerate((*way.jumps, way.target)):
         yield HopConfig(
-            alias=_alias(node, at), host=hop.host, port=hop.port, user=hop.user, keys=_keys(hop),
-            through=_alias(node, at - 1) if at else "", known_hosts=way.known_hosts,
+            alias=_alias(node, at), host=hop.host, port=hop.port, user=hop.user,
+            keys=_kept(scratch, "key", hop.own_key) or _keys(hop),
+            # The first one takes new keys.
+            through=_alias(node, at - 1) if at else "", known_hosts=(*way.known_hosts, *own_hosts),
             record_new=way.record_new, timeout=max(1, math.ceil(way.timeout)),
             keep_alive=max(1, math.ceil(way.keep_alive)),
         )  # fmt: skip
@@ -139,6 +143,16 @@ def _keys(hop: Hop) -> tuple[str, ...]:
     if hop.keys:
         return tuple(hop.keys)
     return tuple(str(path) for name in USUAL if (path := Path(name).expanduser()).exists())
+
+
+def _kept(scratch: Path, kind: str, text: str) -> tuple[str, ...]:
+    """The file of a text that a secret store has, written once for all that share it; none for no text."""
+    if not text:
+        return ()
+    path = scratch / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if not path.exists():
+        _private(path, text + "\n")
+    return (str(path),)
 
 
 def _alias(node: str, hop: int) -> str:

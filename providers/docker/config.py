@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from providers.base import KernelSpec, RestartRule
+from providers.base import KernelSpec, Mount, RestartRule
+from providers.docker import subpaths
 from providers.docker.extras import NOTHING, Bind, Extras
 from providers.docker.labels import written
 from schemas.docker import Docker
@@ -88,11 +89,10 @@ def _scratch(spec: KernelSpec) -> dict[str, str]:
 
 
 def _world(spec: KernelSpec, options: Docker, extras: Extras) -> dict[str, Any]:
-    binds = [Bind(mount.source, mount.target, mount.read_only) for mount in spec.mounts]
     nodes = (*(device for device in spec.devices if device.startswith("/dev/")), *extras.devices)
     runtime = extras.runtime or options.runtime
     return {
-        "Mounts": [_bind(bind) for bind in (*binds, *extras.binds)],
+        "Mounts": [*(_mount(spec.id, mount, extras) for mount in spec.mounts), *map(_bind, extras.binds)],
         "Devices": [
             {"PathOnHost": node, "PathInContainer": node, "CgroupPermissions": "rwm"} for node in nodes
         ],
@@ -113,6 +113,12 @@ def _world(spec: KernelSpec, options: Docker, extras: Extras) -> dict[str, Any]:
             },
         },
     }
+
+
+def _mount(kernel: str, mount: Mount, extras: Extras) -> dict[str, Any]:
+    if mount.sub_path and mount.source not in extras.held:
+        return subpaths.mounted(kernel, mount)
+    return _bind(Bind(extras.held.get(mount.source, mount.source), mount.target, mount.read_only))
 
 
 def _bind(bind: Bind) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from providers.docker import entry, given, notes, share
+from providers.docker import entry, given, notes, share, subpaths
 from providers.docker.engine import Engine
 from providers.docker.errors import speaking
 from providers.docker.http import Refusal
@@ -53,10 +53,12 @@ def sweep(engine: Engine, kernel: str) -> None:
     OSError."""
     notes.forget(engine, kernel)
     given.sweep(engine, kernel)
+    subpaths.sweep(engine, kernel)
 
 
 def remove(engine: Engine, kernel: str, found: Mapping[str, Any]) -> None:
-    """Everything goes, the container last: until then the rest can be found by it. Raises ProviderError."""
+    """Everything goes, the container last: until then the rest can be found by it. Only what its mounts come
+    from goes afterwards; what is left of that by a kill, `sweep` finds. Raises ProviderError."""
     with speaking(engine.node, kernel):
         if found["State"]["Status"] in ("running", "restarting", "paused"):
             _send(engine, f"/containers/{found['Id']}", "SIGKILL")
@@ -66,3 +68,4 @@ def remove(engine: Engine, kernel: str, found: Mapping[str, Any]) -> None:
         share.take(engine, kernel, found.get("Mounts") or ())
         notes.forget(engine, kernel)
         undo(engine, found["Id"])
+        subpaths.take(engine, kernel, found.get("Mounts") or ())

@@ -41,6 +41,8 @@ class Extras:
     entrypoint: tuple[str, ...] = ()
     """In place of the image's own, which with its command or the kernel's becomes `command`."""
     command: tuple[str, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Source of a mount → the path where the node holds it for the engine."""
 
     def __add__(self, other: Extras) -> Extras:
         return Extras(
@@ -56,6 +58,7 @@ class Extras:
             other.ipc or self.ipc,
             other.entrypoint or self.entrypoint,
             other.command or self.command,
+            {**self.held, **other.held},
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from providers.base import KernelSpec
-from providers.docker import config, devices, given, notes, share
+from providers.docker import config, devices, given, notes, share, subpaths
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
@@ -34,7 +34,7 @@ def make(engine: Engine, spec: KernelSpec, cores: Cores) -> bool:
     if not spec.image:
         hint = "set `image` of the session, or a default in the cluster"
         raise KernelRefused(provider=NAME, kernel=spec.id, why="it names no image", hint=hint)
-    look_first = bool(given.needed(spec) or spec.share)
+    look_first = bool(given.needed(spec) or subpaths.needed(spec) or spec.share)
     deadline = time.monotonic() + PATIENCE
     with speaking(engine.node, spec.id, making=True), _without_image(engine, spec):
         while not (look_first and _stands(engine, spec)):
@@ -106,7 +106,8 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
 def _extras(engine: Engine, spec: KernelSpec) -> Extras:
     """What has to be found out or put on the node before."""
     _check_mounts(engine, spec)
-    return devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec)
+    extras = devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec)
+    return extras + subpaths.give(engine, spec)
 
 
 def _check_mounts(engine: Engine, spec: KernelSpec) -> None:
@@ -140,6 +141,8 @@ def _forget(engine: Engine, spec: KernelSpec, extras: Extras) -> None:
             given.take(engine, spec.id, bind.source)
     with contextlib.suppress(BaiError):
         share.drop(engine, spec)
+    with contextlib.suppress(BaiError, OSError, Refusal):
+        subpaths.forget(engine, spec)
 
 
 def change(engine: Engine, kernel: str, spec: KernelSpec, found: Mapping[str, Any], cores: Cores) -> None:

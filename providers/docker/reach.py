@@ -11,19 +11,34 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from providers.machine import Endpoint, Machine, Stream
 from providers.retry import with_backoff
+from providers.tls import trusting
 from schemas.docker import Docker, Tls
-from schemas.errors import InvalidOption, ProviderUnavailable, TargetRefused
+from schemas.errors import InvalidOption, ProviderUnavailable, SecretMissing, TargetRefused
 
 SOCKET = "/var/run/docker.sock"
 PATIENCE = 20.0
 """Seconds for a connection to stand."""
 Dial = Callable[[], Stream]
+
+
+def _none() -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """What gives certificates and a key as PEM, asked when it is connected."""
+
+    ca: Callable[[], str]
+    cert: Callable[[], str] = _none
+    key: Callable[[], str] = _none
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,7 @@ class Way:
     socket: str = SOCKET
     host: tuple[str, int] | None = None
     """Its own TCP address, in place of the socket."""
-    tls: Tls | None = None
+    tls: Trusted | None = None
     verify: bool = True
     context: str = ""
     """Whose words these are, when they are a context's."""
@@ -52,8 +67,15 @@ def way(endpoint: Endpoint, options: Docker) -> Way:
     if options.context:
         return _context(endpoint, options.context)
     if options.host:
-        return _parsed(Way(endpoint, tls=options.tls), options.host)
+        return _parsed(Way(endpoint, tls=_of_secrets(options.tls, endpoint)), options.host)
     return Way(endpoint, socket=options.socket or SOCKET)
+
+
+def _of_secrets(tls: Tls | None, endpoint: Endpoint) -> Trusted | None:
+    if tls is None:
+        return None
+    given = {"ca": tls.ca_from, "cert": tls.cert_from, "key": tls.key_from}
+    return Trusted(**{part: partial(endpoint.secret, name) for part, name in given.items() if name})
 
 
 def _context(endpoint: Endpoint, name: str) -> Way:
@@ -68,9 +90,11 @@ def _context(endpoint: Endpoint, name: str) -> Way:
         raise InvalidOption(provider="docker", option="context", why=why, hint=hint) from None
     files = folder / "tls" / digest / "docker"
     found = {
-        part: str(files / f"{part}.pem") for part in ("ca", "cert", "key") if (files / f"{part}.pem").exists()
+        part: (files / f"{part}.pem").read_text
+        for part in ("ca", "cert", "key")
+        if (files / f"{part}.pem").exists()
     }
-    tls = Tls(**found) if "ca" in found else None
+    tls = Trusted(**found) if "ca" in found else None
     base = Way(endpoint, tls=tls, verify=not said.get("SkipTLSVerify"), context=name)
     return _parsed(base, str(said.get("Host", "")))
 
@@ -101,8 +125,8 @@ def dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
 
 def _dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
     if way.host is not None:
-        host, tls = way.host, _trust(way)
-        return lambda: _named(way, lambda: _tcp(host, tls))
+        host = way.host
+        return lambda: _named(way, lambda: _tcp(host, _trust(way)))
     if way.endpoint.local:
         return lambda: _named(way, lambda: _local(way.socket))
     return lambda: machine().dial(way.socket)
@@ -143,11 +167,10 @@ def _trust(way: Way) -> ssl.SSLContext | None:
     if way.tls is None:
         return None
     try:
-        trust = ssl.create_default_context(cafile=os.path.expanduser(way.tls.ca))
-        if way.tls.cert and way.tls.key:
-            trust.load_cert_chain(os.path.expanduser(way.tls.cert), os.path.expanduser(way.tls.key))
-    except OSError as error:
-        raise InvalidOption(provider="docker", option="tls", why=str(error)) from None
+        trust = trusting(way.tls.ca(), way.tls.cert(), way.tls.key())
+    except (OSError, ValueError, SecretMissing) as error:
+        why = f"tls: {error}"
+        raise TargetRefused(node=way.endpoint.name, target=str(way), why=why) from None
     if not way.verify:
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     return trust

@@ -11,6 +11,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from schemas.errors import ForgeRefused, ForgeUnreachable
+from schemas.outside import parse
 
 State = Literal["success", "failure", "error"]
 PAGES = 100
@@ -73,7 +74,7 @@ class Api:
                 hint=_HINTS.get(answer.status_code, ""),
             )
         try:
-            return answer.json() if answer.content else None
+            return parse(answer.content) if answer.content else None
         except ValueError as error:
             raise ForgeRefused(
                 forge=where, request=f"{method} {path}", why="it does not answer in JSON"
@@ -102,7 +103,7 @@ def shortened(description: str) -> str:
 
 def _why(answer: requests.Response) -> str:
     try:
-        said = answer.json()
+        said = parse(answer.content)
     except ValueError:
         said = None
     words = said.get("message") or said.get("error") if isinstance(said, dict) else ""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from providers.forge.base import Forge
 from providers.forge.github import GitHub
 from providers.forge.gitlab import GitLab
 from schemas.errors import ForgeUnknown
+from schemas.outside import parse
+from schemas.plain_files import read_plain
 
 Kind = Literal["github", "gitea", "gitlab"]
 TOKEN = "BAI_FORGE_TOKEN"
+LARGEST_EVENT = 64 << 20
+"""Bytes of what a forge says about a run; its own limit is 25 MB."""
 _HINT = f"it needs a token in {TOKEN} (or GITHUB_TOKEN, GITLAB_TOKEN) and a run for a pull request"
 
 
@@ -77,7 +79,7 @@ def _actions(environment: Mapping[str, str]) -> Run:
 
 def _event(path: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = parse(read_plain(path, LARGEST_EVENT))
     except (OSError, ValueError) as error:
         raise ForgeUnknown(
             why=f"what the run is for cannot be read from {path or 'GITHUB_EVENT_PATH'}"

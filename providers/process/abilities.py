@@ -15,6 +15,7 @@ from schemas.errors import KernelRefused, NotRunning, PortRefused
 
 if TYPE_CHECKING:
     from providers.base import Observation
+    from providers.process.entry import Entrance
     from providers.process.machine import Machine
 
 PATIENCE = 10.0
@@ -36,6 +37,8 @@ class Interaction:
 
         def _record(self, kernel_id: str) -> Record: ...
 
+        def _entrance(self, kernel_id: str) -> Entrance: ...
+
     def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
         from providers.process import attaching
 
@@ -47,10 +50,10 @@ class Interaction:
         return logfile.output_since(folder, lambda: record.alive, since.timestamp(), follow=follow)
 
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
-        return copying.copy_out(self._record(kernel_id), path, sandboxed=self.machine.sandbox)
+        return copying.copy_out(self._entrance(kernel_id), path, sandboxed=self.machine.sandbox)
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
-        copying.copy_in(self._record(kernel_id), path, archive, sandboxed=self.machine.sandbox)
+        copying.copy_in(self._entrance(kernel_id), path, archive, sandboxed=self.machine.sandbox)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         """The machine's own ports are the kernel's: it shares the network."""

@@ -8,7 +8,8 @@ import resource
 import signal
 import termios
 
-from providers.process import cgroup
+from providers.process import boxed, cgroup
+from providers.process.procfs import MARKER
 
 CHANGED_SIGNALS = (
     signal.SIGTERM,
@@ -22,17 +23,16 @@ CHANGED_SIGNALS = (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypedDict
+    from typing import NoReturn
 
-    class Order(TypedDict):
-        """Everything a supervisor is told, once, through its standard input. `env` holds the secrets too."""
+    class Order(boxed.Box):
+        """Everything a supervisor is told, once, through its standard input. `env` holds the secrets too;
+        without a sandbox `argv` is all of the command."""
 
         id: str
         nonce: str
         folder: str
         mark: str
-        argv: list[str]
-        env: dict[str, str]
         cwd: str
         signal: int
         grace: float
@@ -97,6 +97,8 @@ def _become(
         cgroup.join(groups)
         _bind_without_groups(groups, limits)
         _reset_signals()
+        if order["user"]:
+            os.fchown(log, order["user"]["uid"], order["user"]["gid"])  # /dev/stdout can be opened by name.
         os.dup2(log if order["tty"] else os.open("/dev/null", os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -108,10 +110,12 @@ def _become(
         what = order["cwd"]
         os.chdir(what)
         what = order["argv"][0]
-        report = ["--json-status-fd", str(status)] if status >= 0 else []
-        os.execvpe(what, [what, *report, *order["argv"][1:]], order["env"])
+        if order["sandboxed"]:
+            what = ""
+            boxed.execute(order, status, {MARKER: order["mark"]})
+        os.execvpe(what, order["argv"], order["env"])
     except OSError as error:
-        os.write(fail, f"{error.errno or 5} {what}".encode())
+        os.write(fail, f"{error.errno or 5} {what or error.filename}".encode())
     finally:
         os._exit(127)
 

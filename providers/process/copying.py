@@ -7,32 +7,46 @@ in its files leads no further than it did for the kernel itself.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import posixpath
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from providers.base import Mount
-from providers.process import entry, given, mounts, sandbox
+from providers.process import entry, launch, mounts, sandbox
+from providers.process.entry import Entrance
 from providers.process.launch import STANDARD_PATH
 from providers.process.records import Record
 from schemas.errors import CopyRefused
+from schemas.text import printable
+
+if TYPE_CHECKING:
+    from providers.process.boxed import Box
 
 CHUNK = 1 << 16
+_BOOT = (
+    "import sys;sys.path.append(sys.argv[1]);from providers.process.boxed import main;main(int(sys.argv[2]))"
+)
+_ENVIRONMENT = {"PATH": STANDARD_PATH, "LANG": "C.UTF-8"}
+"""Of what packs and unpacks: the system's `tar`, and no options of the session's."""
 _SAID = 4000
 """Most bytes of an error message that are kept."""
 
 
-def copy_out(record: Record, path: str, *, sandboxed: bool) -> Iterator[bytes]:
+def copy_out(entrance: Entrance, path: str, *, sandboxed: bool) -> Iterator[bytes]:
     """A tar stream of a file or folder; its members are named from the path's last part on.
 
     Raises CopyRefused, with the first chunk or later.
     """
+    record = entrance.record
     folder, name = split(_absolute(record, path, sandboxed))
     argv = ("tar", "-C", folder, "-cf", "-", "--", name)
-    process = _begin(record, argv, sandboxed=sandboxed, feed=False)
+    process = _begin(entrance, argv, sandboxed=sandboxed, feed=False)
     errors = _Errors(process)
     try:
         assert process.stdout is not None
@@ -44,13 +58,14 @@ def copy_out(record: Record, path: str, *, sandboxed: bool) -> Iterator[bytes]:
         _end(process)
 
 
-def copy_in(record: Record, path: str, archive: Iterator[bytes], *, sandboxed: bool) -> None:
+def copy_in(entrance: Entrance, path: str, archive: Iterator[bytes], *, sandboxed: bool) -> None:
     """Unpack in the existing folder `path`; what is unpacked belongs to the kernel's user.
 
     Raises CopyRefused.
     """
+    record = entrance.record
     argv = ("tar", "-C", _absolute(record, path, sandboxed), "--no-same-owner", "-xpf", "-")
-    process = _begin(record, argv, sandboxed=sandboxed, feed=True)
+    process = _begin(entrance, argv, sandboxed=sandboxed, feed=True)
     errors = _Errors(process)
     try:
         assert process.stdin is not None
@@ -78,34 +93,55 @@ def _absolute(record: Record, path: str, sandboxed: bool) -> str:
     """Relative paths begin in the working directory. Raises CopyRefused."""
     if "\0" in path:
         raise CopyRefused(provider="process", kernel=record.id, path=repr(path), why="a NUL byte is no name")
-    if sandboxed:
-        return posixpath.join(mounts.HOME, record.spec.workdir, path)
-    scratch = str(record.folder / "scratch")
-    workdir = f"{scratch}/{_below_home(record.spec.workdir)}".rstrip("/")
+    start = entry.workdir(record, sandboxed=sandboxed)
     inside = path == str(mounts.HOME) or path.startswith(f"{mounts.HOME}/")
-    return f"{scratch}/{_below_home(path)}" if inside else posixpath.join(workdir, path)
+    if inside and not sandboxed:
+        return f"{record.folder / 'scratch'}/{entry.below_home(path)}"
+    return posixpath.join(start, path)
 
 
-def _below_home(path: str) -> str:
-    """Without a sandbox the scratch folder stands for the kernel's home."""
-    return path.removeprefix(str(mounts.HOME)).lstrip("/")
-
-
-def _begin(record: Record, argv: tuple[str, ...], *, sandboxed: bool, feed: bool) -> subprocess.Popen[bytes]:
+def _begin(
+    entrance: Entrance, argv: tuple[str, ...], *, sandboxed: bool, feed: bool
+) -> subprocess.Popen[bytes]:
+    record = entrance.record
     if record.alive:
-        return entry.begin(record, argv, feed=feed)
-    command = list(argv)
-    scratch = record.folder / "scratch"
-    if sandboxed:
-        bare = replace(record.spec, devices=(), workdir="", mounts=_present(record))
-        command = sandbox.wrap(bare, scratch, command, given.folder(record.folder, record.spec))
+        return entry.begin(entrance, argv, _ENVIRONMENT, feed=feed)
+    if not sandboxed:
+        return _piped(argv, feed=feed, cwd=record.folder / "scratch")
+    bare = replace(record.spec, devices=(), workdir="", mounts=_present(record))
+    wrapped = sandbox.wrap(bare, record.folder, list(argv))
+    box: Box = {
+        "argv": wrapped.before,
+        "sources": wrapped.sources,
+        "command": wrapped.after,
+        "env": _ENVIRONMENT,
+        "user": launch.user_of(record, record.spec),
+        "filter": "",
+    }
+    source, sink = os.pipe2(os.O_CLOEXEC)
+    with open(sink, "wb") as stream:
+        try:
+            words = (*launch.python(), "-c", _BOOT, launch.PACKAGES, str(source))
+            process = _piped(words, feed=feed, cwd=Path("/"), pass_fds=(source,))
+        finally:
+            os.close(source)
+        with contextlib.suppress(BrokenPipeError):
+            stream.write(json.dumps(box).encode())
+            stream.flush()
+    return process
+
+
+def _piped(
+    argv: Sequence[str], *, feed: bool, cwd: Path, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command,
-        cwd=scratch,
-        env={"PATH": STANDARD_PATH, "LANG": "C.UTF-8"},
+        argv,
+        cwd=cwd,
+        env=_ENVIRONMENT,
         stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pass_fds=pass_fds,
     )
 
 
@@ -135,7 +171,7 @@ class _Errors:
         lines = [line.strip() for line in self._text.decode(errors="replace").splitlines() if line.strip()]
         if not lines:
             return f"tar ended with {self._process.returncode}"
-        return lines[0].removeprefix("tar: ")
+        return printable(lines[0].removeprefix("tar: "))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,114 +1,135 @@
-"""Running one more command inside a kernel: in its control groups, its namespaces and its environment.
+"""Running one more command inside a kernel: in its control groups, its namespaces, its environment, and with
+the identity of its main process.
 
 A small helper process (`enter.py`) joins the groups and becomes the command, so that bai itself never does.
-It is told what to do through a pipe, secrets of the kernel's environment included; its standard streams are
-the caller's, or a terminal of its own.
+It is told what to do through a pipe, secrets of the kernel's environment included. Its standard streams are
+pipes, or a terminal of its own: nothing that is the caller's reaches the kernel.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
-import signal
+import posixpath
 import subprocess
-from collections.abc import Callable
-from typing import IO
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import IO, Any
 
-from providers.process import procfs, terminal, watch
+from providers.process import interpreter, mounts, relay, target, terminal
 from providers.process.launch import PACKAGES, python
 from providers.process.records import Record
-from providers.signals import handling
-from providers.terminal import outside
-from schemas.errors import NotRunning, ProviderError
+from schemas.errors import ProviderError
+from schemas.text import printable
 
 _BOOT = (
-    "import sys;sys.path.append(sys.argv[1]);"
+    "import signal,sys;signal.signal(2,signal.SIG_DFL);sys.path.append(sys.argv[1]);"
     "from providers.process.enter import become;become(int(sys.argv[2]))"
 )
 
 
-def execute(record: Record, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
-    """The command's exit code; 128 + n for signal n. Raises ProviderError when the kernel does not run."""
-    order = _checked_order(record, argv, tty)
-    source, sink = os.pipe2(os.O_CLOEXEC)
-    helper = _helper(source)
-    try:
-        run = terminal.run if tty else _run
-        return run(helper, source, lambda: _tell(sink, order), stdin)
-    finally:
-        os.close(source)
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """A kernel to enter: its record, the way to read it again, whether kernels here have a sandbox."""
+
+    record: Record
+    again: Callable[[], Record]
+    boxed: Callable[[], bool]
 
 
-def begin(record: Record, argv: tuple[str, ...], *, feed: bool = False) -> subprocess.Popen[bytes]:
-    """Start a command whose output and errors are pipes, and its input too with `feed`.
+def execute(entrance: Entrance, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
+    """The command's exit code; 128 + n for signal n.
+
+    Raises NotRunning when the kernel does not run, ProviderError when it cannot be entered.
+    """
+    with _order(entrance, argv, tty=tty) as start:
+        if tty:
+            return terminal.run(lambda end: start(stdin=end, stdout=end, stderr=end), stdin)
+        pipe = subprocess.PIPE
+        return relay.run(lambda errors: start(stdin=pipe, stdout=pipe, stderr=errors), stdin)
+
+
+def begin(
+    entrance: Entrance, argv: tuple[str, ...], env: Mapping[str, str], *, feed: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a command with exactly this environment, whose output and errors are pipes, and its input too
+    with `feed`.
 
     Raises as `execute`.
     """
-    order = _checked_order(record, argv, False)
+    pipe = subprocess.PIPE
+    with _order(entrance, argv, tty=False, env=env) as start:
+        return start(stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+
+
+def workdir(record: Record, *, sandboxed: bool) -> str:
+    """Where its commands start, as they see it."""
+    if sandboxed:
+        return posixpath.join(mounts.HOME, record.spec.workdir)
+    scratch = str(record.folder / "scratch")
+    return f"{scratch}/{below_home(record.spec.workdir)}".rstrip("/")
+
+
+def below_home(path: str) -> str:
+    """Without a sandbox the scratch folder stands for the kernel's home."""
+    return path.removeprefix(str(mounts.HOME)).lstrip("/")
+
+
+@contextlib.contextmanager
+def _order(
+    entrance: Entrance, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """A function that starts the helper with the streams it is given."""
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
+    with target.held(entrance.record, entrance.again, entrance.boxed) as main:
+        given = dict(main.env if env is None else env)
+        if tty and "TERM" in os.environ:
+            given.setdefault("TERM", os.environ["TERM"])
+        order = {
+            "argv": list(argv),
+            "shown": printable(argv[0]),
+            "env": given,
+            "workdir": workdir(entrance.record, sandboxed=main.sandboxed),
+            "groups": entrance.record.groups,
+            "affinity": list(main.cpus),
+            "tty": tty,
+            "process": main.handle,
+            "sandboxed": main.sandboxed,
+            "who": asdict(main.identity),
+            "filter": main.filter.hex(),
+        }
+        yield functools.partial(_start, order, main.handle)
+
+
+def _start(
+    order: Mapping[str, Any], handle: int, stdin: int, stdout: int, stderr: int
+) -> subprocess.Popen[bytes]:
+    program, *options = python()
+    copy = interpreter.sealed(program)
     source, sink = os.pipe2(os.O_CLOEXEC)
     try:
         process = subprocess.Popen(
-            _helper(source),
-            env={},
-            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(source,),
+            [program, *options, "-c", _BOOT, PACKAGES, str(source)],
+            executable=f"/proc/self/fd/{copy}",
+            env=interpreter.environment(),
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(copy, source, handle),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
         )
-        _tell(sink, order)
+    except BaseException:
+        os.close(sink)
+        raise
     finally:
+        os.close(copy)
         os.close(source)
+    with open(sink, "wb", buffering=0) as stream, contextlib.suppress(BrokenPipeError):
+        data = memoryview(json.dumps(order).encode())
+        while data:
+            data = data[stream.write(data) :]
     return process
-
-
-def _helper(source: int) -> list[str]:
-    return [*python(), "-c", _BOOT, PACKAGES, str(source)]
-
-
-def _checked_order(record: Record, argv: tuple[str, ...], tty: bool) -> bytes:
-    pid = watch.main_pid(record.state) if record.alive else None
-    if pid is None:
-        raise NotRunning(provider="process", kernel=record.id)
-    if not argv or any("\0" in word for word in argv):
-        raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
-    return json.dumps(_order(record, pid, argv, tty)).encode()
-
-
-def _order(record: Record, pid: int, argv: tuple[str, ...], tty: bool) -> dict[str, object]:
-    env = dict(_pair(entry) for entry in procfs.environment(pid) if b"=" in entry)
-    if tty and "TERM" in os.environ:
-        env.setdefault("TERM", os.environ["TERM"])
-    inner = pid if record.state.get("inner") else 0
-    return {
-        "argv": list(argv),
-        "env": env,
-        "inner": inner,
-        "cwd": "" if inner else os.readlink(f"/proc/{pid}/cwd"),
-        "groups": record.groups,
-        "affinity": sorted(os.sched_getaffinity(pid)),
-        "tty": tty,
-    }
-
-
-def _pair(entry: bytes) -> tuple[str, str]:
-    name, _, value = entry.partition(b"=")
-    return os.fsdecode(name), os.fsdecode(value)
-
-
-def _tell(sink: int, order: bytes) -> None:
-    with os.fdopen(sink, "wb") as stream:
-        try:
-            stream.write(order)
-            stream.flush()
-        except BrokenPipeError:
-            pass
-
-
-def _run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[bytes] | None) -> int:
-    text = None if stdin is None or outside(stdin) is not None else stdin.read()
-    channel = subprocess.PIPE if text is not None else stdin
-    with handling([signal.SIGINT], lambda *_: None):  # The keyboard's reach the command by themselves.
-        process = subprocess.Popen(helper, env={}, stdin=channel, pass_fds=(source,))
-        tell()
-        process.communicate(text)
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode

@@ -9,15 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from providers.base import KernelSpec
-from providers.process import cgroup, given, mounts, sandbox
+from providers.base import FIRST_OF_PEOPLE, KernelSpec
+from providers.process import cgroup, etc, given, mounts, sandbox, seccomp, stage
 from providers.process.machine import Machine
 from providers.process.procfs import MARKER, cpulist
 from providers.process.records import Record, Root
 from providers.process.share import Limits
+from providers.process.target import FILTER
 from schemas.errors import KernelRefused, ProviderUnavailable
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ _BOOT = "import sys;sys.path.append(sys.argv[1]);from providers.process.supervis
 
 def check(spec: KernelSpec) -> None:
     """What can be known to be wrong before anything is touched. Raises KernelRefused."""
-    why = problem(spec)
+    why = problem(spec) or _no_user(spec)
     if why:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     mounts.check(spec)
@@ -60,6 +62,20 @@ def problem(spec: KernelSpec) -> str:
     return ""
 
 
+def _no_user(spec: KernelSpec) -> str:
+    """Why root cannot become its user; empty when it can, or has not to."""
+    if os.geteuid() != 0:
+        return ""
+    if spec.uid is None or spec.uid < FIRST_OF_PEOPLE:
+        return f"there is no user that it may run as: {spec.uid} is none, or one of the system's"
+    # The user namespace of a container has but some users.
+    lines = Path("/proc/self/uid_map").read_text().splitlines()
+    ranges = [[int(word) for word in line.split()] for line in lines]
+    if any(first <= spec.uid < first + length for first, _, length in ranges):
+        return ""
+    return f"this user namespace has no user {spec.uid}: set spec.sessionUids of the Cluster"
+
+
 def _online() -> set[int]:
     return set(cpulist(Path("/sys/devices/system/cpu/online").read_text()))
 
@@ -78,6 +94,8 @@ def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) 
         "LANG": os.environ.get("LANG") or "C.UTF-8",
         "HOME": str(mounts.HOME) if sandboxed else str(scratch),
     }
+    if sandboxed:
+        defaults |= {"USER": etc.USER, "LOGNAME": etc.USER}
     if spec.tty:
         defaults["TERM"] = "xterm"
     return {**defaults, **spec.env, **spec.secret_env, MARKER: mark}
@@ -98,18 +116,24 @@ def order(
     machine: Machine,
     log: tuple[int, int],
     limits: Limits | None = None,
+    more: Sequence[str] = (),
 ) -> Order:
-    """`log`: bytes of one part, and how many parts are kept; `limits`: on its parts of GPUs. Raises
-    KernelRefused."""
+    """`log`: bytes of one part, and how many parts are kept; `limits`: on its parts of GPUs; `more`: further
+    names of the machine's /etc that it sees. Raises KernelRefused."""
     limits = limits or Limits()
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
     given.write(record.folder, spec)
+    if machine.sandbox and spec.mounts and not sandbox.mounts_opened():
+        why = "bubblewrap is too old to mount an opened folder (--bind-fd), which volumes need"
+        raise KernelRefused(provider="process", kernel=spec.id, why=why)
     argv = list(spec.command)
-    cwd = str(scratch)
+    cwd = "/"
+    user: stage.User | None = None
+    wrapped = sandbox.Wrapped(argv, [], [])
     if machine.sandbox:
-        argv = [*_controlling(spec), *argv]
-        argv = sandbox.wrap(spec, scratch, argv, given.folder(record.folder, spec), limits.binds)
+        user = user_of(record, spec)
+        wrapped = sandbox.wrap(spec, record.folder, [*_controlling(spec), *argv], limits.binds, more)
     else:
         mounts.link(spec, scratch)
         cwd = str(_workdir(spec, scratch))
@@ -118,12 +142,16 @@ def order(
         "nonce": record.nonce,
         "folder": str(record.folder),
         "mark": mark,
-        "argv": argv,
+        "argv": wrapped.before,
+        "sources": wrapped.sources,
+        "command": wrapped.after,
         "env": {
             **environment(spec, scratch, mark, sandboxed=machine.sandbox),
             **given.variables(record.folder, spec, sandboxed=machine.sandbox),
             **limits.env,
         },
+        "user": user,
+        "filter": seccomp.put(root.path, record.folder, FILTER) if machine.sandbox else "",
         "cwd": cwd,
         "signal": stop_signal(spec.stop_signal) or signal.SIGTERM,
         "grace": spec.stop_grace,
@@ -137,6 +165,22 @@ def order(
         "log_size": log[0],
         "log_files": log[1],
     }
+
+
+def user_of(record: Record, spec: KernelSpec) -> stage.User | None:
+    """Whom root becomes for it, and whom its files belong to; None for a provider that is not root.
+
+    Raises KernelRefused, OSError.
+    """
+    if os.geteuid() != 0:
+        etc.write(record.folder, os.getuid(), os.getgid(), ())
+        return None
+    if (why := _no_user(spec)) or spec.uid is None:
+        raise KernelRefused(provider="process", kernel=spec.id, why=why)
+    groups = sorted({*spec.groups, *sandbox.device_groups(spec.devices)} - {spec.uid})
+    etc.write(record.folder, spec.uid, spec.uid, groups)
+    os.chown(record.folder / "scratch", spec.uid, spec.uid)
+    return {"uid": spec.uid, "gid": spec.uid, "groups": groups}
 
 
 def _controlling(spec: KernelSpec) -> list[str]:

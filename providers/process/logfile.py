@@ -21,6 +21,9 @@ TIMES = "times"
 GRAIN = 1.0
 """Seconds between two notes of the time."""
 CHUNK = 1 << 16
+LONGEST = 1 << 18
+"""Bytes of a line, on average, that its end is worth when only the last lines are wanted."""
+CUT = b"[the beginning of a very long line is left out]\n"
 
 
 class LogWriter:
@@ -90,20 +93,35 @@ def read_all(folder: str) -> Iterator[bytes]:
             continue
 
 
-def last_lines(folder: str, count: int) -> bytes:
-    """The last `count` lines, read from the end."""
-    kept = b""
-    for path in reversed(parts(folder)):
-        if count <= 0 or kept.count(b"\n") > count:
+def last_lines(folder: str, count: int) -> Iterator[bytes]:
+    """The last `count` lines, in pieces. A line that is longer than LONGEST may begin later, and says so."""
+    blocks: list[bytes] = []
+    missing, room = count, count * LONGEST
+    for block in _backwards(folder) if count > 0 else ():
+        if not blocks and block.endswith(b"\n"):
+            missing += 1
+        found = block.count(b"\n")
+        if found >= missing:
+            blocks.append(block.split(b"\n", found - missing + 1)[-1])
             break
+        missing -= found
+        if len(block) >= room:
+            blocks += (block[-room:], CUT)
+            break
+        room -= len(block)
+        blocks.append(block)
+    yield from reversed(blocks)
+
+
+def _backwards(folder: str) -> Iterator[bytes]:
+    """The log in blocks, the last one first."""
+    for path in reversed(parts(folder)):
         with open(path, "rb") as stream:
             position = stream.seek(0, os.SEEK_END)
-            while position > 0 and kept.count(b"\n") <= count:
+            while position > 0:
                 step = min(CHUNK, position)
                 position = stream.seek(position - step)
-                kept = stream.read(step) + kept
-    lines = kept.splitlines(keepends=True)
-    return b"".join(lines[max(0, len(lines) - count) :])
+                yield stream.read(step)
 
 
 class Follower:
@@ -212,7 +230,7 @@ def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | 
     """All of a log, or its last `tail` lines, and with `follow` what comes after; ends when it is removed."""
     try:
         if tail is not None:
-            yield last_lines(folder, tail)
+            yield from last_lines(folder, tail)
         elif not follow:
             yield from read_all(folder)
         if follow:

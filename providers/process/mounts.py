@@ -23,7 +23,7 @@ def check(spec: KernelSpec) -> None:
 
     Missing ones under a root are made. Raises KernelRefused.
     """
-    why = problem_here(spec.mounts)
+    why = problem_here(spec.mounts, spec.uid if os.geteuid() == 0 else None)
     if why:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     for mount in spec.mounts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
 from providers.state_folder import state_folder
 from schemas.errors import InvalidOption
 
+_BELOW_ETC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 KNOWN: dict[str, type] = {
     "root": str, "sandbox": bool, "cgroups": bool, "logSize": int, "logFiles": int, "hami": str,
+    "etc": list,
 }  # fmt: skip
 
 
@@ -39,6 +42,7 @@ def open_process(
         log_size=_number(options, "logSize", LOG_SIZE),
         log_files=_number(options, "logFiles", LOG_FILES),
         hami=str(options.get("hami", "")),
+        etc=_names(options.get("etc", [])),
     )
 
 
@@ -50,6 +54,15 @@ def _check(name: str, value: object) -> None:
         raise InvalidOption(provider="process", option=name, why=f"{value!r} is not of type {kind.__name__}")
     if name in ("root", "hami") and not Path(str(value)).is_absolute():
         raise InvalidOption(provider="process", option=name, why="not an absolute path")
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Files and folders below /etc."""
+    names = value if isinstance(value, list) else []
+    for name in names:
+        if not isinstance(name, str) or not _BELOW_ETC.fullmatch(name) or ".." in name.split("/"):
+            raise InvalidOption(provider="process", option="etc", why=f"{name!r} is not a name below /etc")
+    return tuple(names)
 
 
 def _number(options: Mapping[str, object], name: str, default: int) -> int:

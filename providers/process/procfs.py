@@ -20,7 +20,12 @@ def boot_id() -> str:
 
 def _stat(pid: int) -> list[str]:
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-        return stream.read().rpartition(")")[2].split()
+        return _stat_fields(stream.read())
+
+
+def _stat_fields(text: str) -> list[str]:
+    """From the third on: the second is a name in brackets, which may hold anything."""
+    return text.rpartition(")")[2].split()
 
 
 def start_time(pid: int) -> int:
@@ -127,10 +132,47 @@ def status(pid: int) -> dict[str, str]:
     """The fields of /proc/PID/status; empty when it is gone."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
-            pairs = (line.split(":", 1) for line in stream if ":" in line)
-            return {name: value.strip() for name, value in pairs}
+            return fields(stream.read())
     except OSError:
         return {}
+
+
+def fields(text: str) -> dict[str, str]:
+    """The lines `name: value` of a `status` file."""
+    pairs = (line.split(":", 1) for line in text.split("\n") if ":" in line)
+    return {name: value.strip() for name, value in pairs}
+
+
+def open_process(pid: int) -> int:
+    """A descriptor of its folder in /proc: of this process for good, whoever gets its number later.
+
+    Raises OSError.
+    """
+    return os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def read_at(handle: int, name: str) -> str:
+    """A file of a process held by `open_process`. Raises OSError when the process is gone."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=handle)
+    with open(descriptor, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+        return stream.read()
+
+
+def started_at(handle: int) -> int:
+    """As `start_time`, of a process held by `open_process`."""
+    try:
+        found = _stat_fields(read_at(handle, "stat"))
+    except OSError:
+        return 0
+    return 0 if found[0] in "ZX" else int(found[19])
+
+
+def parent_at(handle: int) -> int:
+    """As `parent`, of a process held by `open_process`."""
+    try:
+        return int(_stat_fields(read_at(handle, "stat"))[1])
+    except OSError:
+        return 0
 
 
 def cpulist(text: str) -> tuple[int, ...]:

@@ -6,20 +6,24 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import IO, ParamSpec, TypeVar
+from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
-from providers.process import cgroup, files, hierarchies, launch, logfile, pool, procfs, watch
+from providers.process import cgroup, files, hierarchies, launch, logfile, pool, procfs, sandbox, watch
 from providers.process.abilities import Interaction
 from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
 from providers.process.share import Sharing
+from schemas import room
 from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+
+if TYPE_CHECKING:
+    from providers.process.entry import Entrance
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
 LOG_SIZE = 10 * 1024 * 1024
@@ -39,6 +43,9 @@ def _speaking(method: Callable[P, R]) -> Callable[P, R]:
         try:
             return method(*args, **kwargs)
         except (OSError, ValueError) as error:
+            if room.is_full(error):
+                why = f"{error}: {room.told(cast(ProcessProvider, args[0]).root.path)}"
+                raise ProviderError(provider="process", why=why, hint=room.HINT) from error
             raise ProviderError(provider="process", why=str(error)) from error
 
     wrapper.__doc__, wrapper.__name__ = method.__doc__, method.__name__
@@ -53,7 +60,7 @@ class ProcessProvider(Interaction):
     """A `Provider` on this machine, with everything it keeps under `root`.
 
     `sandbox` and `cgroups` False do without even where they work; `log_size`: bytes of one part of a log;
-    `hami`: where libvgpu.so is.
+    `hami`: where libvgpu.so is; `etc`: what else of the machine's /etc kernels see.
     """
 
     def __init__(
@@ -65,11 +72,13 @@ class ProcessProvider(Interaction):
         log_size: int = LOG_SIZE,
         log_files: int = LOG_FILES,
         hami: str = "",
+        etc: Sequence[str] = (),
     ) -> None:
         self.root = Root(root)
         self._sharing = Sharing(self.root, hami=hami)
         self._wishes = (sandbox, cgroups)
         self._log = (log_size, log_files)
+        self._etc = tuple(etc)
 
     @cached_property
     def machine(self) -> Machine:
@@ -83,7 +92,10 @@ class ProcessProvider(Interaction):
 
     def capabilities(self) -> Capabilities:
         machine = self.machine
-        return Capabilities("process", machine.limits, dict(machine.missing), IN_PLACE, timeouts=True)
+        cautions = sandbox.cautions() if machine.sandbox else ()
+        return Capabilities(
+            "process", machine.limits, dict(machine.missing), IN_PLACE, timeouts=True, cautions=cautions
+        )
 
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `providers.abilities.Shares`; every node is this machine."""
@@ -176,7 +188,7 @@ class ProcessProvider(Interaction):
         if spec.cpus:
             self._share_out()
         limits = self._sharing.give(spec, sandboxed=self.machine.sandbox)
-        order = launch.order(self.root, record, spec, self.machine, self._log, limits)
+        order = launch.order(self.root, record, spec, self.machine, self._log, limits, self._etc)
         answer = launch.start(order, f"{self.base}-{spec.id}")
         for attempt in range(1, TAKEN_ATTEMPTS):
             if answer != "taken" or self._awaited(spec.id).begun:
@@ -361,4 +373,12 @@ class ProcessProvider(Interaction):
     ) -> int:
         from providers.process import entry
 
-        return entry.execute(self._record(kernel_id), argv, stdin=stdin, tty=tty)
+        return entry.execute(self._entrance(kernel_id), argv, stdin=stdin, tty=tty)
+
+    def _entrance(self, kernel_id: str) -> Entrance:
+        from providers.process import entry
+
+        def boxed() -> bool:
+            return self._wishes[0] and not sandbox.problem()
+
+        return entry.Entrance(self._record(kernel_id), lambda: self._record(kernel_id), boxed)

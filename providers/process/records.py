@@ -140,11 +140,16 @@ class Root:
         """Make the kernel's folder, complete or not at all."""
         nonce = uuid.uuid4().hex
         staged = self.path / "staging" / f"{check_id(spec.id)}.{nonce}"
-        for name in ("", "scratch", "logs"):
-            (staged / name).mkdir(mode=0o700)
-        self._write_intent(staged, spec, now, nonce)
-        os.close(files.open_lock(str(staged / "alive")))
-        os.rename(staged, self.folder(spec.id))
+        try:
+            for name in ("", "scratch", "logs"):
+                (staged / name).mkdir(mode=0o700)
+            self._write_intent(staged, spec, now, nonce)
+            os.close(files.open_lock(str(staged / "alive")))
+            os.rename(staged, self.folder(spec.id))
+        except OSError:
+            _delete(staged)
+            self.forget_lock(spec.id)
+            raise
         files.sync_directory(str(self.path / "kernels"))
         return Record(spec.id, self.folder(spec.id), replace(spec, secret_env={}), now, nonce, {})
 
@@ -220,6 +225,7 @@ def _spec_from(value: Any) -> KernelSpec:
     fields = dict(value)
     for name in ("command", "cpus", "memory_nodes", "devices", "ports"):
         fields[name] = tuple(fields[name])
+    fields["groups"] = tuple(fields.get("groups", ()))
     fields["labels"] = Labels(**fields["labels"])
     fields["mounts"] = tuple(_mount_from(mount) for mount in fields["mounts"])
     fields["share"] = Share(**fields["share"]) if fields.get("share") else None

@@ -2,66 +2,107 @@
 
 In a sandbox the system's folders are read-only, `/home/work` is the kernel's scratch folder, `/tmp`, `/run`
 and `/dev/shm` are private, processes of others are invisible, and of the device nodes only the harmless ones
-and those asked for are there. The network is shared with the machine.
+and those asked for are there. Settings of the machine in `/proc` can be read and not written. The network is
+shared with the machine. Who it runs as: `boxed.py`, `stage.py`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from providers.base import KernelSpec
+from providers.base import KernelSpec, Mount
 from providers.gpu.shares import Bound
+from providers.process import etc, given, seccomp
 from providers.process.mounts import GIVEN, HOME, inside
 
-SYSTEM = ("/usr", "/etc", "/opt", "/sys", "/var/lib/ca-certificates")
+if TYPE_CHECKING:
+    from providers.process.boxed import Source
+
+SYSTEM = ("/usr", "/opt", "/sys", "/var/lib/ca-certificates")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr on merged systems, folders on others."""
-CAPABILITIES = (
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "NET_BIND_SERVICE",
-    "NET_RAW",
-    "SETFCAP",
-    "SETGID",
-    "SETPCAP",
-    "SETUID",
-    "SYS_CHROOT",
+READ_ONLY = ("/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+"""What changes the machine: a pipe in /proc/sys/kernel/core_pattern, for one, is a program that the kernel
+starts as root outside of every sandbox. bubblewrap leaves these to whoever may write them."""
+HIDDEN = (
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/fs/selinux",
+    "/sys/kernel/debug",
+    "/sys/kernel/security",
+    "/sys/kernel/tracing",
 )
-"""What root keeps inside: what container engines leave it, less the making of device nodes."""
+"""What tells of the machine's memory, keys, devices and other sessions: the lists of container engines
+(containerd's pkg/oci/spec.go, Podman's default) and systemd's ProtectKernelTunables."""
+ACCELERATORS = ("/dev/accel", "/dev/dri/", "/dev/infiniband/", "/dev/kfd", "/dev/nvidia")
+"""Device nodes whose group a session that has them joins."""
+_MIG = "/dev/nvidia-caps"
+"""The driver's folder of nodes that open MIG devices."""
+NOBODY = 65534
+"""A user who may do nothing that others may not."""
 NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session")
 
 
 @cache
 def problem() -> str:
-    """Why there can be no sandbox on this machine; empty when there can."""
+    """Why there can be no sandbox on this machine; empty when there can. Root tries as another user, which is
+    what sessions are."""
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap (bwrap) is not installed"
+    master = os.geteuid() == 0
     try:
         trial = subprocess.run(
-            [program, *_system(), *NAMESPACES, *_power(), "--proc", "/proc", "--dev", "/dev", "--", "true"],
+            [program, *NAMESPACES, *_machine(), "--clearenv", "--", "/bin/true"],
             capture_output=True,
             timeout=30,
             check=False,
             stdin=subprocess.DEVNULL,
+            cwd="/",
+            user=NOBODY if master else None,
+            group=NOBODY if master else None,
+            extra_groups=[] if master else None,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return f"bubblewrap does not start: {error}"
     said = trial.stderr.decode(errors="replace").strip().splitlines()
     if trial.returncode == 0:
         return ""
-    return f"bubblewrap does not work here: {said[-1] if said else f'exit code {trial.returncode}'}"
+    why = said[-1] if said else f"exit code {trial.returncode}"
+    return f"bubblewrap does not work here for a user other than root: {why}{_remedy(why)}"
 
 
-def _system() -> list[str]:
+def cautions() -> tuple[str, ...]:
+    """What is weaker in it here than it could be."""
+    why = seccomp.problem()
+    return (f"sessions run without a filter of system calls: {why}",) if why else ()
+
+
+def _remedy(why: str) -> str:
+    """Ubuntu since 23.10 lets only programs with a profile make user namespaces."""
+    if "uid map" in why or "namespace" in why:
+        return " (user namespaces are forbidden: docs/process-provider.md says how to allow bubblewrap's)"
+    return ""
+
+
+def _machine() -> list[str]:
     """Arguments that show the system's folders, read-only."""
     words: list[str] = []
     for path in (*SYSTEM, *LINKS):
@@ -69,51 +110,86 @@ def _system() -> list[str]:
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
+    return [*words, *_proc(), "--dev", "/dev", *_masks()]
+
+
+def _proc() -> list[str]:
+    """Processes of the sandbox, and no way to change the machine."""
+    words = ["--proc", "/proc"]
+    for path in READ_ONLY:
+        words += ["--ro-bind-try", path, path]
     return words
+
+
+def _masks() -> list[str]:
+    """Files without content and folders without entries in place of what is hidden."""
+    words: list[str] = []
+    for path in HIDDEN:
+        if os.path.isdir(path):
+            words += ["--tmpfs", path, "--remount-ro", path]
+        elif os.path.exists(path):
+            words += ["--ro-bind", "/dev/null", path]
+    return words
+
+
+@cache
+def mounts_opened() -> bool:
+    """Whether volumes can be mounted: by root, or by a bubblewrap that takes opened folders."""
+    program = shutil.which("bwrap")
+    if program is None or os.geteuid() == 0:
+        return program is not None
+    try:
+        said = subprocess.run([program, "--help"], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--ro-bind-fd" in said.stdout + said.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """bubblewrap's arguments before and after those that show the `sources` (`boxed.Box`)."""
+
+    before: list[str]
+    sources: list[Source]
+    after: list[str]
 
 
 def wrap(
     spec: KernelSpec,
-    scratch: Path,
+    kernel: Path,
     command: list[str],
-    given: Path | None = None,
     bound: Iterable[Bound] = (),
-) -> list[str]:
+    more: Iterable[str] = (),
+) -> Wrapped:
     """The command inside its sandbox. Every path stands behind an option that takes it as a value.
 
-    No shell is involved. `given`: a folder to be seen, read-only, at `GIVEN`; `bound`: others.
+    No shell is involved. `kernel`: its folder; `bound`: what else it sees; `more`: further names of the
+    machine's /etc.
     """
-    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_power(), *_system()]
-    words += ["--proc", "/proc", "--dev", "/dev"]
+    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_machine()]
     for device in device_nodes(spec.devices):
         words += ["--dev-bind", device, device]
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
-    words += [*_resolver(), *(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
-    words += ["--ro-bind", str(given), str(GIVEN)] if given else []
-    for each in bound:
-        words += ["--ro-bind" if each.read_only else "--bind", each.source, each.target]
-    words += ["--bind", str(scratch), str(HOME)]
-    for mount in spec.mounts:
-        option = "--ro-bind" if mount.read_only else "--bind"
-        words += [option, mount.source, str(HOME / inside(spec.id, mount.target))]
-    words += ["--chdir", str(HOME / spec.workdir)]
-    return [*words, "--", *command]
+    words += ["--tmpfs", "/etc", *etc.shown(more)]
+    words += [*(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
+    sources = [_own(kernel / "etc" / name, f"/etc/{name}") for name in etc.USERS]
+    if folder := given.folder(kernel, spec):
+        sources.append(_own(folder, str(GIVEN)))
+    sources += [_own(Path(one.source), one.target, read_only=one.read_only) for one in bound]
+    sources.append(_own(kernel / "scratch", str(HOME), read_only=False))
+    sources += [_volume(spec.id, mount) for mount in spec.mounts]
+    sealed = ["--remount-ro", "/etc", "--remount-ro", "/"]
+    return Wrapped(words, sources, [*sealed, "--chdir", str(HOME / spec.workdir), "--", *command])
 
 
-def _power() -> list[str]:
-    """Root could undo the sandbox from inside; other users have no power to give up."""
-    if os.geteuid() != 0:
-        return []
-    words = ["--cap-drop", "ALL"]
-    for name in CAPABILITIES:
-        words += ["--cap-add", f"CAP_{name}"]
-    return words
+def _own(path: Path, target: str, *, read_only: bool = True) -> Source:
+    return {"root": str(path), "below": "", "target": target, "read_only": read_only}
 
 
-def _resolver() -> list[str]:
-    """The file that /etc/resolv.conf points to, when that lies in /run."""
-    real = os.path.realpath("/etc/resolv.conf")
-    return ["--ro-bind", real, real] if real.startswith("/run/") and os.path.isfile(real) else []
+def _volume(kernel_id: str, mount: Mount) -> Source:
+    root, below = mount.beneath
+    target = str(HOME / inside(kernel_id, mount.target))
+    return {"root": root, "below": below, "target": target, "read_only": mount.read_only}
 
 
 def device_nodes(devices: tuple[str, ...]) -> list[str]:
@@ -128,7 +204,27 @@ def device_nodes(devices: tuple[str, ...]) -> list[str]:
         nodes += [f"/dev/nvidia{minors[device]}" for device in vendor if device in minors]
         control = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
         nodes += [f"/dev/{name}" for name in control]
-    return [node for node in dict.fromkeys(nodes) if os.path.exists(node)]
+    return [node for node in dict.fromkeys(nodes) if _may_be_shown(node)]
+
+
+def device_groups(devices: tuple[str, ...]) -> list[int]:
+    """Linux groups that may use what accelerators and network cards among them others may not (`render`)."""
+    groups = set()
+    for node in device_nodes(devices):
+        status = os.stat(node)
+        shared = status.st_mode & (stat.S_IRGRP | stat.S_IWGRP) and not status.st_mode & stat.S_IWOTH
+        if shared and status.st_gid and node.startswith(ACCELERATORS):
+            groups.add(status.st_gid)
+    return sorted(groups)
+
+
+def _may_be_shown(path: str) -> bool:
+    """Whether it is there, and no disk, nor a folder where disks could be; the driver's has those of MIG."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or (path == _MIG and stat.S_ISDIR(mode))
 
 
 def _is_node(device: str) -> bool:

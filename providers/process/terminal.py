@@ -14,19 +14,24 @@ from collections.abc import Callable
 from typing import IO
 
 from providers import terminal
+from providers.process import relay
 from providers.signals import handling
 
 _END_OF_INPUT = b"\x04"
 
 
-def run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[bytes] | None) -> int:
-    """Run the helper on a new terminal until it ends; its exit code. `tell` is called once it is started."""
+def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None) -> int:
+    """Start a command on a new terminal, whose end it is given, and wait for it; its exit code."""
     ours, theirs = pty.openpty()
-    outside = _outside(stdin)
+    outside = relay.outside(stdin)
     _copy_size(outside, ours)
-    process = subprocess.Popen(helper, env={}, stdin=theirs, stdout=theirs, stderr=theirs, pass_fds=(source,))
-    os.close(theirs)
-    tell()
+    try:
+        process = start(theirs)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
     try:
         sizes = handling([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
         with terminal.raw(outside), sizes:
@@ -37,17 +42,6 @@ def run(helper: list[str], source: int, tell: Callable[[], None], stdin: IO[byte
         os.close(ours)
     code = process.wait()
     return code if code >= 0 else 128 - code
-
-
-def _outside(stdin: IO[bytes] | None) -> int | None:
-    """Where input comes from: the given stream, or our own standard input when it is open."""
-    if stdin is not None:
-        return terminal.outside(stdin)
-    try:
-        os.fstat(0)
-        return 0
-    except OSError:
-        return None
 
 
 def _relay(ours: int, outside: int | None) -> None:

@@ -22,7 +22,7 @@ class Access:
     insecure: bool = False
     """TLS without looking at the certificate."""
     ca: str = ""
-    """PEM file of certificates to trust instead of the system's."""
+    """Certificates to trust instead of the system's, as PEM."""
     username: str = ""
     password: str = field(default="", repr=False)
     timeout: float = 20.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from schemas.outside import parse
 
 INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -51,7 +52,7 @@ def digest_of(content: bytes, like: str = "sha256:") -> str:
 
 def read(content: bytes, kind: str) -> Manifest | Index:
     """`kind` is the media type that came with it. Raises ValueError for anything else."""
-    value = _object(json.loads(content))
+    value = _object(parse(content))
     kind = str(value.get("mediaType") or kind.partition(";")[0].strip())
     if kind in INDEXES or (kind not in MANIFESTS and "manifests" in value):
         return Index(digest_of(content), _platforms(value))
@@ -79,7 +80,7 @@ def _platforms(value: Mapping[str, Any]) -> dict[str, str]:
 
 def labels(content: bytes) -> tuple[str, dict[str, str]]:
     """Architecture and labels of a configuration. Raises ValueError."""
-    value = _object(json.loads(content))
+    value = _object(parse(content))
     found = _object(value.get("config") or {}).get("Labels") or {}
     return str(value.get("architecture") or "amd64"), {str(k): str(v) for k, v in _object(found).items()}
 

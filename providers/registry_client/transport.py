@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ import requests
 import urllib3
 
 from providers.registry_client.access import Access
+from providers.tls import as_file
 from schemas.errors import RegistryError, RegistryUnreachable, RegistryUntrusted
+from schemas.outside import parse
 
 ATTEMPTS = 3
 _AGAIN = frozenset({429, 500, 502, 503, 504})
@@ -33,7 +35,7 @@ class Answer:
 
     def json(self) -> Any:
         """Raises ValueError for anything else."""
-        return json.loads(self.content)
+        return parse(self.content)
 
     @property
     def following(self) -> str:
@@ -50,6 +52,8 @@ class Transport:
         self.access = access
         self._sleep = sleep
         self._session = requests.Session()
+        self._files = contextlib.ExitStack()
+        self._verify = self._files.enter_context(as_file(access.ca)) if access.ca else not access.insecure
         self._session.headers["User-Agent"] = "bai"
         # An `auth` of our own keeps requests from looking into ~/.netrc.
         self._session.auth = _unchanged
@@ -99,7 +103,7 @@ class Transport:
                 params=dict(query or {}),
                 auth=basic,
                 timeout=self.access.timeout,
-                verify=self.access.ca or not self.access.insecure,
+                verify=self._verify,
                 stream=True,
             ) as response:
                 content = response.raw.read(LARGEST + 1, decode_content=True)
@@ -121,7 +125,7 @@ class Transport:
         if "WRONG_VERSION_NUMBER" in why or "record layer failure" in why.lower():
             hint = "does it speak TLS at all? A registry without needs plainHttp: true"
         elif "certificate" in why.lower():
-            hint = "name the certificate of its authority in the Registry's ca"
+            hint = "name the certificate of its authority in the Registry's caFrom"
         else:
             hint = ""
         return RegistryUntrusted(registry=self.access.address, why=why, hint=hint)
@@ -134,6 +138,7 @@ class Transport:
 
     def close(self) -> None:
         self._session.close()
+        self._files.close()
 
 
 def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:

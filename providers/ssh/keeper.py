@@ -14,7 +14,7 @@ from providers.machine import Endpoint
 from providers.retry import with_backoff
 from providers.ssh.route import Route, route, user_config
 from providers.ssh.transport import Connection, open_connection
-from schemas.errors import NodeUnreachable, ProviderUnavailable
+from schemas.errors import NodeUnreachable, ProviderUnavailable, SecretMissing
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds after a failed login before the next one is tried; doubled each time."""
@@ -53,7 +53,9 @@ class Keeper:
         if self._route is None:
             try:
                 self._route = route(self._endpoint, user_config())
-            except (ValueError, KeyError, OSError, ImportError, paramiko.SSHException) as error:
+            except (
+                ValueError, KeyError, OSError, ImportError, paramiko.SSHException, SecretMissing,
+            ) as error:  # fmt: skip
                 raise NodeUnreachable(node=self.node, why=f"its SSH settings: {error}") from error
         return self._route
 
@@ -107,6 +109,7 @@ class Keeper:
             self._not_too_soon()
             self.close()
             try:
+                self._route = None  # Keys may be others than at the last login.
                 way = self.route
                 connection = with_backoff(lambda: open_connection(self.node, way), may_pass)
             except ProviderUnavailable as error:

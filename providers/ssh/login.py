@@ -8,7 +8,9 @@ from pathlib import Path
 import paramiko
 
 from providers.ssh.route import Hop
+from providers.tls import as_file
 from schemas.errors import LoginRefused
+from schemas.plain_files import check_plain
 
 USUAL = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
@@ -35,26 +37,35 @@ def log_in(node: str, hop: Hop, transport: paramiko.Transport) -> None:
 
 def _candidates(hop: Hop, agent: paramiko.Agent) -> Iterator[tuple[str, Callable[[], paramiko.PKey]]]:
     """A key's name, and how it is loaded."""
-    named = [Path(path) for path in hop.keys] or [Path(path).expanduser() for path in USUAL]
-    for path in named:
-        if path.exists() or hop.explicit:
-            yield str(path), lambda path=path: _from_file(path)  # type: ignore[misc]
+    if hop.own_key:
+        yield hop.own_name, lambda: _from_text(hop)
+    usual = () if hop.own_key else USUAL
+    for path in [Path(each) for each in hop.keys] or [Path(each).expanduser() for each in usual]:
+        if path.exists():
+            yield str(path), lambda path=path: _from_file(path, str(path))  # type: ignore[misc]
     for key in agent.get_keys():
         yield f"the agent's {key.comment or key.get_name()}", lambda key=key: key  # type: ignore[misc]
 
 
-def _from_file(path: Path) -> paramiko.PKey:
+def _from_file(path: Path, name: str) -> paramiko.PKey:
     """Raises _Unusable."""
     try:
+        check_plain(path)
+        if (certificate := Path(f"{path}-cert.pub")).exists():
+            check_plain(certificate)
         return paramiko.PKey.from_path(path)
     except (paramiko.PasswordRequiredException, TypeError):
-        raise _Unusable(f"{path} (it has a passphrase: ssh-add it)") from None
-    except FileNotFoundError:
-        raise _Unusable(f"{path} (there is no such file)") from None
+        raise _Unusable(f"{name} (it has a passphrase: ssh-add it)") from None
     except OSError as error:
-        raise _Unusable(f"{path} ({(error.strerror or str(error)).lower()})") from None
+        raise _Unusable(f"{name} ({(error.strerror or str(error)).lower()})") from None
     except (ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
-        raise _Unusable(f"{path} (it is no private key that can be read)") from None
+        raise _Unusable(f"{name} (it is no private key that can be read)") from None
+
+
+def _from_text(hop: Hop) -> paramiko.PKey:
+    """Raises _Unusable."""
+    with as_file(hop.own_key + "\n") as path:
+        return _from_file(Path(path), hop.own_name)
 
 
 def _accepted(
@@ -84,5 +95,5 @@ def _accepted(
 def _refused(node: str, hop: Hop, tried: list[str]) -> LoginRefused:
     why = f"tried {', '.join(tried)}" if tried else "there is no key: no agent, and none in ~/.ssh"
     port = "" if hop.port == 22 else f"-p {hop.port} "
-    hint = f"this must work: ssh {port}{hop.user}@{hop.host}; name a key with ssh.key, or start an agent"
+    hint = f"this must work: ssh {port}{hop.user}@{hop.host}; name a key with ssh.keyFrom, or start an agent"
     return LoginRefused(node=node, user=f"{hop.user} at {hop.entry}", why=why, hint=hint)

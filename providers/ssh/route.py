@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import paramiko
@@ -28,8 +28,10 @@ class Hop:
     port: int = PORT
     user: str = ""
     keys: tuple[str, ...] = ()
-    explicit: bool = False
-    """The keys stand in a document: one that is not there is a mistake."""
+    """Files of the user's own configuration."""
+    own_key: str = field(default="", repr=False)
+    """A private key, in place of `keys`; `own_name` is the secret that it is."""
+    own_name: str = ""
 
     @property
     def entry(self) -> str:
@@ -48,6 +50,9 @@ class Route:
     """Unknown host keys are recorded instead of refused."""
     known_hosts: tuple[str, ...] = (KNOWN_HOSTS, SYSTEM_KNOWN_HOSTS)
     """Files, the first of which takes new keys."""
+    own_hosts: str = field(default="", repr=False)
+    """Lines of known hosts that count before these files; `own_hosts_name` is the secret that they are."""
+    own_hosts_name: str = ""
     sudo: bool = False
     keep_alive: float = KEEP_ALIVE
     """Seconds of silence after which the far side is asked for a sign of life."""
@@ -60,24 +65,31 @@ def user_config(path: Path | None = None) -> paramiko.SSHConfig:
 
 
 def route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
-    """What documents say wins over `config`. Raises ValueError for a jump host that cannot be understood."""
+    """What documents say wins over `config`. Raises ValueError for a jump host that cannot be understood,
+    SecretMissing."""
     ssh = endpoint.ssh
+    key = (endpoint.secret(ssh.key_from), ssh.key_from) if ssh.key_from else ("", "")
+    hosts = (
+        (endpoint.secret(ssh.known_hosts_from), ssh.known_hosts_from) if ssh.known_hosts_from else ("", "")
+    )
     said = config.lookup(endpoint.address)
     target = Hop(
         host=said.get("hostname", endpoint.address),
         port=ssh.port or int(said.get("port", PORT)),
         user=ssh.user or said.get("user") or getpass.getuser(),
-        keys=(_home(ssh.key),) if ssh.key else tuple(said.get("identityfile", ())),
-        explicit=ssh.key is not None,
+        keys=() if ssh.key_from else tuple(said.get("identityfile", ())),
+        own_key=key[0],
+        own_name=key[1],
     )
     jumps = ssh.jump if ssh.jump is not None else said.get("proxyjump", "")
-    usual = (_home(KNOWN_HOSTS), SYSTEM_KNOWN_HOSTS)
     return Route(
         target=target,
-        jumps=tuple(_hop(each.strip(), config, ssh) for each in jumps.split(",") if _named(each)),
+        jumps=tuple(_hop(each.strip(), config, ssh, key) for each in jumps.split(",") if _named(each)),
         timeout=float(ssh.connect_timeout or said.get("connecttimeout") or TIMEOUT),
         record_new=_records(ssh, said),
-        known_hosts=(_home(ssh.known_hosts), *usual) if ssh.known_hosts else usual,
+        known_hosts=(_home(KNOWN_HOSTS), SYSTEM_KNOWN_HOSTS),
+        own_hosts=hosts[0],
+        own_hosts_name=hosts[1],
         sudo=bool(ssh.sudo),
         keep_alive=float(ssh.keep_alive or said.get("serveraliveinterval") or 0) or KEEP_ALIVE,
     )
@@ -93,16 +105,20 @@ def _named(jump: str) -> bool:
     return jump.strip().lower() not in ("", "none")
 
 
-def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh) -> Hop:
+def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh, key: tuple[str, str]) -> Hop:
     """`[user@]host[:port]`; an IPv6 address with a port stands in brackets."""
     user, _, place = text.rpartition("@")
     host, port = _split(place)
     said = config.lookup(host)
+    keys = tuple(said.get("identityfile", ()))
+    own, name = ("", "") if keys else key
     return Hop(
         host=said.get("hostname", host),
         port=port or int(said.get("port", PORT)),
         user=user or said.get("user") or ssh.user or getpass.getuser(),
-        keys=tuple(said.get("identityfile", ())) or ((_home(ssh.key),) if ssh.key else ()),
+        keys=keys,
+        own_key=own,
+        own_name=name,
     )
 
 

@@ -14,7 +14,9 @@ import paramiko
 from paramiko.hostkeys import InvalidHostKey
 
 from providers.ssh.route import Hop, Route
+from providers.tls import as_file
 from schemas.errors import HostKeyRefused
+from schemas.plain_files import LARGEST_PEM, check_plain, read_plain
 
 _SIGNED_WITH = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 """Kinds of keys whose signatures have names of their own (RFC 8332)."""
@@ -28,7 +30,9 @@ class Trust:
         self._hop = hop
         self._files = route.known_hosts
         self._record_new = route.record_new
-        self._known = [(path, key) for path in self._files for key in self._keys(path)]
+        self._own = route.own_hosts
+        named = [(route.own_hosts_name, key) for key in self._own_keys(route)] if self._own else []
+        self._known = named + [(path, key) for path in self._files for key in self._keys(path)]
 
     def prefer(self, offered: Sequence[str]) -> list[str]:
         """Signatures of the kinds of keys that are known for the host come first: it has several keys, and is
@@ -39,7 +43,7 @@ class Trust:
 
     def check(self, key: paramiko.PKey) -> None:
         """Raises HostKeyRefused; records a new one where that is wanted."""
-        if any(_revoked(path, key) for path in self._files):
+        if _marked(self._own, key) or any(_revoked(path, key) for path in self._files):
             raise self._refused(f"{describe(key)} is marked as revoked", "")
         if any(known == key for _, known in self._known):
             return
@@ -51,13 +55,24 @@ class Trust:
 
     def _keys(self, path: str) -> list[paramiko.PKey]:
         try:
-            # Hosts are compared here, as a file may name several keys of one kind for a host.
             known = _loaded(path)
-            entries = known._entries if known is not None else ()  # type: ignore[attr-defined]
-            return [each.key for each in entries if known._hostname_matches(self._hop.entry, each)]  # type: ignore[union-attr]
+            return self._of_host(known) if known is not None else []
         except (OSError, ValueError, paramiko.SSHException, InvalidHostKey) as error:
             why = f"line {error.line!r}" if isinstance(error, InvalidHostKey) else str(error)
             raise self._refused(f"{path} cannot be read: {why}", "mend the file") from error
+
+    def _own_keys(self, route: Route) -> list[paramiko.PKey]:
+        with as_file(self._own + "\n") as path:
+            try:
+                return self._of_host(paramiko.HostKeys(path))
+            except (OSError, ValueError, paramiko.SSHException, InvalidHostKey):
+                why = f"{route.own_hosts_name} holds no lines of known_hosts"
+                raise self._refused(why, "write host, kind and key") from None
+
+    def _of_host(self, known: paramiko.HostKeys) -> list[paramiko.PKey]:
+        # Hosts are compared here, as a file may name several keys of one kind for a host.
+        entries = known._entries  # type: ignore[attr-defined]
+        return [each.key for each in entries if known._hostname_matches(self._hop.entry, each)]  # type: ignore[attr-defined]
 
     def _unknown(self, key: paramiko.PKey) -> HostKeyRefused:
         port = "" if self._hop.port == 22 else f"-p {self._hop.port} "
@@ -69,10 +84,15 @@ class Trust:
         files = sorted({path for path, _ in self._known})
         known = ", ".join(sorted({describe(known) for _, known in self._known}))
         why = f"it showed {describe(key)}, but {', '.join(files)} says {known}"
-        repair = "; ".join(f"ssh-keygen -R '{self._hop.entry}' -f {path}" for path in files)
+        repair = "; ".join(self._repair(path) for path in files)
         return self._refused(
             why, f"somebody may be in between; only if the host was set up anew, forget the old key: {repair}"
         )
+
+    def _repair(self, known: str) -> str:
+        if known not in self._files:
+            return f"correct the secret {known}"
+        return f"ssh-keygen -R '{self._hop.entry}' -f {known}"
 
     def _refused(self, why: str, hint: str) -> HostKeyRefused:
         return HostKeyRefused(node=self._node, host=self._hop.entry, why=why, hint=hint)
@@ -101,6 +121,7 @@ def _loaded(path: str) -> paramiko.HostKeys | None:
         found = os.stat(path)
     except FileNotFoundError:
         return None
+    check_plain(path)
     return _load(path, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
@@ -111,8 +132,13 @@ def _load(path: str, *_version: int) -> paramiko.HostKeys:
 
 def _revoked(path: str, key: paramiko.PKey) -> bool:
     """paramiko passes over the lines that OpenSSH marks."""
-    file = Path(path)
-    if not file.is_file():
+    try:
+        text = read_plain(path, LARGEST_PEM).decode(errors="replace")
+    except FileNotFoundError:
         return False
-    lines = file.read_text(errors="replace").splitlines()
+    return _marked(text, key)
+
+
+def _marked(text: str, key: paramiko.PKey) -> bool:
+    lines = text.splitlines()
     return any(key.get_base64() in line.split() for line in lines if line.startswith("@revoked"))

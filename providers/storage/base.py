@@ -25,6 +25,8 @@ class Folder:
     """Types of which the root's file system must be one; empty: any."""
     uid: int | None = None
     gid: int | None = None
+    new_owner: int | None = None
+    """Linux user, and group, of a folder that has to be made, where `uid` and `gid` do not say."""
     mode: int | None = None
     quota: int | None = None
     """Bytes; 0 lifts a limit."""

@@ -21,13 +21,14 @@ def problem(machine: Machine, mounts: Sequence[Mount]) -> str:
     return why or _first(mounts, ask(machine, "check", wanted) if wanted else [])
 
 
-def problem_here(mounts: Sequence[Mount]) -> str:
-    """The same on this machine, in this process."""
-    wanted, why = _requests(mounts)
+def problem_here(mounts: Sequence[Mount], owner: int | None = None) -> str:
+    """The same on this machine, in this process; what is made belongs to the user `owner`, or to whom the
+    folder above belongs."""
+    wanted, why = _requests(mounts, owner)
     return why or _first(mounts, main.serve({"do": "check", "folders": wanted}))
 
 
-def _requests(mounts: Sequence[Mount]) -> tuple[list[Mapping[str, object]], str]:
+def _requests(mounts: Sequence[Mount], owner: int | None = None) -> tuple[list[Mapping[str, object]], str]:
     found: list[Mapping[str, object]] = []
     for mount in mounts:
         source, root = PurePosixPath(mount.source), PurePosixPath(mount.root or "/")
@@ -35,9 +36,15 @@ def _requests(mounts: Sequence[Mount]) -> tuple[list[Mapping[str, object]], str]
             return [], f"mount {mount.source!r}: not an absolute path without `..`"
         if not source.is_relative_to(root) or ".." in root.parts:
             return [], f"mount {mount.source}: not under {root}"
-        path = "" if source == root else str(source.relative_to(root))
+        _, path = mount.beneath
         found.append(
-            {"root": str(root), "path": path, "make": bool(mount.root), "fileSystems": mount.file_systems}
+            {
+                "root": str(root),
+                "path": path,
+                "make": bool(mount.root),
+                "newOwner": owner,
+                "fileSystems": mount.file_systems,
+            }
         )
     return found, ""
 

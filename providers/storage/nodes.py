@@ -13,8 +13,9 @@ from providers.storage.node import main
 from schemas.errors import BaiError, ProviderError, VolumeRefused
 
 _HERE = "providers.storage.node"
-MODULES = tuple(
-    f"{_HERE}.{name}" for name in ("walk", "mounts", "usage", "project", "quota", "trash", "main")
+MODULES = (
+    "providers.storage.beneath",
+    *(f"{_HERE}.{name}" for name in ("walk", "mounts", "usage", "project", "quota", "trash", "main")),
 )
 _AT_ONCE = 16
 
@@ -89,7 +90,8 @@ def ask(machine: Machine, verb: str, folders: Iterable[Mapping[str, object]]) ->
 def _wire(folder: Folder) -> dict[str, object]:
     return {
         "volume": folder.volume, "root": folder.root, "path": folder.path, "fileSystems": folder.file_systems,
-        "uid": folder.uid, "gid": folder.gid, "mode": folder.mode, "quota": folder.quota,
+        "uid": folder.uid, "gid": folder.gid, "newOwner": folder.new_owner, "mode": folder.mode,
+        "quota": folder.quota,
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from reconciler.diff.drain import goes_on
 from reconciler.diff.nodes.cause import never_joined
 from reconciler.plan import Change, Drift
 from reconciler.records import Ghost
-from reconciler.times import clock, span
+from reconciler.times import age, clock, span
 from schemas.resource_group import NodeLoss
 from schemas.session import Session
 
@@ -64,7 +64,7 @@ def given_up(session: Session, existing: Existing, actual: Actual, desired: Desi
     if said.then != "reschedule":
         return []
     nodes = sorted(set(existing.away.values()))
-    return [node for node in nodes if now - _since(actual.missed.get(node), now) >= said.after]
+    return [node for node in nodes if age(_since(actual.missed.get(node), now), now) >= said.after]
 
 
 def lost(nodes: list[str]) -> tuple[Change, ...]:

@@ -125,7 +125,7 @@ def _running(existing: Existing) -> list[Observed]:
 def quiet_since(rule: Rule, samples: Sequence[Sample], part: KernelPlacement, now: float) -> Quiet | None:
     """Since when one kernel is quiet up to now; None when it is not, or when it is not known."""
     reach = max(GAP, rule.after / 4)
-    if len(samples) < 2 or now - samples[-1].at > FRESH:
+    if len(samples) < 2 or abs(now - samples[-1].at) > FRESH:
         return None
     widest = reach if rule.metric == "gpu-utilization" else max(reach, rule.after)
     since, used = None, 0.0

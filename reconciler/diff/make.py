@@ -228,7 +228,7 @@ def _observation(actual: Actual) -> tuple[str, ...]:
         warnings.append(f"what runs could not be observed completely, no session is touched: {why}")
     if actual.unlabelled:
         warnings.append(f"found without readable labels, left alone: {', '.join(sorted(actual.unlabelled))}")
-    return tuple(warnings)
+    return (*warnings, *actual.doubts)
 
 
 def _guard(actions: Iterable[Action]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from planner import cufile_file, fabric_file
 from planner.environment import KernelFacts, SessionFacts, kernel_environment
 from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
-from providers.base import File, KernelSpec, Labels, Mount, RestartRule
+from providers.base import FIRST_OF_PEOPLE, File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.actual import Desired
 from reconciler.diff import connections
 from reconciler.diff.fractions import share
@@ -61,6 +61,10 @@ def kernel_specs(
     parts = {part.kernel: part for part in placement.kernels}
     facts = _facts(desired, session, placement, generation)
     mounts = _mounts(desired, session)
+    uid, groups = (
+        desired.repository.uid_of(desired.cluster, session.metadata.project),
+        _linux_groups(desired, session),
+    )
     group = desired.groups.get(session.spec.resource_group or "")
     own = network_name(desired, session.identity, generation)
     key = key_reference(desired, session.identity, generation)
@@ -78,7 +82,18 @@ def kernel_specs(
         login = connections.login(desired, placement, part, key)
         limits = share(part, group, nodes[part.node].hardware)
         nics = _rdma(part, placement, nodes[part.node].hardware)
-        specs.append(replace(spec, files=files, network=network, login=login, share=limits, nics=nics))
+        specs.append(
+            replace(
+                spec,
+                files=files,
+                network=network,
+                login=login,
+                share=limits,
+                nics=nics,
+                uid=uid,
+                groups=groups,
+            )
+        )
     return tuple(specs)
 
 
@@ -196,6 +211,19 @@ def _facts(desired: Desired, session: Session, placement: Placement, generation:
     )
 
 
+def _linux_groups(desired: Desired, session: Session) -> tuple[int, ...]:
+    """Those of its volumes, so that its sessions may do there what the group may: the volume's own, where
+    that is no group of the system's, else that of the volume's project."""
+    found = set()
+    for mount in session.spec.mounts:
+        volume = desired.repository.volume_of(session, mount.volume)
+        if volume is not None and volume.spec.gid is not None:
+            found.add(volume.spec.gid)
+        elif volume is not None and volume.project:
+            found.add(desired.repository.uid_of(desired.cluster, volume.project))
+    return tuple(sorted(gid for gid in found if gid >= FIRST_OF_PEOPLE))
+
+
 def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
     mounts = []
     for mount in session.spec.mounts:
@@ -206,5 +234,6 @@ def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
         source = f"{host.spec.root.rstrip('/')}/{volume.path}"
         if mount.sub_path:
             source += f"/{mount.sub_path}"
-        mounts.append(Mount(source, mount.path, mount.read_only, host.spec.root, host.spec.accepted))
+        root, accepted = host.spec.root, host.spec.accepted
+        mounts.append(Mount(source, mount.path, mount.read_only, root, accepted, mount.sub_path or ""))
     return tuple(mounts)

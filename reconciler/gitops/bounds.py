@@ -41,12 +41,12 @@ class Senders:
 
     def full(self, sender: str, now: float) -> bool:
         """Whether one more of theirs would be too many."""
-        found = self._buckets.get(_network(sender))
+        found = self._buckets.get(network(sender))
         return found is not None and found.full(now)
 
     def count(self, sender: str, now: float) -> bool:
         """Count one of theirs; False when it is too many."""
-        name = _network(sender)
+        name = network(sender)
         bucket = self._buckets.setdefault(name, Bucket(self._rate, self._burst))
         self._buckets.move_to_end(name)
         if len(self._buckets) > SENDERS:
@@ -54,7 +54,8 @@ class Senders:
         return bucket.count(now)
 
 
-def _network(sender: str) -> str:
+def network(sender: str) -> str:
+    """By which a sender is known: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         address = ipaddress.ip_address(sender.partition("%")[0])
     except ValueError:

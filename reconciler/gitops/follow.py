@@ -6,6 +6,7 @@ from typing import Protocol
 
 from reconciler.gitops.remote import Remote, shown
 from reconciler.source import Source, remote_source
+from schemas.declared_stores import NO_OWNER, OwnerStores
 from schemas.errors import BaiError, HistoryRewritten, NoSuchRevision
 
 
@@ -20,10 +21,14 @@ class Memory(Protocol):
 class Follow:
     """One branch, tag or commit of a remote, and a folder in it."""
 
-    def __init__(self, remote: Remote, ref: str, subpath: str, memory: Memory, cluster: str) -> None:
+    def __init__(
+        self, remote: Remote, ref: str, subpath: str, memory: Memory, cluster: str,
+        owner: OwnerStores = NO_OWNER,
+    ) -> None:  # fmt: skip
         self.remote = remote
         self.ref = ref
         self._subpath = subpath
+        self._owner = owner
         self._memory = memory
         self._key = f"good-commit/{cluster}/{shown(remote.url)}/{ref}"
         self._accepted: str | None = None
@@ -62,7 +67,7 @@ class Follow:
     def source(self, commit: str) -> Source:
         """Where the documents of a commit are."""
         if self._source is None or self._source.revision != commit:
-            self._source = remote_source(self.remote.folder, commit, self._subpath)
+            self._source = remote_source(self.remote.folder, commit, self._subpath, self._owner)
         return self._source
 
     def _here(self, named: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.git import environment, said
+from schemas.declared_stores import NO_OWNER, OwnerStores
 from schemas.errors import AlreadyThere, NotPushed
 from schemas.loader import load_directory
 
@@ -29,7 +30,8 @@ class Submitted:
 class Submission:
     """A file below `directory` of the repository that it is in. Raises AlreadyThere when there is one."""
 
-    def __init__(self, directory: Path, name: str, text: str) -> None:
+    def __init__(self, directory: Path, name: str, text: str, owner: OwnerStores = NO_OWNER) -> None:
+        self._owner = owner
         self.directory = directory
         self.path = directory / name
         self._text = text
@@ -45,7 +47,7 @@ class Submission:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(self._text, encoding="utf-8")
-            load_directory(self.directory)
+            load_directory(self.directory, self._owner)
         except BaseException:
             self._unwrite()
             raise

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from reconciler.gitops.bounds import Bucket, Senders
 
@@ -38,16 +36,54 @@ _DELIVERY = (
     "x-github-delivery", "x-gitea-delivery", "x-forgejo-delivery", "x-gitlab-event-uuid", "x-request-uuid",
 )  # fmt: skip
 _EVENT = ("x-github-event", "x-gitea-event", "x-forgejo-event", "x-gitlab-event", "x-event-key")
+_MOVES = frozenset(
+    {"push", "push hook", "tag push hook", "repo:push", "repo:refs_changed", "create", "delete"}
+)
 
 Verdict = Literal["moved", "ignored", "untrue", "again", "too often"]
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What came of a message. `refs`: what has moved, as `refs/heads/main`; empty where it does not say."""
+class Message:
+    """What one says, taken in as it comes: of its body only hashes are kept. Whatever it holds besides, the
+    loop looks at the remote itself."""
 
-    verdict: Verdict
-    refs: tuple[str, ...] = ()
+    def __init__(self, secret: bytes, headers: Mapping[str, str]) -> None:
+        """`headers` in any case."""
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self._secret = secret
+        self._mac, self._hash = hmac.new(secret, digestmod=hashlib.sha256), hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """The next part of its body."""
+        self._mac.update(part)
+        self._hash.update(part)
+
+    @property
+    def may_be_true(self) -> bool:
+        """Whether it can be signed, by its headers alone."""
+        token = self.headers.get("x-gitlab-token")
+        if token is not None:
+            return hmac.compare_digest(token.encode(), self._secret)
+        return bool(_signature(self.headers))
+
+    @property
+    def true(self) -> bool:
+        """Whether it comes from who knows the secret, once it is here whole."""
+        if not self.may_be_true or "x-gitlab-token" in self.headers:
+            return self.may_be_true
+        return hmac.compare_digest(_signature(self.headers), self._mac.hexdigest())
+
+    @property
+    def moved(self) -> bool:
+        """Whether it says that a branch or tag has moved."""
+        event = next((self.headers[name] for name in _EVENT if self.headers.get(name)), "")
+        return event.lower() in _MOVES
+
+    @property
+    def names(self) -> list[str]:
+        """By which a repeat is known. A copy with another id is still a copy: the id is not signed."""
+        named = next((self.headers[name] for name in _DELIVERY if self.headers.get(name)), "")
+        return [f"body {self._hash.hexdigest()}", *([f"id {named}"] if named else [])]
 
 
 class Ears:
@@ -66,59 +102,33 @@ class Ears:
         self._wrong = Senders(WRONG_RATE, WRONG_BURST)
         self._known: OrderedDict[str, None] = OrderedDict()
 
-    def most(self, headers: Mapping[str, str], sender: str, now: float) -> int:
+    def begin(self, headers: Mapping[str, str]) -> Message:
+        """One that is coming. `headers` in any case."""
+        return Message(self._secret, headers)
+
+    def most(self, message: Message, sender: str, now: float) -> int:
         """Bytes of a message's body that are worth reading; 0 where its headers show that it is not signed.
-        `headers` in any case; `now` in seconds, only ever growing."""
-        if not may_be_true(self._secret, _lower(headers)):
+        `sender`: the address that it comes from; `now` in seconds, only ever growing."""
+        if not message.may_be_true:
             return 0
         return SMALL if self._wrong.full(sender, now) else LARGEST
 
-    def hear(self, headers: Mapping[str, str], body: bytes, now: float, sender: str = "") -> Heard:
-        """`headers` in any case; `now` as above; `sender`: the address that it comes from."""
-        found = _lower(headers)
-        if not true(self._secret, found, body):
-            return Heard("untrue" if self._wrong.count(sender, now) else "too often")
-        names = _names(found, body)
+    def judge(self, message: Message, sender: str, now: float) -> Verdict:
+        """Of one that is here whole. `sender` and `now` as above."""
+        if not message.true:
+            return "untrue" if self._wrong.count(sender, now) else "too often"
+        names = message.names
         if any(name in self._known for name in names):
-            return Heard("again")
+            return "again"
         if not self._signed.count(now):
-            return Heard("too often")
+            return "too often"
         self._remember(names)
-        moved, refs = _moved(found, body)
-        return Heard("moved" if moved else "ignored", refs)
+        return "moved" if message.moved else "ignored"
 
     def _remember(self, names: Iterable[str]) -> None:
         self._known.update(dict.fromkeys(names))
         while len(self._known) > 2 * REMEMBERED:
             self._known.popitem(last=False)
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
-def _names(headers: Mapping[str, str], body: bytes) -> list[str]:
-    """By which a repeat is known. A copy with another id is still a copy: the id is not signed."""
-    named = next((headers[name] for name in _DELIVERY if headers.get(name)), "")
-    return [f"body {hashlib.sha256(body).hexdigest()}", *([f"id {named}"] if named else [])]
-
-
-def may_be_true(secret: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether a message can be signed, by its headers (names in lower case) alone."""
-    token = headers.get("x-gitlab-token")
-    if token is not None:
-        return hmac.compare_digest(token.encode(), secret)
-    return bool(_signature(headers))
-
-
-def true(secret: bytes, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether a message comes from who knows the secret. `headers` with lower-case names."""
-    if not may_be_true(secret, headers):
-        return False
-    if "x-gitlab-token" in headers:
-        return True
-    wanted = hmac.new(secret, body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(_signature(headers).encode(), wanted.encode())
 
 
 def _signature(headers: Mapping[str, str]) -> str:
@@ -129,40 +139,3 @@ def _signature(headers: Mapping[str, str]) -> str:
             value = value.strip().lower()
             return value if (not mark or kind == "sha256") and _HEX.fullmatch(value) else ""
     return ""
-
-
-def _moved(headers: Mapping[str, str], body: bytes) -> tuple[bool, tuple[str, ...]]:
-    event = next((headers[name] for name in _EVENT if headers.get(name)), "").lower()
-    if event not in (
-        "push",
-        "push hook",
-        "tag push hook",
-        "repo:push",
-        "repo:refs_changed",
-        "create",
-        "delete",
-    ):
-        return False, ()
-    try:
-        return True, tuple(_refs(json.loads(body)))
-    except ValueError:
-        return True, ()
-
-
-def _refs(message: Any) -> list[str]:
-    """GitHub, GitLab, Gitea: `ref`; Bitbucket Cloud: `push.changes[].new`; Bitbucket Server:
-    `changes[].refId`."""
-    if not isinstance(message, dict):
-        return []
-    found = [message["ref"]] if isinstance(message.get("ref"), str) else []
-    push = message.get("push")
-    changes = push.get("changes") if isinstance(push, dict) else message.get("changes")
-    for change in changes if isinstance(changes, list) else ():
-        if not isinstance(change, dict):
-            continue
-        new = change.get("new") or change.get("old")
-        if isinstance(change.get("refId"), str):
-            found.append(change["refId"])
-        elif isinstance(new, dict) and isinstance(new.get("name"), str):
-            found.append(f"refs/{'tags' if new.get('type') == 'tag' else 'heads'}/{new['name']}")
-    return found

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from reconciler.clock import Clock
 from reconciler.notify import boxes, gather
 from reconciler.notify.message import Message, message_of
-from reconciler.notify.post import post
 from reconciler.notify.sight import Sight, sight_of
 from reconciler.notify.state import Box, State, dumped, key, loaded
 from reconciler.passes import Pass
@@ -62,7 +61,7 @@ class Herald:
         clock: Clock,
         tell: Callable[[str], None],
         leads: Callable[[], bool] = lambda: True,
-        send: Post = post,
+        send: Post,
     ) -> None:
         self._store, self._cluster = store, cluster
         self._holder, self._clock, self._tell = holder, clock, tell

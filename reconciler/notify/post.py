@@ -7,6 +7,7 @@ import hmac
 import smtplib
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -14,8 +15,8 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
+from providers.tls import as_file, trusting
 from reconciler.notify.message import Message
-from reconciler.secret_values import resolve
 from schemas.errors import BaiError, NotSent, NotSentNow, SecretMissing
 from schemas.notification import EmailTarget, HttpTarget, Notification, SlackTarget
 
@@ -31,7 +32,7 @@ _PASSES = frozenset({408, 425, 429, *range(500, 600)})
 Resolve = Callable[[str], str]
 
 
-def post(notification: Notification, message: Message, secret: Resolve = resolve) -> str:
+def post(notification: Notification, message: Message, secret: Resolve) -> str:
     """What the server said. Raises NotSentNow for what may pass, NotSent for what will not."""
     to = notification.spec.to
     try:
@@ -50,7 +51,7 @@ def post(notification: Notification, message: Message, secret: Resolve = resolve
 
 
 def _slack(to: SlackTarget, message: Message, secret: Resolve) -> str:
-    return _asked("POST", secret(to.url_from).strip(), message, {}, to.ca)
+    return _asked("POST", secret(to.url_from).strip(), message, {}, _ca(to.ca_from, secret))
 
 
 def _http(to: HttpTarget, message: Message, secret: Resolve) -> str:
@@ -59,19 +60,19 @@ def _http(to: HttpTarget, message: Message, secret: Resolve) -> str:
     if to.signature_from is not None:
         key = secret(to.signature_from).strip().encode()
         headers["X-Bai-Signature"] = "sha256=" + hmac.new(key, message.body, hashlib.sha256).hexdigest()
-    return _asked(to.method, secret(to.url_from).strip(), message, headers, to.ca)
+    return _asked(to.method, secret(to.url_from).strip(), message, headers, _ca(to.ca_from, secret))
 
 
-def _asked(method: str, url: str, message: Message, headers: Mapping[str, str], ca: str | None) -> str:
+def _asked(method: str, url: str, message: Message, headers: Mapping[str, str], ca: str) -> str:
     import requests
 
     if not url.startswith(("http://", "https://")):
         raise NotSent(why="the secret is no http:// or https:// address")
     own = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "bai", **headers}
     try:
-        with requests.request(
+        with _trusted(ca) as verify, requests.request(
             method, url, data=message.body, headers=own, timeout=PATIENCE, allow_redirects=False,
-            verify=ca or True, auth=_nobody, stream=True,
+            verify=verify, auth=_nobody, stream=True,
         ) as answer:  # fmt: skip
             status, wait = answer.status_code, answer.headers.get("Retry-After", "")
     except requests.exceptions.SSLError:
@@ -89,6 +90,10 @@ def _asked(method: str, url: str, message: Message, headers: Mapping[str, str], 
     raise NotSent(why=f"the server answered HTTP {status}")
 
 
+def _trusted(ca: str) -> AbstractContextManager[str | bool]:
+    return as_file(ca) if ca else nullcontext(True)
+
+
 def _nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """No login but ours: not one from somebody's .netrc."""
     return request
@@ -98,7 +103,7 @@ def _email(to: EmailTarget, name: str, message: Message, secret: Resolve) -> str
     user = secret(to.username_from).strip() if to.username_from else ""
     password = secret(to.password_from) if to.password_from else ""
     try:
-        with _connection(to) as server:
+        with _connection(to, _ca(to.ca_from, secret)) as server:
             if user:
                 server.login(user, password)
             refused = server.send_message(mail(to, name, message), to.from_, list(to.to))
@@ -117,11 +122,15 @@ def _email(to: EmailTarget, name: str, message: Message, secret: Resolve) -> str
     return "accepted"
 
 
-def _connection(to: EmailTarget) -> smtplib.SMTP:
+def _ca(reference: str | None, secret: Resolve) -> str:
+    return secret(reference) if reference else ""
+
+
+def _connection(to: EmailTarget, ca: str) -> smtplib.SMTP:
     port = to.port or _PORTS[to.tls]
     if to.tls == "none":
         return smtplib.SMTP(to.server, port, timeout=PATIENCE)
-    context = ssl.create_default_context(cafile=to.ca)
+    context = trusting(ca)
     if to.tls == "tls":
         return smtplib.SMTP_SSL(to.server, port, timeout=PATIENCE, context=context)
     server = smtplib.SMTP(to.server, port, timeout=PATIENCE)

@@ -31,12 +31,11 @@ class Workshop:
         """Raises ProvisioningImpossible where Ansible cannot run."""
         if self._provisioner is None:
             from providers.ansible import open_provisioner
-            from reconciler.secret_values import resolve
 
             workspace = self._workspace
             forks = workspace.cluster.spec.provisioning.parallel
             root = workspace.state.key_file.parent
-            self._provisioner = open_provisioner(root, resolve, forks=forks)
+            self._provisioner = open_provisioner(root, workspace.secrets.infrastructure, forks=forks)
         return self._provisioner
 
     @provisioner.setter

@@ -6,10 +6,12 @@ import contextlib
 import sqlite3
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from schemas import room
 from schemas.errors import StoreError, StoreUnavailable
 
 _CONFLICTS = frozenset({"40001", "40P01"})
@@ -20,9 +22,11 @@ _KNOWN = (DBAPIError, sqlite3.Error, OSError, ValueError, PoolTimeout)
 _HINTS = {
     "locked": "another process is writing to it; try again",
     "busy": "another process is writing to it; try again",
-    "malformed": "restore a backup with `bai state restore`, or delete the file and run `bai state rebuild`",
-    "not a database": "restore a backup with `bai state restore`, or delete the file and run"
-    " `bai state rebuild`",
+    **dict.fromkeys(
+        ("malformed", "not a database", "must be a regular file", "no such table", "no such column"),
+        "`bai state rebuild` sets it aside and makes a new one from what runs; or restore a backup with"
+        " `bai state restore`",
+    ),
     "authentication failed": "passwords: passwordFrom=env:NAME or file:/path in the URL, PGPASSWORD,"
     " ~/.pgpass",
     "no password supplied": "passwords: passwordFrom=env:NAME or file:/path in the URL, PGPASSWORD,"
@@ -30,6 +34,7 @@ _HINTS = {
     "permission denied": "the store's user must own its database or schema",
     "append-only": "nothing is ever removed from the audit",
 }
+_OUTER = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_BUSY", "SQLITE_LOCKED")
 _LASTING = ("authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
 """What servers say at the door and say again next time."""
 
@@ -43,7 +48,29 @@ def complaints(store: object) -> Iterator[None]:
         if not isinstance(error, (*_KNOWN, *_driver())):
             raise
         kind = StoreUnavailable if _passes(error) else StoreError
-        raise kind(store=store, why=_why(error), hint=_hint(error)) from error
+        why, hint = _why(error), _hint(error)
+        if (file := _file(store)) and _is_full(error, file):
+            why, hint = f"{why}: {room.told(file)}", room.HINT
+        raise kind(store=store, why=why, hint=hint) from error
+
+
+def _file(store: object) -> Path | None:
+    found = store if isinstance(store, Path) else getattr(store, "path", None)
+    return found if isinstance(found, Path) else None
+
+
+def _is_full(error: BaseException, file: Path) -> bool:
+    """SQLite says of a log or an index that does not fit only that there was an error."""
+    name = getattr(_cause(error), "sqlite_errorname", "")
+    vague = name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN"))
+    return room.is_full(error) or name == "SQLITE_FULL" or (vague and room.has_little(file))
+
+
+def is_out_of_order(error: StoreError) -> bool:
+    """Whether not the store but what it stands on has failed: the disk, its room, the memory."""
+    cause = error.__cause__
+    name = getattr(_cause(cause), "sqlite_errorname", "") if cause is not None else ""
+    return name.startswith(_OUTER) and not name.startswith("SQLITE_IOERR_SHORT")
 
 
 def is_conflict(error: DBAPIError) -> bool:
@@ -81,7 +108,9 @@ def _state(error: BaseException) -> str:
 
 
 def _why(error: BaseException) -> str:
-    return " ".join(str(_cause(error)).split())
+    cause = _cause(error)
+    told = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+    return " ".join(told.split())
 
 
 def _hint(error: BaseException) -> str:

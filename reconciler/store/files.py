@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reconciler.address import Address
-from schemas.errors import StoreError
+from schemas.plain_files import open_plain
 
 
 def prepare(address: Address) -> None:
@@ -19,10 +19,10 @@ def prepare(address: Address) -> None:
     path = address.path
     if path is None:
         return
-    if path.is_dir():
-        raise StoreError(store=path, why="it is a directory")
     make_folder(path)
-    if not path.exists():
+    try:
+        os.close(open_plain(path))
+    except FileNotFoundError:
         # Made before the database opens it: its side files take over the mode.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 

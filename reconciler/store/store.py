@@ -31,7 +31,7 @@ from reconciler.records import (
 )
 from reconciler.store import audit as audits
 from reconciler.store import changes as writes
-from reconciler.store import leases, life, nodes, rows, safety, tables, watch
+from reconciler.store import future, leases, life, nodes, rows, safety, tables, watch
 from reconciler.store.engine import asking, committed, complaints, open_engine, reading
 from reconciler.store.files import prepare
 from reconciler.store.images import read_images, write_images
@@ -139,6 +139,15 @@ class Store:
         """What users' ended sessions used, by user."""
         with asking(self._engine, self.address) as connection:
             return life.read_accounts(connection, cluster)
+
+    def set_right(self, lease: Lease, now: float) -> int:
+        """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
+
+        def do(connection: Connection) -> int:
+            leases.check(connection, lease, tell=True)
+            return future.set_right(connection, lease.cluster, now)
+
+        return self._write(do)
 
     def prune(self, lease: Lease) -> None:
         """Keep events, journal and plans within their bounds. Raises LeaseLost."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table
 
-from reconciler.store.types import ROWID, Words
+from reconciler.store.types import ROWID, Moment, Words
 
 REVISION = "0005"
 """The newest migration; the program and a store agree when the store's `alembic_version` says the same."""
@@ -25,9 +25,9 @@ resources = Table(
     Column("kernels", Words, nullable=False),
     Column("protected", Boolean, nullable=False),
     Column("commit", Words, nullable=False),
-    Column("enqueued_at", Float),
-    Column("started_at", Float),
-    Column("finished_at", Float),
+    Column("enqueued_at", Moment),
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
     Column("result", Words, nullable=False),
     Column("exit_codes", Words, nullable=False),
     Column("skips", Integer, nullable=False),
@@ -41,8 +41,8 @@ contacts = Table(
     metadata,
     Column("cluster", Words, primary_key=True),
     Column("node", Words, primary_key=True),
-    Column("reached", Float),
-    Column("lost", Float),
+    Column("reached", Moment),
+    Column("lost", Moment),
     Column("why", Words, nullable=False),
 )
 """Nodes as they were last found. `reached`: since when, or when before they were lost; nothing while this
@@ -53,7 +53,7 @@ samples = Table(
     metadata,
     Column("cluster", Words, primary_key=True),
     Column("kernel", Words, primary_key=True),
-    Column("at", Float, primary_key=True),
+    Column("at", Moment, primary_key=True),
     Column("cpu", Float),
     Column("network", BigInteger),
     Column("gpu", Float),
@@ -65,7 +65,7 @@ accounts = Table(
     Column("cluster", Words, primary_key=True),
     Column("user", Words, primary_key=True),
     Column("value", Float, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("half_life", Float, nullable=False),
 )
 """Dominant share × seconds of sessions that ended, decayed to `at`."""
@@ -79,9 +79,9 @@ standings = Table(
     Column("profile", Words, nullable=False),
     Column("fingerprint", Words, nullable=False),
     Column("why", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("condition", Words, nullable=False),
-    Column("seen", Float),
+    Column("seen", Moment),
 )
 """How far the provisioning of nodes has come, and their condition as last seen."""
 
@@ -93,8 +93,8 @@ leases = Table(
     Column("holder", Words, nullable=False),
     Column("held", Boolean, nullable=False),
     Column("ttl", Float, nullable=False),
-    Column("acquired", Float, nullable=False),
-    Column("expires", Float, nullable=False),
+    Column("acquired", Moment, nullable=False),
+    Column("expires", Moment, nullable=False),
     Column("process", Words, nullable=False),
     Column("revision", BigInteger, nullable=False, server_default="0"),
 )
@@ -111,7 +111,7 @@ journal = Table(
     Column("kind", Words, nullable=False),
     Column("kernel", Words, nullable=False),
     Column("state", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("error", Words, nullable=False),
     Column("token", BigInteger, nullable=False),
     Index("journal_step", "cluster", "apply", "action", "step"),
@@ -126,7 +126,7 @@ open_intents = Table(
     Column("step", Words, primary_key=True),
     Column("kind", Words, nullable=False),
     Column("kernel", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 """The journal's intents that have no outcome yet: kept beside it so that finding them does not cost the whole
 history."""
@@ -142,7 +142,7 @@ events = Table(
     Column("cause", Words, nullable=False),
     Column("actor", Words, nullable=False),
     Column("commit", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
     Index("events_resource", "cluster", "resource", "seq"),
     Index("events_cluster", "cluster", "seq"),
 )
@@ -152,7 +152,7 @@ audit = Table(
     metadata,
     Column("seq", ROWID, primary_key=True, autoincrement=True),
     Column("cluster", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
     Column("actor", Words, nullable=False),
     Column("verb", Words, nullable=False),
     Column("resource", Words, nullable=False),
@@ -174,7 +174,7 @@ hardware = Table(
     Column("cluster", Words, primary_key=True),
     Column("node", Words, primary_key=True),
     Column("document", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 images = Table(
@@ -182,7 +182,7 @@ images = Table(
     metadata,
     Column("reference", Words, primary_key=True),
     Column("document", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 plans = Table(
@@ -191,7 +191,7 @@ plans = Table(
     Column("digest", Words, primary_key=True),
     Column("cluster", Words, nullable=False),
     Column("document", Words, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("at", Moment, nullable=False),
 )
 
 meta = Table("meta", metadata, Column("key", Words, primary_key=True), Column("value", Words, nullable=False))

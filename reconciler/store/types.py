@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Dialect, Integer, Text
+from sqlalchemy import BigInteger, Dialect, Float, Integer, Text
 from sqlalchemy.types import TypeDecorator
+
+from reconciler.times import clamped
 
 ROWID = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database gives, ascending."""
@@ -22,3 +24,13 @@ class Words(TypeDecorator[str]):
         if value is None or (value.isascii() and "\0" not in value):
             return value
         return value.replace("\0", "\\u0000").encode(errors="backslashreplace").decode()
+
+
+class Moment(TypeDecorator[float]):
+    """Seconds since the epoch, as a calendar has them: what a wrong clock has written harms nobody later."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:
+        return None if value is None else clamped(value)

@@ -30,6 +30,10 @@ class Format:
     read: Callable[[str, bytes], Hardware]
 
 
+MOST_VALUES = 100_000
+"""Values of one machine that are looked at."""
+
+
 def read_hardware(name: str, data: bytes) -> Hardware:
     """The machine of a capture: what `bai nodes probe` saves, or whatever a registered format recognises.
 
@@ -78,6 +82,7 @@ def _read_probe(name: str, data: bytes) -> Hardware:
     value = _json(data)
     if value is None:
         value = _yaml(name, data)
+    _require_few(name, value)
     try:
         return Hardware.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -94,6 +99,19 @@ def _read_probe(name: str, data: bytes) -> Hardware:
             for i in issues
         )
         raise HardwareError(tuple(found)) from None
+
+
+def _require_few(name: str, value: object) -> None:
+    """Raises HardwareError for more values than any machine has: what is wrong with each would be kept."""
+    left, count = [value], 0
+    while left:
+        one = left.pop()
+        below = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        count += len(below)
+        if count > MOST_VALUES:
+            why = f"more than {MOST_VALUES} values, which no machine has"
+            raise HardwareError((Problem(Place(printable(name)), "BAI-V017", "", why),))
+        left += below
 
 
 def _json(data: bytes) -> object:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.envelope import Flag, Model, Port
 from schemas.issues import Issue
-from schemas.names import AbsolutePath, Address, Cidr, LinuxUser, Name, SecretSource, Text
+from schemas.names import AbsolutePath, Address, Cidr, LinuxUser, Name, SecretReference, Text
 from schemas.profile.part import Package, Version
 from schemas.quantities import Duration
 
@@ -101,15 +101,17 @@ class ControlPlane(Model):
 
     bai: BaiService | None = None
     """`bai reconcile` or `bai serve` as a service of systemd."""
-    ssh_key_from: SecretSource | None = None
+    ssh_key_from: SecretReference | None = None
     """The private key with which it reaches repository and nodes."""
-    access_from: SecretSource | None = None
+    access_from: SecretReference | None = None
     """The text of the API's access file; without it only the probes answer."""
-    webhook_secret_from: SecretSource | None = None
+    secret_stores_from: SecretReference | None = None
+    """The text of the service's own file of secret stores; without it, none but those of its repository."""
+    webhook_secret_from: SecretReference | None = None
     """With which forges sign their messages to the API."""
     postgresql: Database | None = None
     """The store's database server."""
-    database_password_from: SecretSource | None = None
+    database_password_from: SecretReference | None = None
     """Of the database's owner; without it he logs in from the node itself only."""
     registry: RegistryService | None = None
     """A registry of images without a cloud behind it."""
@@ -125,5 +127,5 @@ class ControlPlane(Model):
                     yield Issue((field,), "there is no API that it is for", "give bai.api", "BAI-V034")
         if self.postgresql is not None and self.postgresql.allow and self.database_password_from is None:
             words = "networks are allowed to log in, and there is no password"
-            hint = "give databasePasswordFrom: env:NAME"
+            hint = "give databasePasswordFrom: STORE/ENTRY"
             yield Issue(("postgresql", "allow"), words, hint, "BAI-V021")

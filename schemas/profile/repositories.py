@@ -28,8 +28,6 @@ class AptSource(Model):
     """`amd64`, `arm64`; the node's own when left out."""
     key: Text | None = None
     """The key it is signed with, ASCII-armoured, in full."""
-    key_file: AbsolutePath | None = None
-    """The key as a file on the machine that runs bai, in place of `key`."""
     keyring: AbsolutePath | None = None
     """The key as a file that the node already has, in place of `key`:
     /usr/share/keyrings/debian-archive-keyring.gpg."""

@@ -29,7 +29,7 @@ def role_variables(spec: NodeProfileSpec) -> dict[str, dict[str, Any]]:
 
 
 def secret_references(spec: NodeProfileSpec) -> dict[str, str]:
-    """Variable → reference (`env:NAME`, `file:/path`) of every secret that the roles need."""
+    """Variable → reference (`STORE/ENTRY`) of every secret that the roles need."""
     return {
         f"{role}_{field.removesuffix(SECRET)}": reference
         for role in spec.roles

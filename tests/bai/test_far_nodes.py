@@ -12,6 +12,7 @@ from providers.machines import forget
 from providers.probe import probe_local
 from tests.bai.conftest import Repo
 from tests.lab.sshd import SshdNode, SshdNodes
+from tests.lab.stores import NAME, declared, owner_file
 
 pytestmark = pytest.mark.xdist_group("sshd")
 
@@ -21,7 +22,7 @@ kind: Cluster
 metadata: {{name: far}}
 spec:
   provider: declared
-  ssh: {{user: root, key: {key}, knownHosts: {known}, connectTimeout: 5s}}
+  ssh: {{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts, connectTimeout: 5s}}
 ---
 apiVersion: bai/v1
 kind: ResourceGroup
@@ -49,13 +50,27 @@ def far(tmp_path: Path, sshd_nodes: SshdNodes) -> Repo:
     one, two = sshd_nodes(2)
     folder = tmp_path / "repository"
     folder.mkdir()
-    repo = Repo(folder, {"COLUMNS": "120", "XDG_STATE_HOME": str(tmp_path)})
-    (tmp_path / "other").touch()
+    stores = [
+        declared(sshd_nodes.folder, "key", "known_hosts"),
+        declared(tmp_path, "other", name="own"),
+    ]
+    repo = Repo(
+        folder,
+        {
+            "COLUMNS": "120",
+            "XDG_STATE_HOME": str(tmp_path),
+            "HOME": str(tmp_path),
+            "BAI_SECRET_STORES": str(owner_file(tmp_path / NAME, *stores)),
+        },
+    )
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/known_hosts").touch()
+    (tmp_path / "other").write_text("# nobody\n")
     nodes = [
         NODE.format(name="one", address=one.address, ssh="{}"),
-        NODE.format(name="two", address=two.address, ssh=json.dumps({"knownHosts": f"{tmp_path}/other"})),
+        NODE.format(name="two", address=two.address, ssh=json.dumps({"knownHostsFrom": "own/other"})),
     ]
-    cluster = CLUSTER.format(key=sshd_nodes.key, known=sshd_nodes.known_hosts)
+    cluster = CLUSTER.format()
     repo.write("cluster.yaml", cluster + "".join(nodes))
     return repo
 
@@ -76,9 +91,9 @@ def test_nodes_are_checked(far: Repo, sshd_nodes: SshdNodes, tmp_path: Path) -> 
     assert lines[1].split()[0] == "one" and "root, " in lines[1]
     assert "failed" in lines[2]
     assert "two: The host key of node two" in said.out
-    assert f"ssh-keyscan {sshd_nodes(2)[1].address} >> {tmp_path}/other" in said.out
+    assert f"ssh-keyscan {sshd_nodes(2)[1].address} >> {tmp_path}/.ssh/known_hosts" in said.out
     assert far.ok("nodes", "check", "one", "--format", "json").json["nodes"][0]["user"] == "root"
-    trust(sshd_nodes(2)[1], tmp_path / "other")
+    trust(sshd_nodes(2)[1], tmp_path / ".ssh/known_hosts")
     far.ok("nodes", "check")
 
 
@@ -88,7 +103,7 @@ def test_nodes_are_probed_and_remembered(far: Repo, sshd_nodes: SshdNodes, tmp_p
     assert said.code == 1
     assert said.out.startswith("one: ") and "(as before)" in said.out
     assert "error: two could not be probed: The host key of node two" in said.err
-    trust(sshd_nodes(2)[1], tmp_path / "other")
+    trust(sshd_nodes(2)[1], tmp_path / ".ssh/known_hosts")
     said = far.ok("nodes", "probe", "one", "two")
     assert said.out.splitlines()[1].startswith("two: ") and "(as before)" not in said.out.splitlines()[1]
     cores = sum(len(numa.cpus) for numa in probe_local().numa_nodes)

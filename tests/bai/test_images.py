@@ -18,6 +18,7 @@ from tests.integration.test_docker_images import BASE, busybox, clean, document,
 from tests.lab.docker import Engine, Engines
 from tests.lab.registry import USER, LabRegistry, StartRegistry
 from tests.lab.spaces import within
+from tests.lab.stores import NAME, declared, environment, owner_file
 
 pytestmark = pytest.mark.xdist_group("docker")
 ROOT = Path(__file__).parents[2]
@@ -44,18 +45,25 @@ class Person:
         return done.stdout + done.stderr
 
     def write(self, *documents: str) -> None:
-        login = f"{{username: {USER}, passwordFrom: 'env:LAB_PASSWORD'}}"
-        lab = f"{{address: '{self.lab.address}', ca: {self.lab.ca}, credentials: {login}}}"
+        login = f"{{username: {USER}, passwordFrom: 'env/LAB_PASSWORD'}}"
+        lab = f"{{address: '{self.lab.address}', caFrom: files/ca.pem, credentials: {login}}}"
         registry = document("Registry", "lab", lab)
         (self.folder / "all.yaml").write_text(BASE + node(self.engine) + registry + "".join(documents))
 
 
 @pytest.fixture
-def person(engines: Engines, registry: StartRegistry, tmp_path: Path) -> Iterator[Person]:
+def person(
+    engines: Engines,
+    registry: StartRegistry,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Person]:
     engine = engines(1)[0]
     clean(engine)
     lab = registry(password=PASSWORD, tls=True, namespace=engine.namespace)
-    yield Person(engine, tmp_path, lab, {"LAB_PASSWORD": PASSWORD})
+    files = declared(Path(lab.ca).parent, "ca.pem", name="files")
+    stores = owner_file(tmp_path_factory.mktemp("owner") / NAME, environment("LAB_PASSWORD"), files)
+    yield Person(engine, tmp_path, lab, {"LAB_PASSWORD": PASSWORD, "BAI_SECRET_STORES": str(stores)})
     clean(engine)
 
 
@@ -95,5 +103,5 @@ def test_what_goes_wrong_is_said(person: Person) -> None:
     assert "did you mean tool?" in person.bai("images", "show", "tol", code=1)
     assert "team/tool" in person.bai("images", "registries", "lab")
     assert "BAI-E0332" in person.bai("images", "pull", "tool", person.engine.name, code=1)
-    person.env = {"LAB_PASSWORD": "wrong"}
+    person.env = {**person.env, "LAB_PASSWORD": "wrong"}
     assert "is the password right?" in person.bai("images", "registries", code=1)

@@ -197,8 +197,15 @@ def test_far_nodes_are_checked_by_the_driver_there(
     node = sshd_nodes.private(setting)
     root = tmp_path / "repository"
     root.mkdir()
-    repo = Repo(root, {"COLUMNS": "120", "XDG_STATE_HOME": str(tmp_path)})
-    ssh = f"{{user: root, key: {sshd_nodes.key}, knownHosts: {sshd_nodes.known_hosts}}}"
+    repo = Repo(
+        root,
+        {
+            "COLUMNS": "120",
+            "XDG_STATE_HOME": str(tmp_path),
+            "BAI_SECRET_STORES": str(sshd_nodes.stores),
+        },
+    )
+    ssh = "{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts}"
     repo.write(
         "cluster.yaml",
         "apiVersion: bai/v1\nkind: Cluster\nmetadata: {name: far}\n"

@@ -15,6 +15,7 @@ import pytest
 
 from schemas.notification import CLASSES
 from tests.bai.conftest import Repo
+from tests.lab.stores import NAME, environment, owner_file
 from tests.reconciler.notify.servers import Hook, hook
 from tests.waiting import until
 
@@ -25,7 +26,7 @@ apiVersion: bai/v1
 kind: Notification
 metadata: {name: ops}
 spec:
-  to: {http: {urlFrom: env:BAI_TEST_HOOK, signatureFrom: env:BAI_TEST_KEY}}
+  to: {http: {urlFrom: env/BAI_TEST_HOOK, signatureFrom: env/BAI_TEST_KEY}}
   events: [session-failed, documents-refused, commit-applied]
 """
 
@@ -39,7 +40,9 @@ def server() -> Iterator[Hook]:
 @pytest.fixture
 def told(repo: Repo, server: Hook) -> Repo:
     repo.write("ops.yaml", OPS)
-    return replace(repo, env={**repo.env, "BAI_TEST_HOOK": server.url, "BAI_TEST_KEY": "hidden-key"})
+    stores = owner_file(repo.root.parent / NAME, environment("BAI_TEST_HOOK", "BAI_TEST_KEY"))
+    env = {"BAI_TEST_HOOK": server.url, "BAI_TEST_KEY": "hidden-key", "BAI_SECRET_STORES": str(stores)}
+    return replace(repo, env={**repo.env, **env})
 
 
 def test_a_test_is_sent_or_shown(told: Repo, server: Hook) -> None:

@@ -36,6 +36,10 @@ def test_a_token_and_its_line(repo: Repo) -> None:
         (("--access", "/nowhere/access.yaml"), "/nowhere/access.yaml"),
         (("--stuck-after", "0s"), "--stuck-after"),
         (("--mode", "approve"), "--remote"),
+        (("--trusted-proxy", "10.1"), "--trusted-proxy: '10.1'"),
+        (("--header-timeout", "0s"), "--header-timeout: at least 1s"),
+        (("--max-connections", "0"), "--max-connections"),
+        (("--max-connections", "1000000000"), "open files"),
     ],
 )
 def test_options_that_say_nothing_sensible(repo: Repo, words: tuple[str, ...], why: str) -> None:

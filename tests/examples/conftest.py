@@ -11,6 +11,9 @@ import pytest
 
 from tests.examples.user import EXAMPLES, User
 
+OWNERS = EXAMPLES / "sessions" / "secret-stores.yaml"
+"""What the owner of this machine declares, outside of the repository."""
+
 
 @pytest.fixture
 def user(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[User]:
@@ -23,6 +26,8 @@ def user(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[User]:
         "NO_COLOR": "1",
         "COLUMNS": "160",
     }
+    if request.param == "sessions/here":
+        chosen |= {"BAI_SECRET_STORES": str(OWNERS), "EXAMPLE_TOKEN": "swordfish"}
     hidden = ("BAI_", "COV_")
     somebody = User(folder, {k: v for k, v in os.environ.items() if not k.startswith(hidden)} | chosen)
     yield somebody

@@ -45,6 +45,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerLab]:
 
 def at(user: User, lab: DockerLab) -> None:
     """The example's documents, for this lab."""
+    user.environment["BAI_SECRET_STORES"] = str(lab.stores)
     for path in user.folder.glob("*.yaml"):
         text = path.read_text().replace("/run/bai-docker-lab", str(lab.folder))
         path.write_text(text.replace("port: 2222", f"port: {lab.port}"))

@@ -58,7 +58,7 @@ def test_every_feature(user: User, tmp_path: Path) -> None:
     assert {name: now[name]["phase"] for name in RUNNING} == dict.fromkeys(RUNNING, "RUNNING")
 
     assert "hello, world: main1 uses 3 threads" in user.bai("logs", "environment")
-    assert "the secret has" in user.bai("logs", "secrets")
+    assert "the secret has 9 characters" in user.bai("logs", "secrets")
     assert user.bai("logs", "restart").count("trying") == 3
     assert "worker2 of main1,worker1,worker2" in user.bai("logs", "containers/worker2")
     results = data / "bai-examples" / "results"

@@ -21,6 +21,7 @@ from providers.ansible import open_provisioner, roles_path
 from providers.condition.fingerprint import roles_digest
 from providers.provisioning import Provisioner, Target
 from reconciler.provisioning.targets import targets
+from reconciler.source import open_source
 from reconciler.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
 from tests.harness.labs import spent
@@ -44,6 +45,7 @@ class Site:
             text = path.read_text().replace("/run/bai-bare-metal-lab", str(self.lab.folder))
             path.write_text(text.replace("port: 2222", f"port: {self.lab.port}"))
         chosen = {"BAI_PROCESS_ROOT": str(folder / "machine"), "NO_COLOR": "1", "COLUMNS": "160"}
+        chosen["BAI_SECRET_STORES"] = str(self.lab.lab.stores)
         hidden = ("BAI_", "COV_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
         self.user = User(self.folder, kept | chosen)
@@ -119,7 +121,7 @@ class Site:
 
     def provisioner(self) -> tuple[Provisioner, dict[str, Target]]:
         """What provisions, and what each node is to be."""
-        with Workspace.open(self.folder) as workspace:
+        with Workspace.at(open_source(self.folder, stores=self.lab.lab.stores)) as workspace:
 
             def digest(roles: frozenset[str]) -> str:
                 return roles_digest(roles_path(), roles)

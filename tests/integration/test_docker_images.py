@@ -28,6 +28,7 @@ from schemas.errors import (
 )
 from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.registry import USER, LabRegistry, StartRegistry, tar_of
+from tests.lab.stores import NAME, environment, owner_file
 
 pytestmark = pytest.mark.xdist_group("docker")
 PASSWORD = "correct horse battery staple"
@@ -133,12 +134,19 @@ def registered(lab: LabRegistry, more: str = "") -> str:
     return document("Registry", "lab", f"{{address: '{lab.address}', plainHttp: true{more}}}")
 
 
-LOGIN = f", credentials: {{username: {USER}, passwordFrom: 'env:LAB_PASSWORD'}}"
+LOGIN = f", credentials: {{username: {USER}, passwordFrom: 'env/LAB_PASSWORD'}}"
 
 
 def test_a_missing_image_is_fetched_with_a_password_that_is_kept_nowhere(
-    one: Engine, repo: Repo, registry: StartRegistry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    one: Engine,
+    repo: Repo,
+    registry: StartRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    stores = owner_file(tmp_path_factory.mktemp("owner") / NAME, environment("LAB_PASSWORD"))
+    monkeypatch.setenv("BAI_SECRET_STORES", str(stores))
     lab = registry(password=PASSWORD, namespace=one.namespace)
     lab.push("team/tool:1", layers=(busybox(one),))
     image = document("Image", "tool", "{registry: lab, reference: 'team/tool:1'}")

@@ -27,7 +27,7 @@ metadata: {{name: lab}}
 spec:
   provider: docker
   docker: {{network: auto}}
-  ssh: {{user: root, port: {port}, key: {folder}/key, knownHosts: {folder}/known_hosts}}
+  ssh: {{user: root, port: {port}, keyFrom: lab/key, knownHostsFrom: lab/known_hosts}}
   defaults: {{image: bai-lab:1}}
 ---
 apiVersion: bai/v1
@@ -81,7 +81,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerLab]:
 def world(lab: DockerLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
     folder = tmp_path_factory.mktemp("world")
     (folder / "repository").mkdir()
-    repo = Repo(folder / "repository", {"COLUMNS": "120", "HOME": str(folder)})
+    repo = Repo(
+        folder / "repository", {"COLUMNS": "120", "HOME": str(folder), "BAI_SECRET_STORES": str(lab.stores)}
+    )
     place = {"folder": lab.folder, "port": lab.port}
     nodes = "".join(NODE.format(number=number, **place) for number in (1, 2))
     repo.write("cluster.yaml", CLUSTER.format(**place) + nodes)

@@ -23,6 +23,7 @@ from tests.integration.applying import Applier
 from tests.integration.killing import Ground, Running, killed_anywhere, session_of
 from tests.lab.cable import Cable
 from tests.lab.docker import IMAGE, Engine, Engines
+from tests.lab.stores import NAME, environment, owner_file
 from tests.waiting import soon
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -60,6 +61,7 @@ class Lab(Ground):
         directory.mkdir()
         self.cables = [Cable(directory.parent / engine.name, engine.socket) for engine in engines]
         nodes = [json.dumps(_node(cable)) for cable in self.cables]
+        os.environ["BAI_SECRET_STORES"] = str(owner_file(directory.parent / NAME, environment("HOME")))
         (directory / "lab.yaml").write_text("\n---\n".join([CLUSTER, *nodes]))
         super().__init__(directory, Applier(directory))
 
@@ -68,7 +70,7 @@ class Lab(Ground):
             "image": IMAGE,
             "command": ["sh", "-c", "trap exit TERM; while :; do sleep 0.1; done"],
             "env": {"NAME": name, "VERSION": str(version)},
-            "secrets": [{"env": "PASSWORD", "from": "env:HOME"}] if version == 2 else [],
+            "secrets": [{"env": "PASSWORD", "from": "env/HOME"}] if version == 2 else [],
         }
         return session_of(name, size, spec)
 
@@ -97,6 +99,7 @@ class Lab(Ground):
 
     def close(self) -> None:
         self.applier.close()
+        del os.environ["BAI_SECRET_STORES"]
         for cable in self.cables:
             cable.cut()
         for engine in self.engines:

@@ -115,8 +115,9 @@ def lab(
     monkeypatch.setenv("HOME", str(nodes.home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.delenv("BAI_STATE", raising=False)
+    monkeypatch.setenv("BAI_SECRET_STORES", str(nodes.stores))
     two = engines(2)
-    ssh = {"user": "root", "key": str(nodes.key), "knownHosts": str(nodes.known_hosts)}
+    ssh = {"user": "root", "keyFrom": "lab/key", "knownHostsFrom": "lab/known_hosts"}
     ssh |= {"keepAlive": "1s", "connectTimeout": "3s"}
     documents = [
         {

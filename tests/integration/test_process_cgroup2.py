@@ -53,7 +53,7 @@ from providers.base import KernelSpec, Labels, Limit
 from providers.process.provider import ProcessProvider
 provider = ProcessProvider(Path("/tmp/bind"), sandbox=False)
 labels = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
-spec = KernelSpec("bind", labels, ("sleep", "300"), {}, memory_nodes=(1,))
+spec = KernelSpec("bind", labels, ("sleep", "300"), {}, memory_nodes=(1,), uid=200_000)
 first = provider.create(spec).memory_nodes
 second = provider.update("bind", replace(spec, memory_nodes=(0,))).memory_nodes
 provider.remove("bind")

@@ -20,6 +20,7 @@ from tests.lab.docker import Engine, Engines
 from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, within
 from tests.lab.sshd import make_key
+from tests.lab.stores import NAME, declared, owner_file, secret_of
 
 _CONFIG = """
 HostKey {folder}/host_key
@@ -62,6 +63,8 @@ class DockerLab:
     def _keys(self) -> None:
         make_key(self.folder / "key")
         make_key(self.folder / "host_key")
+        self.stores = owner_file(self.folder / NAME, declared(self.folder, "key", "known_hosts"))
+        self.secret = secret_of(self.folder, "key", "known_hosts")
         (self.folder / "sshd_config").write_text(_CONFIG.format(folder=self.folder.resolve()))
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 

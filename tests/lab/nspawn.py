@@ -36,6 +36,7 @@ from tests.lab.cache import LabUnavailable, command, tool
 from tests.lab.nspawn_base import Base
 from tests.lab.spaces import PATIENCE, Spaces, hierarchies, inside, started, what_lacks, with_us, within
 from tests.lab.sshd import make_key
+from tests.lab.stores import NAME, declared, owner_file, secret_of
 
 SHARED = "/srv/lab"
 """Where a node sees the lab's folder `shared`."""
@@ -64,8 +65,8 @@ class Node:
 
     def endpoint(self, **ssh: Any) -> Endpoint:
         """As a node of a cluster: root with the lab's key; `user="admin", sudo=True` works as well."""
-        given = {"user": "root", "key": str(self.nodes.key), "knownHosts": str(self.nodes.known_hosts)}
-        return Endpoint(self.name, self.address, ssh=Ssh(**{**given, **ssh}))
+        given = {"user": "root", "keyFrom": "lab/key", "knownHostsFrom": "lab/known_hosts"}
+        return Endpoint(self.name, self.address, ssh=Ssh(**{**given, **ssh}), secret=self.nodes.secret)
 
     @property
     def root(self) -> Path:
@@ -245,6 +246,8 @@ class Nodes:
         make_key(self.host_key)
         self.known_hosts = self.folder / "known_hosts"
         self.known_hosts.touch()
+        self.secret = secret_of(self.folder, "key", "known_hosts")
+        self.stores = owner_file(self.folder / NAME, declared(self.folder, "key", "known_hosts"))
         self.home = self.folder / "home"
         (self.home / ".ssh").mkdir(parents=True, mode=0o700)
 

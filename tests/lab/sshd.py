@@ -31,6 +31,7 @@ from schemas.cluster import Ssh
 from tests.lab.cache import LabUnavailable, command, ran, tool
 from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, Spaces, inside, what_lacks, with_us, within
+from tests.lab.stores import NAME, declared, owner_file, secret_of
 
 _CONFIG = """
 Port {port}
@@ -67,9 +68,11 @@ class SshdNode:
 
     def endpoint(self, **ssh: Any) -> Endpoint:
         """As a node of a cluster: root with the lab's key, known by the lab's file of known hosts."""
-        given = {"user": "root", "key": str(self.nodes.key), "knownHosts": str(self.nodes.known_hosts)}
+        given = {"user": "root", "keyFrom": "lab/key", "knownHostsFrom": "lab/known_hosts"}
         port = {} if self.port == 22 else {"port": self.port}
-        return Endpoint(self.name, self.address, ssh=Ssh(**{**given, **port, **ssh}))
+        return Endpoint(
+            self.name, self.address, ssh=Ssh(**{**given, **port, **ssh}), secret=self.nodes.secret
+        )
 
     @property
     def entry(self) -> str:
@@ -150,6 +153,8 @@ class SshdNodes:
         self.authorized.write_bytes((self.folder / "key.pub").read_bytes())
         self.known_hosts = self.folder / "known_hosts"
         self.known_hosts.touch()
+        self.secret = secret_of(self.folder, "key", "known_hosts")
+        self.stores = owner_file(self.folder / NAME, declared(self.folder, "key", "known_hosts"))
         self.home = self.folder / "home"
         (self.home / ".ssh").mkdir(parents=True, mode=0o700)
         self._nodes: list[SshdNode] = []

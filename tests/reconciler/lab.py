@@ -18,6 +18,7 @@ from reconciler.plan import Action, Plan
 from reconciler.source import make_desired
 from reconciler.store import Store
 from schemas.loader import load_directory
+from tests.lab.stores import environment, reader
 
 REPO = "feedfacefeedface"
 
@@ -133,7 +134,7 @@ class Lab:
         plan = plan or self.plan()
         return apply(
             plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.world.clock,
-            holder="tester",
+            holder="tester", secrets=reader(environment("BAI_TEST_TOKEN", "HOME")),
         )  # fmt: skip
 
     def converge(self) -> Plan:

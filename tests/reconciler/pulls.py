@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from reconciler.results import ApplyEvent
 from schemas.errors import BaiError, ImageMissing
 from schemas.image_facts import ImageFacts, Platform
 from schemas.image_reference import parse_reference
+from tests.lab.stores import environment, reader
 from tests.reconciler.lab import Lab
 
 
@@ -125,9 +126,7 @@ class ImageLab(Lab):
         facts = ImageFacts(reference=full(reference), digest=digest, platforms=platforms)
         self.store.save_images([facts], self.world.clock.now())
 
-    def apply(
-        self, plan: Plan | None = None, *, parallel: int = 8, secrets: Callable[[str], str] = str
-    ) -> ApplyResult:
+    def apply(self, plan: Plan | None = None, *, parallel: int = 8) -> ApplyResult:
         return apply(
             plan or self.plan(),
             store=self.store,
@@ -135,7 +134,7 @@ class ImageLab(Lab):
             clock=self.world.clock,
             holder="tester",
             parallel=parallel,
-            secrets=secrets,
+            secrets=reader(environment("R_PASSWORD")),
             on_event=self.events.append,
         )
 

@@ -63,7 +63,7 @@ def test_who_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_documents_hold_no_passwords() -> None:
-    good = "postgresql://ada@db.example:5432/bai?sslmode=verify-full&passwordFrom=env:PW"
+    good = "postgresql://ada@db.example:5432/bai?sslmode=verify-full&schema=team-a"
     assert ClusterSpec.model_validate({"provider": "process", "state": good}).state == good
     for bad in (
         "postgresql://ada:hunter2@db/bai",

@@ -29,6 +29,7 @@ from schemas.errors import (
     StalePlan,
     StoreUnavailable,
 )
+from tests.lab.stores import environment, reader
 from tests.reconciler.lab import Lab, session
 
 CLUSTER = "here"
@@ -83,7 +84,7 @@ def steps_of(each: Action, plan: Plan) -> tuple[Step, ...]:
         ]
     if each.after:
         found.append(Step("record", each.id, record=recorded(name, each.after, "CREATING")))
-        secrets = {"TOKEN": "env:BAI_TEST_TOKEN"} if name == "secretive" else {}
+        secrets = {"TOKEN": "env/BAI_TEST_TOKEN"} if name == "secretive" else {}
         found += [Step("create", each.id, k, spec(name, k, each.after), secrets) for k in each.after.kernels]
         found.append(Step("record", each.id, record=recorded(name, each.after, "RUNNING")))
     else:
@@ -108,7 +109,7 @@ class Bench:
     ) -> ApplyResult:
         return apply(
             self.plan(*actions), store=self.store, provider=self.provider, clock=self.world.clock,
-            holder="me",
+            holder="me", secrets=reader(environment("BAI_TEST_TOKEN")),
             on_event=on_event or self.events.append, **fields,  # type: ignore[arg-type]
         )  # fmt: skip
 
@@ -399,7 +400,7 @@ def test_a_missing_secret_fails_its_session_by_name(bench: Bench, monkeypatch: p
     monkeypatch.delenv("BAI_TEST_TOKEN", raising=False)
     result = bench.apply(new("secretive", 0), new("b", 1))
     assert [each.outcome for each in result.results] == ["failed", "done"]
-    assert "env:BAI_TEST_TOKEN" in result.results[0].error
+    assert "env/BAI_TEST_TOKEN" in result.results[0].error
 
 
 def test_adopting_a_kernel_of_other_content_is_refused(bench: Bench) -> None:

@@ -436,9 +436,9 @@ def test_a_failed_creation_is_tried_again(lab: Lab) -> None:
 
 def test_secrets_stay_references(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAI_TEST_TOKEN", "hush-hush")
-    lab.write({"a": session("a", "secrets: [{env: TOKEN, from: 'env:BAI_TEST_TOKEN'}]")})
+    lab.write({"a": session("a", "secrets: [{env: TOKEN, from: 'env/BAI_TEST_TOKEN'}]")})
     plan = lab.plan()
-    assert action(plan, "Session/p/a").after.secrets == {"TOKEN": "env:BAI_TEST_TOKEN"}  # type: ignore[union-attr]
+    assert action(plan, "Session/p/a").after.secrets == {"TOKEN": "env/BAI_TEST_TOKEN"}  # type: ignore[union-attr]
     assert not lab.converge().changes
     assert "hush-hush" not in repr(lab.store.recorded("here")) + text(plan) + repr(lab.world.kernels)
 

@@ -13,7 +13,7 @@ import pytest
 
 from providers.abilities import KernelEvent
 from providers.base import Observation
-from providers.fake import FakeProvider, World
+from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.backoff import Backoff
 from reconciler.gitops.orders import Told, give
 from reconciler.loop import Loop
@@ -34,7 +34,7 @@ class House(Looped):
         self.folder.mkdir()
         self.write("base", BASE)
         self.write("nodes", "---".join(NODE.format(name=name) for name in ("n1", "n2")))
-        world = World()
+        world = World(VirtualClock(1_800_000_000.0))
         self.provider = provider(world)
         workspace = Workspace.open(self.folder, state=folder / "store.db", clock=world.clock)
         workspace.provider = self.provider

@@ -50,7 +50,7 @@ def test_the_format_is_what_was_published(tmp_path: Path) -> None:
     lab.write(
         {
             "a": session(
-                "a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}, secrets: [{env: T, from: 'env:T'}]"
+                "a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}, secrets: [{env: T, from: 'env/T'}]"
             )
         }
     )

@@ -56,6 +56,18 @@ def test_volumes_are_folders_under_their_hosts_root(lab: Lab) -> None:
     )
 
 
+def test_sessions_run_as_their_projects_user_and_join_the_groups_of_their_volumes(lab: Lab) -> None:
+    volume = "---\napiVersion: bai/v1\nkind: Volume\nmetadata: {name: %s}\nspec: {gid: %d}\n"
+    groups = (volume % ("people", 4343)) + (volume % ("system", 6))
+    mounts = ", ".join(
+        f"{{volume: {name}, path: /{name}1}}" for name in ("set", "common", "people", "system")
+    )
+    lab.write({"storage": STORAGE + groups, "a": session("a", f"mounts: [{mounts}]")})
+    (spec,) = specs(lab.plan())
+    assert spec.uid == lab.desired().repository.uid_of(lab.desired().cluster, "p")
+    assert spec.groups == (4343, spec.uid)
+
+
 def test_ids_are_short_safe_and_never_shared(lab: Lab) -> None:
     long = "a" * 60
     lab.write({"a": session(long), "b": session("b", "cluster: {roles: {main: 1, sub: 2}}")})
@@ -195,7 +207,7 @@ spec: {}
     [
         ("", True),
         ("env: {NCCL_TOPO_FILE: /my/own.xml}", False),
-        ("secrets: [{env: NCCL_TOPO_FILE, from: 'env:HOME'}]", False),
+        ("secrets: [{env: NCCL_TOPO_FILE, from: 'env/HOME'}]", False),
     ],
 )
 def test_gpus_that_talk_are_given_their_topology(lab: Lab, own: str, given: bool) -> None:

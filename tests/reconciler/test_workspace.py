@@ -252,8 +252,9 @@ def test_a_cluster_does_not_go_to_another_provider_with_sessions_running(folder:
     (folder / "cluster.yaml").write_text(HERE)
     (folder / "pair.yaml").unlink()
     with Workspace.open(folder) as workspace:
-        running = [each for each in workspace.provider.observe().kernels if each.state == "running"]
-        assert len(running) == 2
+        kernels = workspace.provider.observe().kernels
+        pair = [each.state for each in kernels if each.labels.resource == "Session/demo/pair"]
+        assert pair == ["running", "running"]
         done = workspace.actual
         wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
         assert workspace.apply(workspace.plan(), holder="tester").ok

@@ -31,13 +31,22 @@ kind: Cluster
 metadata: {{name: lab}}
 spec:
   provider: declared
-  ssh: {{user: root, key: {home}/.ssh/id, knownHosts: {home}/.ssh/known_hosts}}
+  ssh: {{user: root, keyFrom: service/id}}
   profile: worker
 ---
 apiVersion: bai/v1
 kind: Node
 metadata: {{name: worker}}
 spec: {{address: {address}}}
+"""
+STORES = f"""\
+apiVersion: bai/v1
+kind: SecretStore
+metadata: {{name: service}}
+spec:
+  infrastructure: true
+  entries: [id]
+  directory: {{path: {HOME}/.ssh}}
 """
 PROFILE = """\
 apiVersion: bai/v1
@@ -70,8 +79,8 @@ class Site(RoleSite):
 
     def secret(self, reference: str) -> str:
         found = {
-            "env:KEY": self.key.read_text(), "env:PASSWORD": PASSWORD, "env:ACCESS": self.access,
-            "env:WEBHOOK": WEBHOOK,
+            "lab/KEY": self.key.read_text(), "lab/PASSWORD": PASSWORD, "lab/ACCESS": self.access,
+            "lab/WEBHOOK": WEBHOOK, "lab/STORES": STORES,
         }  # fmt: skip
         return found[reference]
 
@@ -92,8 +101,9 @@ class Site(RoleSite):
                     "knownHosts": self.nodes.known_hosts.read_text().splitlines(),
                     "api": {"listen": self.node.address, "port": 8081},
                 },
-                "sshKeyFrom": "env:KEY", "databasePasswordFrom": "env:PASSWORD",
-                "accessFrom": "env:ACCESS", "webhookSecretFrom": "env:WEBHOOK",
+                "sshKeyFrom": "lab/KEY", "databasePasswordFrom": "lab/PASSWORD",
+                "accessFrom": "lab/ACCESS", "webhookSecretFrom": "lab/WEBHOOK",
+                "secretStoresFrom": "lab/STORES",
                 "postgresql": {"version": "15", "allow": ["10.0.0.0/8"]},
                 "registry": {"version": "2.8.2", "port": 5000},
             },

@@ -31,11 +31,11 @@ MACHINE: dict[str, Any] = {
     "ssh": {
         "user": "ops",
         "port": 22,
-        "key": "~/.ssh/id",
+        "keyFrom": "nodes/id",
         "jump": "ops@gate:2222,inner",
         "connectTimeout": "10s",
         "hostKeys": "strict",
-        "knownHosts": "~/.ssh/cluster_hosts",
+        "knownHostsFrom": "nodes/hosts",
         "keepAlive": "30s",
         "sudo": True,
     },
@@ -81,7 +81,7 @@ SESSION: dict[str, Any] = {
     "tty": True,
     "workdir": "/work",
     "env": {"LR": "0.0003"},
-    "secrets": [{"env": "TOKEN", "from": "env:TOKEN"}, {"env": "KEY", "from": "file:/run/key"}],
+    "secrets": [{"env": "TOKEN", "from": "env/TOKEN"}, {"env": "KEY", "from": "files/key"}],
     "mounts": [{"volume": "data", "path": "/data", "subPath": "runs", "readOnly": True}],
     "ports": [{"name": "http", "port": 8888, "protocol": "http", "publish": True}],
     "dependsOn": ["Session/vision/prep"],
@@ -107,7 +107,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "provider": "process",
         "process": {"any": {"thing": [1, None]}},
         "stateRoot": "/var/lib/x",
-        "state": "postgresql://bai@db.example:5432/bai?passwordFrom=env:STATE_PASSWORD",
+        "state": "postgresql://bai@db.example:5432/bai?sslmode=verify-full",
         "ssh": {"user": "root"},
         "networks": {"data": {"cidr": "10.0.0.0/16", "interfaces": ["eth0"]}, "fabric": {"rdma": True}},
         "profile": "h100",
@@ -118,6 +118,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "drainGrace": "5m",
             "parallel": 20,
         },
+        "sessionUids": {"first": 200000, "count": 1000},
         "defaults": {"resourceGroup": "a100", "image": "x", "env": {"A": "b"}},
     },
     "Node": {**MACHINE, "address": "10.0.0.1", "dataAddress": "10.1.0.1"},
@@ -162,7 +163,7 @@ SPECS: dict[str, dict[str, Any]] = {
         ],
     },
     "Domain": {"description": "us"},
-    "Project": {"domain": "research", "description": "eyes"},
+    "Project": {"domain": "research", "description": "eyes", "uid": 4242},
     "User": {"email": "jo@example.org", "fullName": "Jo", "projects": ["vision"], "active": True},
     "Quota": {
         "subject": {"project": "vision"},
@@ -223,10 +224,10 @@ SPECS: dict[str, dict[str, Any]] = {
         "address": "registry.example:5000",
         "plainHttp": False,
         "insecure": False,
-        "ca": "/etc/ssl/lab.pem",
+        "caFrom": "files/lab.pem",
         "projects": ["vision"],
         "serves": ["vision/*"],
-        "credentials": {"username": "robot$bai", "passwordFrom": "env:REGISTRY_PASSWORD"},
+        "credentials": {"username": "robot$bai", "passwordFrom": "env/REGISTRY_PASSWORD"},
     },
     "Image": {
         "registry": "lab",
@@ -251,11 +252,11 @@ SPECS["Notification"] = {
     "cluster": "lab",
     "to": {
         "http": {
-            "urlFrom": "env:HOOK",
+            "urlFrom": "env/HOOK",
             "method": "PUT",
-            "headersFrom": {"Authorization": "file:/run/token"},
-            "signatureFrom": "env:HOOK_KEY",
-            "ca": "/etc/ssl/lab.pem",
+            "headersFrom": {"Authorization": "files/token"},
+            "signatureFrom": "env/HOOK_KEY",
+            "caFrom": "files/lab.pem",
         }
     },
     "events": ["session-failed", "node-lost", "all"],
@@ -264,6 +265,12 @@ SPECS["Notification"] = {
     "waiting": "1h",
     "template": {"title": "{{ what }}", "text": "{{ resource }}", "body": "{{ text | tojson }}"},
     "throttle": {"every": "5m", "burst": 3, "digest": False},
+}
+SPECS["SecretStore"] = {
+    "entries": ["hf-token", "wandb-*"],
+    "projects": ["vision", "*"],
+    "infrastructure": True,
+    "plugin": {"name": "vault", "options": {"path": "bai"}},
 }
 IN_PROJECT = {"Session", "SessionTemplate", "Sweep", "Volume"}
 

@@ -25,7 +25,7 @@ PROFILE: dict[str, Any] = {
                 "trusted": True,
                 "snapshot": True,
             },
-            {"name": "a", "uri": "http://a.example", "suites": ["./"], "keyFile": "/etc/bai/key.asc"},
+            {"name": "a", "uri": "http://a.example", "suites": ["./"], "key": "a key"},
             {
                 "name": "b",
                 "uri": "http://b.example",
@@ -199,9 +199,10 @@ PROFILE: dict[str, Any] = {
             "api": {"listen": "10.0.0.1", "port": 8443},
             "options": ["--quiet"],
         },
-        "sshKeyFrom": "file:/run/secrets/key",
-        "accessFrom": "file:/run/secrets/access.yaml",
-        "webhookSecretFrom": "env:WEBHOOK_SECRET",
+        "sshKeyFrom": "files/key",
+        "accessFrom": "files/access.yaml",
+        "secretStoresFrom": "files/secret-stores.yaml",
+        "webhookSecretFrom": "env/WEBHOOK_SECRET",
         "postgresql": {
             "version": "16",
             "packageVersion": "16.4-1",
@@ -211,7 +212,7 @@ PROFILE: dict[str, Any] = {
             "port": 5433,
             "allow": ["10.0.0.0/24"],
         },
-        "databasePasswordFrom": "env:DATABASE_PASSWORD",
+        "databasePasswordFrom": "env/DATABASE_PASSWORD",
         "registry": {
             "version": "2.8.3",
             "package": "registry",

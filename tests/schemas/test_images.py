@@ -130,7 +130,7 @@ def test_registries_that_are_not_safe_are_said_loudly(load) -> None:  # type: ig
 
 
 def test_a_password_is_not_sent_in_clear_text(load) -> None:  # type: ignore[no-untyped-def]
-    spec = "{{address: '{}', plainHttp: true, credentials: {{username: u, passwordFrom: 'env:P'}}}}"
+    spec = "{{address: '{}', plainHttp: true, credentials: {{username: u, passwordFrom: 'env/P'}}}}"
     for address in ("reg.lab:5000", "10.0.0.1:5000", "[fd00::1]:5000"):
         found = problems(load, document("Registry", "lab", spec.format(address)))
         assert "clear text" in found[0]
@@ -143,8 +143,8 @@ def test_a_password_is_not_sent_in_clear_text(load) -> None:  # type: ignore[no-
     [
         ("Registry", "{address: 'https://reg.lab/'}", "BAI-V033"),
         ("Registry", "{address: reg.lab, projects: [a]}", "BAI-V034"),
-        ("Registry", "{address: reg.lab, plainHttp: true, ca: /x}", "BAI-V034"),
-        ("Registry", "{address: reg.lab, credentials: {passwordFrom: 'env:P'}}", "BAI-V034"),
+        ("Registry", "{address: reg.lab, plainHttp: true, caFrom: a/b}", "BAI-V034"),
+        ("Registry", "{address: reg.lab, credentials: {passwordFrom: 'env/P'}}", "BAI-V034"),
         ("Registry", "{address: reg.lab, credentials: {username: u, passwordFrom: secret}}", "BAI-V033"),
         ("Image", "{reference: 'a b'}", "BAI-V033"),
         ("Image", "{reference: x, minimum: {cpu: 4}, maximum: {cpu: 2}}", "BAI-V032"),

@@ -108,10 +108,11 @@ def test_all_variables_of_a_role_are_given() -> None:
 def test_secrets_are_references_and_no_variables() -> None:
     value = spec(PROFILE)
     assert secret_references(value) == {
-        "control_plane_ssh_key": "file:/run/secrets/key",
-        "control_plane_access": "file:/run/secrets/access.yaml",
-        "control_plane_webhook_secret": "env:WEBHOOK_SECRET",
-        "control_plane_database_password": "env:DATABASE_PASSWORD",
+        "control_plane_ssh_key": "files/key",
+        "control_plane_access": "files/access.yaml",
+        "control_plane_secret_stores": "files/secret-stores.yaml",
+        "control_plane_webhook_secret": "env/WEBHOOK_SECRET",
+        "control_plane_database_password": "env/DATABASE_PASSWORD",
     }
     assert "DATABASE_PASSWORD" not in str(role_variables(value))
 

@@ -38,5 +38,6 @@ def test_case(case: str) -> None:
 
 def test_every_code_has_a_case() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in CASES.glob("*/expected.txt"))
-    elsewhere = {"BAI-V002"}  # too large to keep in a repository: test_schema_sources.py
+    # Too large to keep in a repository: test_schema_sources.py, tests/security/test_committer.py
+    elsewhere = {"BAI-V002", "BAI-V017", "BAI-V018"}
     assert {code for code in CODES if code not in text} == elsewhere

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from sqlalchemy import Engine
 
+from providers.fake import VirtualClock
 from reconciler.address import Address
 from reconciler.records import JournalEntry, Lease, StoreChange
 from reconciler.runner import Done
@@ -79,3 +80,17 @@ class MortalStore(Store):
                 announce = self.fate.intents.add if entry.state == "intent" else self.fate.intents.discard
                 announce((entry.kind, entry.kernel))
         self.fate.boundary()
+
+
+class SetClock:
+    """The clock of the machine that bai runs on: the world's, but for what somebody has set it to."""
+
+    def __init__(self, world: VirtualClock) -> None:
+        self._world = world
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        return self._world.now() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        self._world.sleep(seconds)

@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Any, get_args
 
-from providers.fake import Ending, FakeProvider, Fault, Load, Operation, World
+from providers.fake import Ending, FakeProvider, Fault, Load, Operation, VirtualClock, World
 from reconciler.apply import apply
 from reconciler.diff import make_plan
 from reconciler.diff.idle import watched
@@ -23,12 +23,14 @@ from reconciler.sampling import measure
 from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, ProviderError, StalePlan
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
-from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
+from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
 
 EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, StalePlan)
 EFFECTS: tuple[Operation, ...] = ("create", "update", "stop", "remove")
 CALM_RUNS = 12
+START = 1_800_000_000.0
+YEAR = 365.25 * 86_400
 
 
 class Life:
@@ -37,7 +39,8 @@ class Life:
     def __init__(self, seed: int, directory: Path, template: Path, disk: Disk | None = None) -> None:
         self.rng = random.Random(seed)
         self.documents = Documents(self.rng)
-        self.world = World()
+        self.world = World(VirtualClock(START))
+        self.clock = SetClock(self.world.clock)
         self.world.at = self._at
         self.provider = FakeProvider(self.world)
         self.fate = Fate()
@@ -108,6 +111,8 @@ class Life:
         elif chance < 0.9:
             self._lose_a_node()
         self._work()
+        if rng.random() < 0.15:
+            self._set_clock()
         if rng.random() < 0.15:
             with contextlib.suppress(FileNotFoundError):
                 self.disk.copy(self.backup)
@@ -180,6 +185,14 @@ class Life:
             if before is None or self.rng.random() < 0.2:
                 self.world.use(kernel, Load(cores=self.rng.choice([0.0, 0.0, 0.5])))
 
+    def _set_clock(self) -> None:
+        """Of the machine that bai runs on; who held the lease by another time is known to be gone."""
+        right = self.world.clock.now()
+        self.clock.ahead = self.rng.choice([-right, -3600.0, 0.0, 0.0, 3600.0, 20 * YEAR])
+        self._say(f"the clock is {self.clock.ahead:+.0f} s ahead")
+        with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
+            store.unlock(CLUSTER)
+
     def _lose_store(self) -> None:
         if self.backup.exists() and self.rng.random() < 0.5:
             self._say("the store is replaced by an old copy")
@@ -215,7 +228,7 @@ class Life:
             self._refresh(store)
         desired = self.documents.desired()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(desired, actual, self.world.clock.now())
+        plan = make_plan(desired, actual, self.clock.now())
         self.blind = not plan.complete
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
         self._only_what_is_over_stops(plan)
@@ -239,7 +252,7 @@ class Life:
             plan,
             store=store,
             provider=self.provider,
-            clock=self.world.clock,
+            clock=self.clock,
             holder=f"run {len(self.log)}",
             parallel=self.rng.choice([1, 3, 8]),
             runner=SeededRunner(self.rng),
@@ -250,7 +263,7 @@ class Life:
         self._say("somebody else:")
         self._edit()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(self.documents.desired(), actual, self.world.clock.now())
+        plan = make_plan(self.documents.desired(), actual, self.clock.now())
         before, self.blind = self.blind, not plan.complete
         if plan.changes:
             self._apply(plan, store)
@@ -276,7 +289,7 @@ class Life:
 
     def _only_what_is_over_stops(self, plan: Plan) -> None:
         """Nobody who works is stopped for doing nothing, nobody before its time."""
-        now = self.world.clock.now()
+        now = self.clock.now()
         for action in plan.changes:
             if action.why.startswith(("idle since", "timeout:")):
                 self.over.add(action.id)
@@ -293,7 +306,7 @@ class Life:
                 raise Violation(f"{action.id} is stopped before its time")
 
     def _refresh(self, store: MortalStore) -> None:
-        now = self.world.clock.now()
+        now = self.clock.now()
         lease = store.acquire(CLUSTER, "refresh", 60, now)
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         desired = self.documents.desired()
@@ -305,7 +318,7 @@ class Life:
         """As `bai state rebuild` does, on an empty or restored store."""
         seen = FakeProvider(self.world).observe()
         store = MortalStore.reopen(self.disk.address, self.disk.engine, self.fate)
-        now = self.world.clock.now()
+        now = self.clock.now()
         lease = store.acquire(CLUSTER, "rebuild", 60, now)
         known = store.recorded(CLUSTER)
         changes = rebuilt(seen, repo=REPO, cluster=CLUSTER, known=known, now=now, actor="rebuild")
@@ -357,6 +370,9 @@ class Life:
         self.world.down = {}
         self.world.slow_create = self.world.slow_stop = 0.0
         self.documents.activate()
+        self.clock.ahead = 0.0
+        with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
+            store.unlock(CLUSTER)
         for _ in range(CALM_RUNS):
             self.world.clock.sleep(100)
             plan = self._run(mortal=False)
@@ -418,7 +434,7 @@ class Life:
             )
 
     def _say(self, what: str) -> None:
-        self.log.append(f"{self.world.clock.now() - 1_000_000:7.1f} {what}")
+        self.log.append(f"{self.world.clock.now() - START:7.1f} {what}")
 
 
 assert set(EFFECTS) <= set(get_args(Operation))

@@ -114,7 +114,7 @@ def _apply_new(
     from bai.cli.show_plan import say_unmoved, show_plan
     from bai.render.plan_view import summary
 
-    with settings.workspace() as workspace:
+    with settings.workspace(acting=True) as workspace:
         if hardware:
             workspace.find_hardware(anew=True)
         targets = targets_named(targets, workspace)
@@ -142,7 +142,7 @@ def _apply_saved(settings: Settings, path: Path, parallel: int) -> None:
     from reconciler.diff.health import refuse_unfit
 
     plan = read_plan(path)
-    with settings.workspace() as workspace:
+    with settings.workspace(acting=True) as workspace:
         typer.echo(summary(plan))
         refuse_unfit(plan, lambda: workspace.actual().health)
         if not carry_out(settings, workspace, plan, parallel):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bai.cli import client_options as clients
 from bai.cli import loop_options as loops
 from bai.cli.lazy import new_app
 from bai.cli.options import Parallel
@@ -38,6 +39,12 @@ def serve(
             "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
         ),
     ] = "",
+    max_connections: clients.MaxConnections = 512,
+    max_connections_per_address: clients.PerAddress = 128,
+    trusted_proxy: clients.TrustedProxy = None,
+    header_timeout: clients.HeaderTimeout = "10s",
+    body_timeout: clients.BodyTimeout = "30s",
+    idle_timeout: clients.IdleTimeout = "15s",
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
     check: Annotated[
@@ -54,9 +61,13 @@ def serve(
 
     from bai.cli.serving import Server, Way
 
+    bounds = clients.bounds_of(
+        max_connections, max_connections_per_address, trusted_proxy or (),
+        header_timeout, body_timeout, idle_timeout,
+    )  # fmt: skip
     manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
     origin = loops.origin_of(remote, ref, path, mode)
-    way = Way(listen, access, webhook_secret)
+    way = Way(listen, access, webhook_secret, bounds)
     server = Server(loops.within(settings_of(ctx), directory), origin, way, manner)
     if not server.run():
         raise typer.Exit(1)

@@ -103,12 +103,12 @@ def move(
 
 @app.command()
 def rebuild(ctx: typer.Context) -> None:
-    """Fill a lost store again from the labels of what runs."""
+    """Fill a lost store again from the labels of what runs; one that is damaged is set aside first."""
     from bai.cli.holder import holder
     from bai.render.words import clean, plural
 
     with settings_of(ctx).workspace() as workspace:
-        found = workspace.rebuild(holder=holder())
+        found = workspace.rebuild(holder=holder(), tell=lambda line: typer.echo(clean(line)))
     for identity in found:
         typer.echo(f"  {clean(identity)}")
     typer.echo(f"Recovered {plural(len(found), 'resource')} from what runs.")

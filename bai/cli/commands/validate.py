@@ -46,9 +46,7 @@ def read(settings: Settings) -> Repository:
 
     Raises InvalidRepository and CannotRead.
     """
-    from reconciler.source import open_source
-
-    return open_source(settings.directory, settings.revision).load()[0]
+    return settings.source().load()[0]
 
 
 def _verdict(repository: Repository) -> str:

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from bai.web.answers import Refusal
 from bai.web.asked import Answers, TheHub
-from reconciler.gitops.webhook import Ears
+from reconciler.gitops.webhook import Ears, Message
 
 router = APIRouter(prefix="/hooks", tags=["webhooks"])
 _ANSWERS: Answers = {
@@ -30,24 +30,25 @@ async def git(request: Request, hub: TheHub) -> dict[str, str]:
     ears: Ears | None = request.app.state.ears
     if ears is None:
         raise HTTPException(404, "no secret for webhooks is set")
-    headers, sender = dict(request.headers), request.client.host if request.client else ""
-    most = ears.most(headers, sender, time.monotonic())
-    body = await _body(request, most) if most else b""
-    heard = ears.hear(headers, body, time.monotonic(), sender)
-    if heard.verdict == "untrue":
+    sender = request.client.host if request.client else ""
+    message = ears.begin(request.headers)
+    if most := ears.most(message, sender, time.monotonic()):
+        await _take(request, message, most)
+    verdict = ears.judge(message, sender, time.monotonic())
+    if verdict == "untrue":
         raise HTTPException(401, "the message is not signed with the secret")
-    if heard.verdict == "too often":
+    if verdict == "too often":
         raise HTTPException(429, "too many messages", headers={"Retry-After": "1"})
-    if heard.verdict == "moved":
+    if verdict == "moved":
         await run_in_threadpool(hub.wake)
-    return {"verdict": heard.verdict}
+    return {"verdict": verdict}
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _take(request: Request, message: Message, most: int) -> None:
     """Answers 413 when it is more."""
-    body = bytearray()
+    size = 0
     async for part in request.stream():
-        body += part
-        if len(body) > most:
+        size += len(part)
+        if size > most:
             raise HTTPException(413, "the message is too large")
-    return bytes(body)
+        message.add(part)

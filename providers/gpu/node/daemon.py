@@ -21,6 +21,9 @@ LOG = "CUDA_MPS_LOG_DIRECTORY"
 PATIENCE = 30.0
 """Seconds for a daemon to come up, to answer, or to end."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_USERS = ("-multiuser-server",)
+"""Projects are different users. Without this, which old drivers do not have and only root may give, a server
+serves one user at a time, and the clients of others wait."""
 _OWN_SHM = 'mount --bind "$1" /dev/shm && shift && exec "$@"'
 
 
@@ -68,12 +71,15 @@ class Daemon:
                 shutil.rmtree(str(folder), ignore_errors=True)
             folder.mkdir(exist_ok=True)
             folder.chmod(mode)
-        command = [program, "-d"]
+        before: list[str] = []
         if own_shm:
             unshare = ["unshare", "--mount", "--propagation", "private"]
-            command = [*unshare, "sh", "-c", _OWN_SHM, "sh", str(self.shm), *command]
-        code, said = self._run(command, b"")
-        if code:
+            before = [*unshare, "sh", "-c", _OWN_SHM, "sh", str(self.shm)]
+        for options in (_USERS, ()) if os.geteuid() == 0 else ((),):
+            code, said = self._run([*before, program, "-d", *options], b"")
+            if not code:
+                break
+        else:
             raise Failed(f"{CONTROL} does not start: {_last(said) or f'exit code {code}'}")
         self._wait(lambda: bool(self.pid()) and self.answers(), "does not answer")
 

@@ -71,7 +71,8 @@ def make(folder: dict[str, Any]) -> dict[str, Any]:
         parts = parts_of(folder["path"])
         mode = folder.get("mode")
         new = NEW if mode is None else mode
-        with below(root, parts[:-1], make=NEW) as above, below(above, parts[-1:], make=new) as here:
+        owner = folder.get("newOwner")
+        with below(root, parts[:-1], NEW) as above, below(above, parts[-1:], new, owner) as here:
             _own(here, folder.get("uid"), folder.get("gid"))
             if mode is not None and stat.S_IMODE(os.fstat(here).st_mode) != mode:
                 os.chmod(reference(here), mode)
@@ -95,11 +96,11 @@ def _own(here: int, uid: Any, gid: Any) -> None:
 def check(folder: dict[str, Any]) -> dict[str, Any]:
     """Whether a folder may be mounted: its root is, and no link leads out.
 
-    With `make`, missing ones are made, and belong to whom the folder above belongs.
+    With `make`, missing ones are made, and belong to `newOwner`, or to whom the folder above belongs.
     """
     with _root(folder) as (root, _):
         make = NEW if folder.get("make") else None
-        with below(root, parts_of(folder["path"]), make=make):
+        with below(root, parts_of(folder["path"]), make=make, owner=folder.get("newOwner")):
             return {}
 
 

@@ -16,9 +16,11 @@ from fastapi.testclient import TestClient
 
 from bai.web.access import Access, Door, Fixed, Given, Role, Somebody
 from bai.web.app import create_app
+from bai.web.connections import Bounds
 from bai.web.hub import Hub
+from bai.web.protocol import Config
 from bai.web.tokens import Tokens, hash_of
-from providers.fake import FakeProvider, World
+from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.gitops.webhook import Ears
 from reconciler.loop import Loop
 from reconciler.workspace import Workspace
@@ -58,7 +60,7 @@ class Lab:
     def __init__(self, folder: Path, *, access: Access | None = None, secret: str = "", **hub: float) -> None:
         self.folder = folder / "repo"
         self.folder.mkdir(parents=True)
-        self.world = World()
+        self.world = World(VirtualClock(1_800_000_000.0))
         self.lines: list[str] = []
         self.write("base", BASE)
         self.write("nodes", "---".join(NODE.format(name=name) for name in ("n1", "n2")))
@@ -105,11 +107,7 @@ class Lab:
 def serving(app: Any) -> Iterator[str]:
     """A real server on a port of its own; gives its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, log_level="error", proxy_headers=False, lifespan="off", timeout_graceful_shutdown=1
-            )
-        )
+        server = uvicorn.Server(Config(app, Bounds(), lifespan="off", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         wait_for(lambda: server.started, "the server is up")

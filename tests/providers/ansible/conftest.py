@@ -32,7 +32,7 @@ class Work:
         own = {name: variables.pop(name) for name in tuple(variables) if name in Target.__dataclass_fields__}
         endpoint = node.endpoint(**variables.pop("ssh", {}))
         values = {"greeting_text": "hello {{ world }}", "restless_generation": 1, **variables}
-        secrets = {"secretive_token": "env:TOKEN"} if "secretive" in roles else {}
+        secrets = {"secretive_token": "env/TOKEN"} if "secretive" in roles else {}
         usual: dict[str, Any] = {"fingerprint": "f1", "os": "debian-12", "reboot_timeout": 300}
         return Target(node.name, endpoint, "p", roles, values, secrets, **{**usual, **own})
 

@@ -33,7 +33,9 @@ Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(n
 
 
 def target(name: str = "n1", *, roles: tuple[str, ...] = (), variables: Any = None, **ssh: Any) -> Target:
-    return Target(name, Endpoint(name, "10.0.0.1", ssh=Ssh(**ssh)), "p", roles, variables or {})
+    return Target(
+        name, Endpoint(name, "10.0.0.1", ssh=Ssh(**ssh), secret="the {}".format), "p", roles, variables or {}
+    )
 
 
 def written(tmp_path: Path, one: Target, **secrets: str) -> dict[str, Any]:
@@ -63,17 +65,20 @@ def ssh_says(tmp_path: Path, alias: str) -> dict[str, str]:
 def test_ssh_goes_where_bai_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     one = target(
-        user="admin", port=2222, key="/keys/a b%c", jump="root@gate:2200,inner", connectTimeout="7s",
-        knownHosts="/etc/bai hosts", sudo=True,
+        user="admin", port=2222, keyFrom="lab/key", jump="root@gate:2200,inner", connectTimeout="7s",
+        knownHostsFrom="lab/hosts", sudo=True,
     )  # fmt: skip
     found = written(tmp_path, one)
     assert found["hosts"]["ansible_host"] == "n1.hop2.bai"
     assert found["hosts"]["ansible_become"] is True
     node, inner, gate = (ssh_says(tmp_path, f"n1.hop{at}.bai") for at in (2, 1, 0))
     assert (node["hostname"], node["port"], node["user"]) == ("10.0.0.1", "2222", "admin")
-    assert node["identityfile"] == "/keys/a b%%c"
+    key = Path(node["identityfile"])
+    assert key.read_text() == "the lab/key\n" and key.stat().st_mode & 0o777 == 0o600
+    assert key.parent == tmp_path / "scratch"
     assert node["stricthostkeychecking"] in ("true", "yes")
-    assert node["userknownhostsfile"].startswith("/etc/bai hosts ")
+    first, *_, own = node["userknownhostsfile"].split()
+    assert first == f"{tmp_path}/.ssh/known_hosts" and Path(own).read_text() == "the lab/hosts\n"
     assert node["globalknownhostsfile"] == "/dev/null"
     assert (node["connecttimeout"], node["batchmode"], node["proxyjump"]) == ("7", "yes", "n1.hop1.bai")
     assert (inner["hostname"], inner["proxyjump"]) == ("inner", "n1.hop0.bai")

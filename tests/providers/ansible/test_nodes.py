@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -200,6 +201,7 @@ def test_it_is_stopped_and_nobody_else_comes_in_between(work: Work, fresh: Node)
 
 
 KILLED = """
+import json
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
@@ -208,8 +210,9 @@ from providers.machine import Endpoint
 from providers.provisioning import Target
 from schemas.cluster import Ssh
 ssh = Ssh.model_validate_json(sys.argv[4])
-target = Target("n", Endpoint("n", sys.argv[3], ssh=ssh), "p", ("secretive",), {"secretive_seconds": 600},
-                {"secretive_token": "env:T"})
+secret = json.loads(sys.argv[5]).__getitem__
+endpoint = Endpoint("n", sys.argv[3], ssh=ssh, secret=secret)
+target = Target("n", endpoint, "p", ("secretive",), {"secretive_seconds": 600}, {"secretive_token": "env/T"})
 tell = lambda event: print(event.what, event.task, flush=True)
 folder = Path(sys.argv[2])
 open_provisioner(folder / "killed", lambda _: "x1y2z3", roles=folder / "roles").provision(target, tell)
@@ -218,9 +221,13 @@ open_provisioner(folder / "killed", lambda _: "x1y2z3", roles=folder / "roles").
 
 def test_nothing_goes_on_when_bai_is_killed(work: Work, fresh: Node) -> None:
     root = str(Path(__file__).resolve().parents[3])
-    ssh = fresh.endpoint().ssh.model_dump_json(by_alias=True, exclude_none=True)
+    endpoint = fresh.endpoint()
+    ssh = endpoint.ssh.model_dump_json(by_alias=True, exclude_none=True)
+    secrets = {
+        name: endpoint.secret(name) for name in (endpoint.ssh.key_from, endpoint.ssh.known_hosts_from) if name
+    }
     bai = subprocess.Popen(
-        [sys.executable, "-c", KILLED, root, str(work.folder), fresh.address, ssh],
+        [sys.executable, "-c", KILLED, root, str(work.folder), fresh.address, ssh, json.dumps(secrets)],
         stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
         env={**os.environ, "TMPDIR": str(tempfile.gettempdir())},
     )  # fmt: skip
@@ -253,11 +260,8 @@ def test_what_cannot_be_reached_is_said_for_each(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = work.nodes(1)[0]
-    (tmp_path / "empty").touch()
     good = work.target(node, "greeting")
-    unknown = replace(
-        work.target(node, "greeting", ssh={"knownHosts": str(tmp_path / "empty")}), node="unknown"
-    )
+    unknown = replace(work.target(node, "greeting", ssh={"knownHostsFrom": None}), node="unknown")
     unknown = replace(unknown, endpoint=replace(unknown.endpoint, name="unknown"))
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".ssh").mkdir()

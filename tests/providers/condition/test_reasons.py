@@ -59,14 +59,14 @@ def test_what_differs_is_said_shortly(old: dict[str, object], new: dict[str, obj
 
 def test_the_fingerprint_tells_apart_what_matters() -> None:
     base: dict[str, object] = {"a_x": 1, "b_y": [1, 2]}
-    one = fingerprint(("a", "b"), base, {"a_t": "env:T"}, "debian-12", "d")
-    assert one == fingerprint(("b", "a"), dict(reversed(base.items())), {"a_t": "env:T"}, "debian-12", "d")
+    one = fingerprint(("a", "b"), base, {"a_t": "env/T"}, "debian-12", "d")
+    assert one == fingerprint(("b", "a"), dict(reversed(base.items())), {"a_t": "env/T"}, "debian-12", "d")
     others = {
-        fingerprint(("a",), base, {"a_t": "env:T"}, "debian-12", "d"),
-        fingerprint(("a", "b"), {**base, "a_x": 2}, {"a_t": "env:T"}, "debian-12", "d"),
-        fingerprint(("a", "b"), base, {"a_t": "env:U"}, "debian-12", "d"),
-        fingerprint(("a", "b"), base, {"a_t": "env:T"}, "rhel-9", "d"),
-        fingerprint(("a", "b"), base, {"a_t": "env:T"}, "debian-12", "e"),
+        fingerprint(("a",), base, {"a_t": "env/T"}, "debian-12", "d"),
+        fingerprint(("a", "b"), {**base, "a_x": 2}, {"a_t": "env/T"}, "debian-12", "d"),
+        fingerprint(("a", "b"), base, {"a_t": "env/U"}, "debian-12", "d"),
+        fingerprint(("a", "b"), base, {"a_t": "env/T"}, "rhel-9", "d"),
+        fingerprint(("a", "b"), base, {"a_t": "env/T"}, "debian-12", "e"),
     }
     assert len(others | {one}) == 6
 

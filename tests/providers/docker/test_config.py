@@ -168,3 +168,27 @@ def test_device_nodes_and_requests() -> None:
     )
     assert [each["PathOnHost"] for each in found["Devices"]] == ["/dev/fuse", "/dev/infiniband/uverbs0"]
     assert found["DeviceRequests"] == [request]
+
+
+SUB = Mount("/srv/v/a/x/y", "/data", read_only=True, root="/srv", sub_path="x/y")
+
+
+def test_a_subpath_is_given_beneath_its_volume_never_as_a_path() -> None:
+    """The path of a volume's own folder is safe: sessions see only what is inside."""
+    found, again = host(mounts=(SUB, replace(SUB, target="/again")))["Mounts"]
+    assert (found["Type"], found["Target"], found["ReadOnly"]) == ("volume", "/data", True)
+    options = found["VolumeOptions"]
+    assert options["DriverConfig"]["Options"] == {"type": "none", "device": "/srv/v/a", "o": "rbind,rprivate"}
+    assert options["Subpath"] == "x/y" and options["NoCopy"] is True
+    assert found["Source"] == again["Source"]
+
+
+def test_another_folder_is_another_volume() -> None:
+    """Engines take a volume that has the name, whatever its options are."""
+    one, other = host(mounts=(SUB, replace(SUB, source="/srv/w/a/x/y")))["Mounts"]
+    assert one["Source"] != other["Source"]
+
+
+def test_a_subpath_that_the_node_holds_is_mounted_from_there() -> None:
+    (found,) = host(mounts=(SUB,), extras=Extras(held={SUB.source: "/run/bai/mounts/k/0"}))["Mounts"]
+    assert (found["Type"], found["Source"], found["ReadOnly"]) == ("bind", "/run/bai/mounts/k/0", True)

@@ -377,9 +377,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerLab]:
 def node(lab: DockerLab) -> Iterator[DockerProvider]:
     """It reaches its containers by their addresses, as the nodes of a cluster do."""
     (engine,) = lab.engines
-    known = str(lab.folder / "known_hosts")
-    ssh = Ssh(user="root", port=lab.port, key=str(lab.folder / "key"), knownHosts=known)
-    endpoint = Endpoint("n1", "127.0.2.1", ssh=ssh, options={"socket": engine.socket})
+    ssh = Ssh(user="root", port=lab.port, keyFrom="lab/key", knownHostsFrom="lab/known_hosts")
+    options = {"socket": engine.socket}
+    endpoint = Endpoint("n1", "127.0.2.1", ssh=ssh, options=options, secret=lab.secret)
     provider = open_docker({}, machines=[endpoint])
     yield provider
     for kernel_id in [seen.id for seen in provider.observe().kernels]:

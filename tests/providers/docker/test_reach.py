@@ -17,9 +17,9 @@ from providers.docker import reach
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.machine import Endpoint
-from schemas.errors import InvalidOption
 from tests.lab.certificates import Certificate
 from tests.lab.docker import Engine, Engines
+from tests.lab.stores import secret_of
 from tests.providers.docker.specs import kernel
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -56,9 +56,10 @@ def guarded(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def over_tls(engine: Engine, folder: Path, *, ca: str = "server", own: str = "client") -> DockerProvider:
-    tls = {"ca": f"{folder}/{ca}.pem", "cert": f"{folder}/{own}.pem", "key": f"{folder}/{own}.key"}
+    tls = {"caFrom": f"lab/{ca}.pem", "certFrom": f"lab/{own}.pem", "keyFrom": f"lab/{own}.key"}
     options = {"host": f"tcp://127.0.0.1:{PORT}", "tls": tls}
-    return open_docker({}, machines=[Endpoint(engine.name, "127.0.0.1", options=options)])
+    there = Endpoint(engine.name, "127.0.0.1", options=options, secret=secret_of(folder, "*"))
+    return open_docker({}, machines=[there])
 
 
 def test_an_engine_that_listens_with_tls(guarded: tuple[Engine, Path]) -> None:
@@ -84,10 +85,16 @@ def test_an_engine_that_is_not_trusted_or_trusts_us_not(
     assert (seen.kernels, list(seen.unreachable)) == ((), [engine.name])
 
 
-def test_certificates_that_are_not_there_are_an_option_that_is_wrong(tmp_path: Path) -> None:
-    options = {"host": "tcp://127.0.0.1:2376", "tls": {"ca": str(tmp_path / "none.pem")}}
-    with pytest.raises(InvalidOption, match="tls"):
-        open_docker({}, machines=[Endpoint("n", "127.0.0.1", options=options)])
+@pytest.mark.parametrize(("text", "why"), [(None, "no such file"), ("no PEM", "tls: ")])
+def test_certificates_that_cannot_be_read_make_their_engine_unreachable(
+    tmp_path: Path, text: str | None, why: str
+) -> None:
+    if text is not None:
+        (tmp_path / "ca.pem").write_text(text)
+    options = {"host": "tcp://127.0.0.1:2376", "tls": {"caFrom": "lab/ca.pem"}}
+    there = Endpoint("n", "127.0.0.1", options=options, secret=secret_of(tmp_path, "ca.pem"))
+    seen = open_docker({}, machines=[there]).observe()
+    assert why in seen.unreachable["n"]
 
 
 def test_an_engine_by_its_context(engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

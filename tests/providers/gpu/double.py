@@ -92,6 +92,9 @@ class Control:
 def daemon() -> None:
     if (LOG / "broken").exists():
         sys.exit("Cannot find MPS control: an instance of this daemon may already be running")
+    if (LOG / "old").exists() and sys.argv[1:] != ["-d"]:
+        sys.exit("usage: nvidia-cuda-mps-control [-d | -f]")
+    (LOG / "options").write_text(" ".join(sys.argv[1:]))
     server = socket.socket(socket.AF_UNIX)
     with contextlib.suppress(FileNotFoundError):
         SOCKET.unlink()

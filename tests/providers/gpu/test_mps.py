@@ -66,6 +66,18 @@ def test_the_first_sharer_starts_it_and_the_last_stops_it(place: Place) -> None:
     assert mps.status({"root": place.root})[GPU]["holders"] == {}
 
 
+@pytest.mark.parametrize(("old", "options"), [(False, "-d -multiuser-server"), (True, "-d")])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root serves several users")
+def test_sharers_may_be_several_users_where_the_driver_can(place: Place, old: bool, options: str) -> None:
+    log = Path(place.root) / GPU / "log"
+    log.mkdir(parents=True)
+    if old:
+        (log / "old").touch()
+    give(place, "one", half())
+    assert pid(place)
+    assert (log / "options").read_text() == options
+
+
 def test_each_gpu_has_its_own(place: Place) -> None:
     give(place, "one", half())
     give(place, "two", half(OTHER))

@@ -67,9 +67,10 @@ def test_a_collector_that_fails_is_said(
         probe(LocalMachine("odd"))
 
 
-def test_nodes_are_checked(sshd_nodes: SshdNodes) -> None:
+def test_nodes_are_checked(sshd_nodes: SshdNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     node = sshd_nodes(1)[0]
-    fine, stranger = reach_all([node.endpoint(), node.endpoint(knownHosts="/nowhere/none")])
+    fine, stranger = reach_all([node.endpoint(), node.endpoint(knownHostsFrom=None)])
     assert (fine.user, fine.problem) == ("root", "")
     assert fine.seconds > 0
     assert "not among the known hosts" in stranger.problem

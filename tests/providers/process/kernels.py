@@ -16,13 +16,16 @@ MODES: Mapping[str, dict[str, bool]] = {
     "groups": {"sandbox": False},
     "bare": {"sandbox": False, "cgroups": False},
 }
+UID = 1_900_000_123
+"""Linux user of its sessions, where they are made by root."""
 LABELS = Labels(
     "repo", "here", "Session/vision/s", 3, "0123456789abcdef", "main1", "node", document='{"a":1}'
 )
 
 
 def spec(*command: str, name: str = "s-main1-00000000-g3", **fields: Any) -> KernelSpec:
-    return KernelSpec(name, LABELS, command or ("sleep", "300"), fields.pop("env", {}), **fields)
+    env, uid = fields.pop("env", {}), fields.pop("uid", UID)
+    return KernelSpec(name, LABELS, command or ("sleep", "300"), env, uid=uid, **fields)
 
 
 def script(text: str, **fields: Any) -> KernelSpec:

@@ -24,6 +24,7 @@ from providers.process.provider import ProcessProvider
 from tests.waiting import until
 
 MIB = 1 << 20
+UID = 1_900_000_123
 LABELS = Labels("repo", "here", "Session/vision/s", 1, "digest", "main1", "node")
 DAEMONS = "(setsid sh -c 'trap \"\" TERM; sleep 300' &) ; echo up; sleep 300"
 EATER = "kept = [bytes([1]) * (8 << 20) for _ in range(20)]; print(len(kept))"
@@ -31,7 +32,7 @@ OPTIONS = {"whole": {}, "groups": {"sandbox": False}, "bare": {"sandbox": False,
 
 
 def shell(name: str, text: str, **fields: Any) -> KernelSpec:
-    return KernelSpec(name, LABELS, ("/bin/sh", "-c", text), fields.pop("env", {}), **fields)
+    return KernelSpec(name, LABELS, ("/bin/sh", "-c", text), fields.pop("env", {}), uid=UID, **fields)
 
 
 def seen(provider: ProcessProvider, name: str) -> Observed:
@@ -101,7 +102,7 @@ def limits(provider: ProcessProvider) -> dict[str, Any]:
 
 def hunger(provider: ProcessProvider) -> None:
     """Too much memory is an out-of-memory kill, or without groups a refused allocation."""
-    provider.create(KernelSpec("hunger", LABELS, (sys.executable, "-c", EATER), {}, memory=64 * MIB))
+    provider.create(KernelSpec("hunger", LABELS, (sys.executable, "-c", EATER), {}, memory=64 * MIB, uid=UID))
     end = ended(provider, "hunger")
     if Limit.MEMORY in provider.capabilities().limits:
         assert (end.exit_code, end.reason) == (137, "out-of-memory"), end

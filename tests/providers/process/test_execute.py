@@ -162,3 +162,36 @@ def test_who_is_terminated_leaves_the_terminal_in_order(kernel: ProcessProvider)
     assert child.getecho()
     child.close()
     assert child.exitstatus == 143
+
+
+def test_what_it_leaves_running_holds_nobody_up(kernel: ProcessProvider) -> None:
+    done = run(kernel, "sh", "-c", "(while :; do echo more; sleep 0.01; done) & echo begun")
+    assert done.returncode == 0 and done.stdout.startswith((b"begun", b"more"))
+
+
+def test_output_and_input_of_any_size_arrive(kernel: ProcessProvider) -> None:
+    text = os.urandom(1 << 20) * 3
+    done = run(kernel, "cat", text=text)
+    assert (done.returncode, done.stdout, done.stderr) == (0, text, b"")
+
+
+def test_input_that_nobody_reads_holds_nobody_up(kernel: ProcessProvider) -> None:
+    assert run(kernel, "true", text=b"x" * (1 << 20)).returncode == 0
+
+
+def test_output_that_nobody_reads_ends_the_command(kernel: ProcessProvider) -> None:
+    process = subprocess.Popen(caller(kernel, "yes"), stdout=subprocess.PIPE, cwd=REPOSITORY)
+    assert process.stdout is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupt_reaches_the_command(kernel: ProcessProvider) -> None:
+    script = "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"
+    process = subprocess.Popen(caller(kernel, "sh", "-c", script), stdout=subprocess.PIPE, cwd=REPOSITORY)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.read() == b"interrupted\n"
+    assert process.wait(timeout=60) == 5

@@ -36,19 +36,26 @@ class Disk:
         self.ballast.unlink()
 
 
-@pytest.fixture
-def disk() -> Iterator[Disk]:
+@contextlib.contextmanager
+def mounted() -> Iterator[Disk]:
+    """A file system of 2 MiB; skips the test where none can be mounted."""
     folder = Path(tempfile.mkdtemp(prefix="bai-disk-"))
     options = ["-t", "tmpfs", "-o", "size=2m,mode=0700", "none", str(folder)]
-    mounted = os.geteuid() == 0 and subprocess.run(["mount", *options], capture_output=True).returncode == 0
+    there = os.geteuid() == 0 and subprocess.run(["mount", *options], capture_output=True).returncode == 0
     try:
-        if not mounted:
+        if not there:
             pytest.skip("no file system can be mounted here: that needs root")
         yield Disk(folder)
     finally:
-        if mounted:
+        if there:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
         folder.rmdir()
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with mounted() as found:
+        yield found
 
 
 @pytest.fixture

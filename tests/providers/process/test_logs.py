@@ -66,7 +66,7 @@ def test_following_starts_with_the_tail_asked_for(make: Callable[..., ProcessPro
 def test_the_tail_reaches_over_parts(tmp_path: Path, count: int, expected: bytes) -> None:
     (tmp_path / "log.1").write_bytes(b"v\nw\nx")
     (tmp_path / "log").write_bytes(b"\ny\nz")
-    assert logfile.last_lines(str(tmp_path), count) == expected
+    assert b"".join(logfile.last_lines(str(tmp_path), count)) == expected
 
 
 def test_what_is_written_after_a_rotation_begins_is_not_lost(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from providers.base import Mount
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused
-from tests.providers.process.kernels import ended, output, script, spec
+from tests.providers.process.kernels import UID, ended, output, script, spec
 
 
 @pytest.fixture
@@ -19,6 +20,8 @@ def storage(tmp_path: Path) -> Path:
     root = tmp_path / "storage"
     (root / "data").mkdir(parents=True)
     (root / "data" / "file").write_text("content")
+    if os.geteuid() == 0:
+        os.chown(root / "data", UID, UID)
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("private key")
     return root

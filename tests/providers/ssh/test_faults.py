@@ -24,6 +24,7 @@ from providers.ssh.machine import SshMachine
 from schemas.cluster import Ssh
 from schemas.errors import HostKeyRefused, LoginRefused, NodeUnreachable, ProviderUnavailable
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
+from tests.lab.stores import declared, reader
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("sshd")
@@ -36,6 +37,19 @@ def reached(node: SshdNode, **ssh: Any) -> Iterator[SshMachine]:
         yield machine
     finally:
         machine.close()
+
+
+@contextlib.contextmanager
+def with_key(node: SshdNode, key: Path) -> Iterator[SshMachine]:
+    """With the key `own/<name>`, which stands in this file."""
+    there = node.endpoint(keyFrom=f"own/{key.name}")
+    files = reader(declared(key.parent, "*", name="own")).infrastructure
+
+    def secret(reference: str) -> str:
+        return (files if reference.startswith("own/") else node.nodes.secret)(reference)
+
+    with contextlib.closing(SshMachine(replace(there, secret=secret))) as machine:
+        yield machine
 
 
 @pytest.fixture
@@ -54,9 +68,16 @@ def own(sshd_nodes: SshdNodes) -> Iterator[SshdNode]:
 # host keys
 
 
-def test_an_unknown_host_is_refused(node: SshdNode, tmp_path: Path) -> None:
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own file of known hosts, which is not there yet."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / ".ssh" / "known_hosts"
+
+
+def test_an_unknown_host_is_refused(node: SshdNode, at_home: Path) -> None:
     with (
-        reached(node, knownHosts=str(tmp_path / "none")) as machine,
+        reached(node, knownHostsFrom=None) as machine,
         pytest.raises(HostKeyRefused, match="not among the known hosts") as caught,
     ):
         machine.run(["true"])
@@ -65,55 +86,79 @@ def test_an_unknown_host_is_refused(node: SshdNode, tmp_path: Path) -> None:
         ["ssh-keygen", "-lf", str(node.folder / "host_key.pub")], capture_output=True, text=True, check=True
     ).stdout.split()[1]
     assert shown in str(caught.value)
-    assert f"ssh-keyscan {node.address} >> {tmp_path}/none" in caught.value.hint
-    assert not (tmp_path / "none").exists()
+    assert f"ssh-keyscan {node.address} >> {at_home}" in caught.value.hint
+    assert not at_home.exists()
 
 
-def test_a_new_host_is_recorded_where_that_is_wanted(node: SshdNode, tmp_path: Path) -> None:
-    known = tmp_path / "deep" / "known_hosts"
-    machines = [SshMachine(node.endpoint(knownHosts=str(known), hostKeys="accept-new")) for _ in range(4)]
+def test_a_new_host_is_recorded_where_that_is_wanted(node: SshdNode, at_home: Path) -> None:
+    known = at_home
+    machines = [SshMachine(node.endpoint(knownHostsFrom=None, hostKeys="accept-new")) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         assert [each.code for each in threads.map(lambda m: m.run(["true"]), machines)] == [0] * 4
     for machine in machines:
         machine.close()
     assert len(known.read_text().splitlines()) == 1
-    with reached(node, knownHosts=str(known), hostKeys="strict") as machine:
+    with reached(node, knownHostsFrom=None, hostKeys="strict") as machine:
         assert machine.run(["true"]).code == 0
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept-new"])
-def test_a_changed_key_is_always_refused(own: SshdNode, tmp_path: Path, policy: str) -> None:
-    known = tmp_path / "known_hosts"
+def test_a_changed_key_is_always_refused(own: SshdNode, at_home: Path, policy: str) -> None:
+    known = at_home
+    known.parent.mkdir()
     known.write_bytes(own.nodes.known_hosts.read_bytes())
     own.new_host_key()
     own.kill()
     own.start()
     with (
-        reached(own, knownHosts=str(known), hostKeys=policy) as machine,
+        reached(own, knownHostsFrom=None, hostKeys=policy) as machine,
         pytest.raises(HostKeyRefused, match=f"but {known} says ssh-ed25519 SHA256") as caught,
     ):
         machine.run(["true"])
     repair = re.search(r"ssh-keygen -R \S+ -f \S+", caught.value.hint)
     assert repair, caught.value.hint
     subprocess.run(repair.group().replace("'", "").split(), check=True, capture_output=True)
-    with reached(own, knownHosts=str(known), hostKeys="accept-new") as machine:
+    with reached(own, knownHostsFrom=None, hostKeys="accept-new") as machine:
         assert machine.run(["true"]).code == 0
 
 
-def test_hashed_revoked_and_broken_files_of_known_hosts(node: SshdNode, tmp_path: Path) -> None:
+def test_a_changed_key_is_refused_by_what_a_store_pins(own: SshdNode, at_home: Path) -> None:
+    pinned = reached_with(own, own.nodes.known_hosts.read_text())
+    own.new_host_key()
+    own.kill()
+    own.start()
+    with pinned as machine, pytest.raises(HostKeyRefused, match="lab/pinned") as caught:
+        machine.run(["true"])
+    assert "correct the secret lab/pinned" in caught.value.hint
+    assert not at_home.exists()
+
+
+def reached_with(node: SshdNode, known: str) -> contextlib.closing[SshMachine]:
+    """With these lines of known hosts."""
+    there = node.endpoint(knownHostsFrom="lab/pinned")
+    key = node.nodes.secret
+
+    def secret(reference: str) -> str:
+        return known if reference == "lab/pinned" else key(reference)
+
+    return contextlib.closing(SshMachine(replace(there, secret=secret)))
+
+
+def test_hashed_revoked_and_broken_files_of_known_hosts(node: SshdNode, at_home: Path) -> None:
     key = " ".join((node.folder / "host_key.pub").read_text().split()[:2])
-    known = tmp_path / "known_hosts"
+    known = at_home
+    known.parent.mkdir()
     known.write_text(f"# mine\n\nother.example,{node.address} {key}\n")
     subprocess.run(["ssh-keygen", "-H", "-f", str(known)], check=True, capture_output=True)
     assert node.address not in known.read_text()
-    with reached(node, knownHosts=str(known)) as machine:
+    with reached(node, knownHostsFrom=None) as machine:
         assert machine.run(["true"]).code == 0
     known.write_text(f"@revoked * {key}\n{node.address} {key}\n")
-    with reached(node, knownHosts=str(known)) as machine, pytest.raises(HostKeyRefused, match="revoked"):
+    with reached(node, knownHostsFrom=None) as machine, pytest.raises(HostKeyRefused, match="revoked"):
         machine.run(["true"])
     known.write_text(f"{node.address} ssh-ed25519 no!base64\n")
     with (
-        reached(node, knownHosts=str(known)) as machine,
+        reached(node, knownHostsFrom=None) as machine,
         pytest.raises(HostKeyRefused, match="cannot be read"),
     ):
         machine.run(["true"])
@@ -124,7 +169,7 @@ def test_hashed_revoked_and_broken_files_of_known_hosts(node: SshdNode, tmp_path
 
 def test_who_has_no_key_is_told_so(node: SshdNode) -> None:
     with (
-        reached(node, key=None) as machine,
+        reached(node, keyFrom=None) as machine,
         pytest.raises(LoginRefused, match=r"there is no key: no agent, and none in ~/.ssh") as caught,
     ):
         machine.run(["true"])
@@ -136,14 +181,18 @@ def test_keys_that_do_not_help_are_named(node: SshdNode, tmp_path: Path) -> None
     make_key(tmp_path / "secret", passphrase="abcde")
     (tmp_path / "nonsense").write_text("no key\n")
     cases = {
-        "stranger": f"tried {tmp_path}/stranger",
+        "stranger": "tried own/stranger",
         "secret": r"it has a passphrase: ssh-add it",
         "nonsense": "it is no private key",
-        "none": "there is no such file",
     }
     for name, words in cases.items():
-        with reached(node, key=str(tmp_path / name)) as machine, pytest.raises(LoginRefused, match=words):
+        with with_key(node, tmp_path / name) as machine, pytest.raises(LoginRefused, match=words):
             machine.run(["true"])
+    with (
+        with_key(node, tmp_path / "none") as machine,
+        pytest.raises(NodeUnreachable, match="own/none cannot be read: no such file"),
+    ):
+        machine.run(["true"])
 
 
 @pytest.mark.parametrize("kind", [["ed25519"], ["rsa", "-b", "2048"], ["ecdsa"]])
@@ -153,7 +202,7 @@ def test_all_kinds_of_keys_let_in(own: SshdNode, tmp_path: Path, kind: list[str]
     before = own.nodes.authorized.read_bytes()
     try:
         own.nodes.authorized.write_bytes(before + (tmp_path / "key.pub").read_bytes())
-        with reached(own, key=str(tmp_path / "key")) as machine:
+        with with_key(own, tmp_path / "key") as machine:
             assert machine.run(["true"]).code == 0
     finally:
         own.nodes.authorized.write_bytes(before)
@@ -169,7 +218,7 @@ def test_an_agent_lets_in(node: SshdNode, tmp_path: Path, monkeypatch: pytest.Mo
     try:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
         subprocess.run(["ssh-add", "-q", str(node.nodes.key)], check=True, capture_output=True)
-        with reached(node, key=None) as machine:
+        with reached(node, keyFrom=None) as machine:
             assert machine.run(["true"]).code == 0
     finally:
         os.kill(int(found.group(1)), 15)
@@ -224,7 +273,7 @@ def test_a_slow_server_is_waited_for(node: SshdNode, sshd_nodes: SshdNodes, tmp_
         thread = threading.Thread(target=relay)
         thread.start()
         port = server.getsockname()[1]
-        there = node.endpoint(port=port, knownHosts=str(tmp_path / "known"), hostKeys="accept-new")
+        there = node.endpoint(port=port, knownHostsFrom=None, hostKeys="accept-new")
         machine = SshMachine(replace(there, address=sshd_nodes.address))
         assert machine.run(["cat"], stdin=b"x" * 20_000).out == b"x" * 20_000
         machine.close()
@@ -377,7 +426,9 @@ def test_the_users_own_configuration_is_heeded(sshd_nodes: SshdNodes) -> None:
         f"  IdentityFile {sshd_nodes.key}\n"
     )
     try:
-        endpoint = Endpoint("gpu-1", "gpu-1", ssh=Ssh(knownHosts=str(sshd_nodes.known_hosts)))
+        endpoint = Endpoint(
+            "gpu-1", "gpu-1", ssh=Ssh(knownHostsFrom="lab/known_hosts"), secret=sshd_nodes.secret
+        )
         machine = SshMachine(endpoint)
         assert machine.run(["sh", "-c", "echo $SSH_CONNECTION"]).out.decode().split()[0] == first.address
         machine.close()

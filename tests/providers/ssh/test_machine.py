@@ -202,11 +202,14 @@ def test_many_at_a_time(machine: Machine) -> None:
     assert done == [f"{n}\n".encode() for n in range(50)]
 
 
-def test_openssh_reads_what_was_recorded(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
+def test_openssh_reads_what_was_recorded(
+    sshd_nodes: SshdNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file of known hosts is the user's own as well."""
     node = sshd_nodes.private(port=2222)
-    known = tmp_path / "known_hosts"
-    machine = SshMachine(node.endpoint(knownHosts=str(known), hostKeys="accept-new"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    known = tmp_path / ".ssh" / "known_hosts"
+    machine = SshMachine(node.endpoint(knownHostsFrom=None, hostKeys="accept-new"))
     assert machine.run(["true"]).code == 0
     machine.close()
     ssh = shutil.which("ssh")

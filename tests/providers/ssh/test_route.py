@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def way(address: str, config: str = "", **ssh: Any) -> Route:
     parsed = paramiko.SSHConfig()
     parsed.parse(io.StringIO(config))
-    return route(Endpoint("node", address, ssh=Ssh(**ssh)), parsed)
+    return route(Endpoint("node", address, ssh=Ssh(**ssh), secret="the {}".format), parsed)
 
 
 def test_what_is_usual_without_any_settings(home: Path) -> None:
@@ -71,13 +71,14 @@ def test_the_users_configuration(home: Path) -> None:
 
 def test_documents_win(home: Path) -> None:
     found = way(
-        "gpu-1", CONFIG, user="root", port=22, key="~/k", jump="none", connectTimeout="5s", keepAlive="1m",
-        hostKeys="strict", knownHosts="~/hosts", sudo=True,
+        "gpu-1", CONFIG, user="root", port=22, keyFrom="lab/k", jump="none", connectTimeout="5s",
+        keepAlive="1m", hostKeys="strict", knownHostsFrom="lab/hosts", sudo=True,
     )  # fmt: skip
-    assert found.target == Hop("gpu-1.example.org", 22, "root", (f"{home}/k",), explicit=True)
+    assert found.target == Hop("gpu-1.example.org", 22, "root", (), "the lab/k", "lab/k")
     assert (found.jumps, found.timeout, found.keep_alive, found.sudo) == ((), 5, 60, True)
     assert found.record_new is False
-    assert found.known_hosts[0] == f"{home}/hosts"
+    assert (found.own_hosts, found.own_hosts_name) == ("the lab/hosts", "lab/hosts")
+    assert "the lab" not in repr(found)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,21 @@ def test_the_owner_is_set_and_new_folders_below_are_theirs(storage: NodeStorage,
     assert (made.st_uid, made.st_gid) == (4711, 4712)
 
 
+@pytest.mark.skipif(not ROOT, reason="only root gives folders away")
+def test_what_is_made_belongs_to_whom_it_is_made_for_and_what_was_there_stays(
+    storage: NodeStorage, folder: Folder
+) -> None:
+    storage.make(replace(folder, new_owner=4713))
+    made, above = Path(folder.source).stat(), Path(folder.source).parent.stat()
+    assert (made.st_uid, made.st_gid, above.st_uid) == (4713, 4713, 0)
+    storage.make(replace(folder, new_owner=4714))
+    assert Path(folder.source).stat().st_uid == 4713
+    said = replace(folder, path="vision/other", uid=4711, gid=4712, new_owner=4713)
+    storage.make(said)
+    other = Path(said.source).stat()
+    assert (other.st_uid, other.st_gid) == (4711, 4712)
+
+
 def test_giving_away_without_being_root_is_refused(folder: Folder) -> None:
     if ROOT:
         pytest.skip("root may")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from providers.fake import FakeProvider, World
+from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.address import Address
 from reconciler.gitops import remote
 from reconciler.gitops.command import Login
@@ -49,7 +49,7 @@ class Site:
         follow = Follow(self.remote, "main", "", store, cluster)
         address = Address.choose(path.parent, str(path), str(path))
         source = follow.source(first(follow))
-        world = World()
+        world = World(VirtualClock(1_800_000_000.0))
         workspace = Workspace.at(source, cluster=cluster, state=address, store=store, clock=world.clock)
         workspace.provider = FakeProvider(world)
         self.world = world

@@ -21,6 +21,18 @@ def signed(body: bytes, secret: str = SECRET) -> str:
     return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
+def hear(ears: Ears, headers: dict[str, str], body: bytes, now: float, sender: str = "") -> str:
+    """Its verdict, of a message in pieces."""
+    message = ears.begin(headers)
+    for start in range(0, len(body), 7):
+        message.add(body[start : start + 7])
+    return ears.judge(message, sender, now)
+
+
+def most(ears: Ears, headers: dict[str, str], sender: str, now: float) -> int:
+    return ears.most(ears.begin(headers), sender, now)
+
+
 FORGES = {
     "github": ({"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={signed(PUSH)}"}, PUSH),
     "gitea": ({"X-Gitea-Event": "push", "X-Gitea-Signature": signed(PUSH)}, PUSH),
@@ -37,20 +49,19 @@ FORGES = {
 @pytest.mark.parametrize("forge", FORGES)
 def test_a_push_is_heard(forge: str) -> None:
     headers, body = FORGES[forge]
-    heard = Ears(SECRET).hear(headers, body, 1.0)
-    assert (heard.verdict, heard.refs) == ("moved", ("refs/heads/main",))
+    assert hear(Ears(SECRET), headers, body, 1.0) == "moved"
 
 
 @pytest.mark.parametrize("forge", FORGES)
 def test_another_secret_is_not_believed(forge: str) -> None:
     headers, body = FORGES[forge]
-    assert Ears("another").hear(headers, body, 1.0).verdict == "untrue"
+    assert hear(Ears("another"), headers, body, 1.0) == "untrue"
 
 
 @pytest.mark.parametrize("forge", [name for name in FORGES if name != "gitlab"])
 def test_a_changed_body_is_not_believed(forge: str) -> None:
     headers, body = FORGES[forge]
-    assert Ears(SECRET).hear(headers, body + b" ", 1.0).verdict == "untrue"
+    assert hear(Ears(SECRET), headers, body + b" ", 1.0) == "untrue"
 
 
 @pytest.mark.parametrize(
@@ -66,28 +77,27 @@ def test_a_changed_body_is_not_believed(forge: str) -> None:
     ],
 )
 def test_what_is_not_signed_is_not_believed(headers: dict[str, str]) -> None:
-    assert Ears(SECRET).hear({"X-GitHub-Event": "push", **headers}, PUSH, 1.0).verdict == "untrue"
+    assert hear(Ears(SECRET), {"X-GitHub-Event": "push", **headers}, PUSH, 1.0) == "untrue"
 
 
 def test_a_message_counts_once() -> None:
     ears = Ears(SECRET)
     headers, body = FORGES["github"]
-    assert ears.hear({**headers, "X-GitHub-Delivery": "1"}, body, 1.0).verdict == "moved"
-    assert ears.hear({**headers, "X-GitHub-Delivery": "1"}, body, 2.0).verdict == "again"
+    assert hear(ears, {**headers, "X-GitHub-Delivery": "1"}, body, 1.0) == "moved"
+    assert hear(ears, {**headers, "X-GitHub-Delivery": "1"}, body, 2.0) == "again"
     # The id is not signed, so that a copy may have any.
-    assert ears.hear({**headers, "X-GitHub-Delivery": "2"}, body, 3.0).verdict == "again"
+    assert hear(ears, {**headers, "X-GitHub-Delivery": "2"}, body, 3.0) == "again"
 
 
 def test_other_events_are_ignored() -> None:
     headers, body = FORGES["github"]
-    assert Ears(SECRET).hear({**headers, "X-GitHub-Event": "ping"}, body, 1.0).verdict == "ignored"
+    assert hear(Ears(SECRET), {**headers, "X-GitHub-Event": "ping"}, body, 1.0) == "ignored"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"nonsense", b'{"ref": 3}', b'{"push": {"changes": 1}}'])
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"payload=%7B%7D", b"[" * 200_000])
 def test_a_push_that_cannot_be_read_is_still_a_push(body: bytes) -> None:
     headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={signed(body)}"}
-    heard = Ears(SECRET).hear(headers, body, 1.0)
-    assert (heard.verdict, heard.refs) == ("moved", ())
+    assert hear(Ears(SECRET), headers, body, 1.0) == "moved"
 
 
 FORGED = {"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={'0' * 64}"}
@@ -101,49 +111,49 @@ def pushes(number: int) -> tuple[dict[str, str], bytes]:
 
 def test_too_many_that_are_signed() -> None:
     ears = Ears(SECRET, rate=1.0, burst=3)
-    assert [ears.hear(*pushes(n), 10.0).verdict for n in range(4)] == ["moved"] * 3 + ["too often"]
+    assert [hear(ears, *pushes(n), 10.0) for n in range(4)] == ["moved"] * 3 + ["too often"]
     # What was refused is no repeat when the forge sends it once more.
-    assert ears.hear(*pushes(3), 10.5).verdict == "too often"
-    assert ears.hear(*pushes(3), 12.0).verdict == "moved"
+    assert hear(ears, *pushes(3), 10.5) == "too often"
+    assert hear(ears, *pushes(3), 12.0) == "moved"
 
 
 def test_repeats_do_not_use_up_the_bound() -> None:
     ears = Ears(SECRET, rate=1.0, burst=2)
-    verdicts = [ears.hear(*pushes(0), 10.0).verdict for _ in range(100)]
+    verdicts = [hear(ears, *pushes(0), 10.0) for _ in range(100)]
     assert verdicts == ["moved"] + ["again"] * 99
-    assert ears.hear(*pushes(1), 10.0).verdict == "moved"
+    assert hear(ears, *pushes(1), 10.0) == "moved"
 
 
 @pytest.mark.parametrize("sender", ["198.51.100.7", "192.0.2.1"])
 def test_who_does_not_know_the_secret_shuts_nobody_out(sender: str) -> None:
     """Not even where the forge comes from the same address: behind one proxy all do."""
     ears = Ears(SECRET)
-    verdicts = [ears.hear(FORGED, PUSH, 10.0, "198.51.100.7").verdict for _ in range(WRONG_BURST + 50)]
+    verdicts = [hear(ears, FORGED, PUSH, 10.0, "198.51.100.7") for _ in range(WRONG_BURST + 50)]
     assert verdicts == ["untrue"] * WRONG_BURST + ["too often"] * 50
-    assert ears.hear(*pushes(0), 10.0, sender).verdict == "moved"
+    assert hear(ears, *pushes(0), 10.0, sender) == "moved"
 
 
 def test_wrong_ones_are_counted_by_sender() -> None:
     ears = Ears(SECRET)
     for _ in range(WRONG_BURST):
-        ears.hear(FORGED, PUSH, 10.0, "2001:db8::1")
+        hear(ears, FORGED, PUSH, 10.0, "2001:db8::1")
     senders = ("2001:db8::2", "2001:db8:0:1::1", "192.0.2.1", "unknown")
-    verdicts = [ears.hear(FORGED, PUSH, 10.0, sender).verdict for sender in senders]
+    verdicts = [hear(ears, FORGED, PUSH, 10.0, sender) for sender in senders]
     assert verdicts == ["too often", "untrue", "untrue", "untrue"]
-    assert ears.hear(FORGED, PUSH, 11.5, "2001:db8::1").verdict == "untrue"
+    assert hear(ears, FORGED, PUSH, 11.5, "2001:db8::1") == "untrue"
 
 
 def test_how_much_is_read_of_whom() -> None:
     ears = Ears(SECRET)
-    assert ears.most({}, "192.0.2.1", 10.0) == 0
-    assert ears.most({"X-Gitlab-Token": "another"}, "192.0.2.1", 10.0) == 0
-    assert ears.most({"X-Hub-Signature-256": "sha256=00"}, "192.0.2.1", 10.0) == 0
-    assert ears.most({"X-Gitlab-Token": SECRET}, "192.0.2.1", 10.0) == LARGEST
-    assert ears.most(FORGED, "192.0.2.1", 10.0) == LARGEST
+    assert most(ears, {}, "192.0.2.1", 10.0) == 0
+    assert most(ears, {"X-Gitlab-Token": "another"}, "192.0.2.1", 10.0) == 0
+    assert most(ears, {"X-Hub-Signature-256": "sha256=00"}, "192.0.2.1", 10.0) == 0
+    assert most(ears, {"X-Gitlab-Token": SECRET}, "192.0.2.1", 10.0) == LARGEST
+    assert most(ears, FORGED, "192.0.2.1", 10.0) == LARGEST
     for _ in range(WRONG_BURST):
-        ears.hear(FORGED, PUSH, 10.0, "192.0.2.1")
-    assert ears.most(FORGED, "192.0.2.1", 10.0) == SMALL
-    assert ears.most(FORGED, "192.0.2.2", 10.0) == LARGEST
+        hear(ears, FORGED, PUSH, 10.0, "192.0.2.1")
+    assert most(ears, FORGED, "192.0.2.1", 10.0) == SMALL
+    assert most(ears, FORGED, "192.0.2.2", 10.0) == LARGEST
 
 
 def test_senders_are_not_remembered_without_end() -> None:
@@ -163,5 +173,5 @@ def test_a_storm_of_forged_messages_does_not_keep_true_ones_out() -> None:
     ears = Ears(SECRET, rate=1.0, burst=5)
     forged = {**headers, "X-Hub-Signature-256": "sha256=" + "0" * 64}
     for _ in range(100):
-        assert ears.hear(forged, body, 1.0).verdict != "moved"
-    assert ears.hear(headers, body, 1.0).verdict == "moved"
+        assert hear(ears, forged, body, 1.0) != "moved"
+    assert hear(ears, headers, body, 1.0) == "moved"

@@ -11,7 +11,7 @@ from schemas.notification import Notification
 
 def notification(name: str = "ops", **spec: Any) -> Notification:
     """To Slack about everything, unless said otherwise."""
-    spec = {"to": {"slack": {"urlFrom": "env:HOOK"}}, "events": ["all"], **spec}
+    spec = {"to": {"slack": {"urlFrom": "env/HOOK"}}, "events": ["all"], **spec}
     document = {"apiVersion": "bai/v1", "kind": "Notification", "metadata": {"name": name}, "spec": spec}
     made, issues = typed(document)
     assert isinstance(made, Notification), issues

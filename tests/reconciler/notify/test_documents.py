@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.fake import FakeProvider, World
+from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.gitops.documents import Followed, first
 from reconciler.gitops.follow import Follow
 from reconciler.gitops.remote import Remote
@@ -35,7 +35,7 @@ class Site:
         return commit
 
     def loop(self, *, approval: bool = False) -> Loop:
-        state, world = self.folder / "store.db", World()
+        state, world = self.folder / "store.db", World(VirtualClock(1_800_000_000.0))
         store = new_store(state)
         follow = Follow(Remote(str(self.pair.bare), self.folder / "copy"), "main", "", store, "here")
         source: Source = follow.source(first(follow))

@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from reconciler.store import Store
 from reconciler.workspace import Workspace
 from schemas.errors import NotSentNow
 from schemas.notification import CLASSES, EventClass, Notification
+from tests.lab.stores import environment, reader
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.notify.servers import hook
 from tests.reconciler.notify.support import notification
@@ -36,7 +38,7 @@ OPS = """
 apiVersion: bai/v1
 kind: Notification
 metadata: {name: ops}
-spec: {to: {slack: {urlFrom: env:BAI_TEST_HOOK}}, events: [all], waiting: 5m, throttle: {every: 1s}}
+spec: {to: {slack: {urlFrom: env/BAI_TEST_HOOK}}, events: [all], waiting: 5m, throttle: {every: 1s}}
 """
 
 
@@ -265,7 +267,8 @@ def test_secrets_are_in_no_store_and_no_line(house: House, monkeypatch: pytest.M
     with hook() as server:
         monkeypatch.setenv("BAI_TEST_HOOK", server.url)
         server.answers += [(500, {}), (404, {})]
-        house.herald = house.make_herald(post)
+        secret = reader(environment("BAI_TEST_HOOK")).infrastructure
+        house.herald = house.make_herald(partial(post, secret=secret))
         house.once()
         house.write("a", session("a", BATCH))
         house.once()

@@ -8,7 +8,7 @@ from reconciler.notify.message import message_of
 from reconciler.notify.state import Batch
 from tests.reconciler.notify.support import news, notification
 
-HTTP = {"http": {"urlFrom": "env:HOOK"}}
+HTTP = {"http": {"urlFrom": "env/HOOK"}}
 
 
 def test_slack_is_sent_what_incoming_webhooks_take() -> None:
@@ -49,7 +49,7 @@ def test_http_is_sent_json_with_everything() -> None:
 
 
 def test_the_same_news_have_the_same_bytes_and_other_news_another_id() -> None:
-    for to in (HTTP, {"slack": {"urlFrom": "env:HOOK"}}):
+    for to in (HTTP, {"slack": {"urlFrom": "env/HOOK"}}):
         one = message_of(notification(to=to), Batch((news(1),), tries=0))
         again = message_of(notification(to=to), Batch((news(1),), tries=7, again=99.0, began=5.0))
         assert one == again and one.body == again.body
