@@ -1,4 +1,4 @@
-"""What a supervisor writes down, on a full disk too: room for one more record is kept. Cheap imports only."""
+"""What a supervisor writes down, on a full disk too: room for one more record is always kept. Cheap imports only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from providers.process import files
 
 SPARE = 4096
-"""Bytes that are kept for the record that finds the disk full."""
+"""Bytes that are kept for a record that finds the disk full: a block, which each record has of its own as well."""
 AGAIN = 0.5
 """Seconds until a record that could not be written is tried again."""
 
@@ -22,6 +22,7 @@ class Diary:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "state.json")
         self._spare = os.path.join(folder, "state.spare")
+        self._before = os.path.join(folder, "state.before")
         self.due: float | None = None
 
     def write(self, record: dict[str, object]) -> None:
@@ -53,14 +54,25 @@ class Diary:
         except OSError:
             return False
         try:
-            os.write(descriptor, data.ljust(SPARE))
+            if os.write(descriptor, data.ljust(SPARE)) != SPARE:
+                return False
             os.fsync(descriptor)
-            os.rename(self._spare, self._path)
+            self._exchange()
         except OSError:
             return False
         finally:
             os.close(descriptor)
         return True
+
+    def _exchange(self) -> None:
+        """The bytes of the record until now are the next one's room: a disk may be full for several records."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._before)
+        with contextlib.suppress(OSError):
+            os.link(self._path, self._before)
+        os.rename(self._spare, self._path)
+        with contextlib.suppress(OSError):
+            os.rename(self._before, self._spare)
 
     def keep_room(self) -> None:
         """Where there is some, for the next time."""

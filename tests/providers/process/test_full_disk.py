@@ -13,6 +13,7 @@ import pytest
 
 from providers.base import RestartRule
 from providers.process import files
+from providers.process.diary import Diary
 from providers.process.logfile import LogWriter
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import ended, output, said, script, seen
@@ -28,7 +29,7 @@ class Disk:
 
     def fill(self) -> None:
         """To the last byte."""
-        with contextlib.suppress(OSError), self.ballast.open("wb", buffering=0) as file:
+        with contextlib.suppress(OSError), self.ballast.open("ab", buffering=0) as file:
             while True:
                 file.write(b"\0" * 4096)
 
@@ -113,6 +114,18 @@ def test_what_fills_the_disk_can_be_stopped_and_removed(disk: Disk, provider: Pr
     provider.remove(kernel.id)
     assert provider.observe().kernels == ()
     assert os.statvfs(root).f_bavail > 0
+
+
+def test_a_disk_may_be_full_for_any_number_of_records(disk: Disk) -> None:
+    diary = Diary(str(disk.folder))
+    diary.write({"phase": "starting"})
+    diary.keep_room()
+    disk.fill()
+    for number in range(5):
+        diary.write({"phase": "running", "restarts": number, "reason": "x" * (40 * number)})
+        disk.fill()  # somebody takes each byte that is given back
+        assert files.read_json(str(disk.folder / "state.json"))["restarts"] == number
+    assert sorted(each.name for each in disk.folder.iterdir()) == ["ballast", "state.json", "state.spare"]
 
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(disk: Disk) -> None:
