@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test test-quick test-times test-flaky test-newest mutants lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test test-quick test-times test-flaky test-newest mutants simulate fuzz lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
@@ -12,6 +12,8 @@ help:
 	@echo "make lock      lock the newest of everything (requirements/)"
 	@echo "make coverage  which lines the tests reach"
 	@echo "make mutants   which small changes to the code no test notices: AREA=planner SAMPLE=200 SEED=0"
+	@echo "make simulate  simulated lives of a cluster, each from one seed: SEEDS=10000"
+	@echo "make fuzz      inputs of strangers, led by coverage: TARGET=loader|importers|plan|access|webhook|api SECONDS=3600"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
@@ -55,6 +57,15 @@ setup:
 
 coverage: setup
 	.venv/bin/python -m pytest -n 2 --dist loadgroup -q --cov --cov-report=term
+
+SEEDS ?= 10000
+simulate: setup
+	BAI_SIM_SEEDS=$(SEEDS) .venv/bin/python -m pytest tests/simulation -q -n auto
+
+TARGET ?= loader
+SECONDS ?= 3600
+fuzz: setup
+	.venv/bin/python -m tests.fuzz $(TARGET) --seconds $(SECONDS) --corpus .fuzz/$(TARGET)
 
 AREA ?= planner
 SAMPLE ?= 200

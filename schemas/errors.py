@@ -63,6 +63,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from schemas.text import printable
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
@@ -86,6 +88,11 @@ class Problem:
     path: str
     message: str
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        """What stands in a file never drives a terminal."""
+        for name in ("path", "message", "hint"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     def __str__(self) -> str:
         at = f" ({self.path})" if self.path else ""

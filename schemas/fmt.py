@@ -34,7 +34,10 @@ def format_text(data: bytes, file: str = "") -> str:
     documents, problems = read(data, file)
     if problems:
         raise InvalidRepository(tuple(problems), where=file or "the text")
-    text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    written = data.decode("utf-8-sig")
+    text = written.replace("\r\n", "\n")
+    if "\r" in text:
+        return written
     made = _made(text)
     again, refused = read(made.encode(), file)
     same = not refused and [raw.value for raw in again] == [raw.value for raw in documents]

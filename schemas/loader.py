@@ -257,7 +257,7 @@ class _Loading:
         kinds = {identity.partition("/")[0] for identity in broken}
         names = Names(repository, broken)
         clear = not kinds & {"", "Cluster", "ResourceGroup", "StorageHost", "Domain"}
-        places = {d.identity: d for d in self._sound()}
+        places = {d.identity: d for d in self._sound() if repository.resources.get(d.identity) is d.resource}
         for document in places.values():
             assert document.resource is not None
             issues = list(names.dangling(document.resource))
@@ -296,8 +296,7 @@ class _Loading:
         if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
             written = positions.text(document.raw.number, issue.at)
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
-        path, message, hint = map(printable, (path_text(issue.at), issue.message, hint))
-        return Problem(place, issue.code, path, message, hint)
+        return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
 
 
 def _read_file(file: File) -> tuple[list[Raw], list[Problem]]:

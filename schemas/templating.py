@@ -1,17 +1,17 @@
-"""Templates filled in, before documents become sessions. Jinja in a sandbox: no attribute that begins with an
-underscore, nothing that calls out, no undefined value that passes as empty. Pure."""
+"""Templates filled in, before documents become sessions. Pure."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, meta
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateError
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
+from schemas import template_language
 from schemas.issues import Issue, Loc
 from schemas.session_template import MOST_SESSIONS, Parameter, SessionTemplateSpec, SweepSpec, Value
 from schemas.text import did_you_mean, shown
@@ -19,7 +19,8 @@ from schemas.text import did_you_mean, shown
 CODE = "BAI-V055"
 OWN = ("name", "project")
 """What every template knows beside its parameters."""
-_LARGEST = 100_000
+UNFIT = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError)
+"""What filling in raises."""
 _WHOLE = re.compile(r"\s*\{\{(?P<expression>((?!\}\}|\{\{).)*)\}\}\s*\Z", re.DOTALL)
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "text": (str,),
@@ -29,34 +30,27 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Without what makes large values out of small ones."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        large = operator == "**" or not all(isinstance(x, int | float) for x in (left, right))
-        if large or max(abs(left), abs(right)) > _LARGEST**2:
-            raise SecurityError(f"{operator} makes too large a value here")
-        return super().call_binop(context, operator, left, right)
-
-
-_JINJA = _Sandbox(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
-
-
 def rules(spec: SessionTemplateSpec) -> Iterator[Issue]:
     """What is wrong with a template by itself."""
     for name, parameter in spec.parameters.items():
         at: Loc = ("spec", "parameters", name)
         if name in OWN:
             yield Issue(at, f"'{name}' is the session's own", "choose another name", CODE, key=True)
+        if parameter.pattern is not None:
+            try:
+                _compiled(parameter.pattern)
+            except SchemaError as error:
+                why = str(error).partition("SchemaError: ")[2].rpartition("error: ")[2].strip()
+                hint = "Rust's syntax counts: no look-around, no references to groups"
+                yield Issue((*at, "pattern"), f"not a regular expression: {why}", hint, CODE)
+                continue
         if parameter.default is not None:
             yield from _unfit(parameter, parameter.default, (*at, "default"), name)
         yield from _bounds(parameter, at)
     known = {*OWN, *spec.parameters}
     for place, text in _texts(spec.session, ("spec", "session")):
         try:
-            used = meta.find_undeclared_variables(_JINJA.parse(text))
+            used = template_language.names(text)
         except TemplateError as error:
             yield Issue(place, f"not a template: {error.message}", "", CODE)
             continue
@@ -75,7 +69,7 @@ def filled(
     values = {**defaults, **given, "name": name, "project": project}
     try:
         found = _rendered(spec.session, values)
-    except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
+    except UNFIT as error:
         return {}, [Issue(at, f"the template cannot be filled in: {error}", "", CODE)]
     return dict(found), []
 
@@ -93,7 +87,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def text_issues(text: str, known: Collection[str], at: Loc) -> Iterator[Issue]:
     """What is wrong with one text, of which only `known` is defined."""
     try:
-        used = meta.find_undeclared_variables(_JINJA.parse(text))
+        used = template_language.names(text, loops=True)
     except TemplateError as error:
         yield Issue(at, f"not a template: {error.message}", "", CODE)
         return
@@ -104,12 +98,9 @@ def text_issues(text: str, known: Collection[str], at: Loc) -> Iterator[Issue]:
 def text_of(text: str, values: Mapping[str, Any]) -> str:
     """One text filled in. Raises ValueError where that cannot be done."""
     try:
-        done = _JINJA.from_string(text).render(values)
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        return template_language.render(text, values, loops=True)
+    except UNFIT as error:
         raise ValueError(str(error) or type(error).__name__) from None
-    if len(done) > _LARGEST:
-        raise ValueError("the text becomes too long")
-    return done
 
 
 def combinations(spec: SweepSpec) -> tuple[list[dict[str, Value]], list[Issue]]:
@@ -149,7 +140,7 @@ def _unfit(parameter: Parameter, value: Value, at: Loc, name: str) -> Iterator[I
         choices = ", ".join(map(str, parameter.choices))
         yield Issue(at, f"{name} is one of {choices}, not {shown(value)}", "", CODE, value)
     elif isinstance(value, str):
-        if parameter.pattern is not None and not re.fullmatch(parameter.pattern, value):
+        if parameter.pattern is not None and not _matches(parameter.pattern, value):
             yield Issue(at, f"{shown(value)} does not match {parameter.pattern}", "", CODE, value)
     elif parameter.minimum is not None and value < parameter.minimum:
         yield Issue(at, f"{name} is at least {parameter.minimum:g}", "", CODE, value)
@@ -157,15 +148,25 @@ def _unfit(parameter: Parameter, value: Value, at: Loc, name: str) -> Iterator[I
         yield Issue(at, f"{name} is at most {parameter.maximum:g}", "", CODE, value)
 
 
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> SchemaValidator:
+    """For texts that match as a whole. Anybody who commits may write one: Rust's engine takes time in
+    proportion to the text, whatever the pattern is. Raises SchemaError."""
+    return SchemaValidator(core_schema.str_schema(pattern=rf"\A(?:{pattern})\z", regex_engine="rust-regex"))
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        _compiled(pattern).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
 _ARTICLES = {"text": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
 
 def _bounds(parameter: Parameter, at: Loc) -> Iterator[Issue]:
-    if parameter.pattern is not None:
-        try:
-            re.compile(parameter.pattern)
-        except re.error as error:
-            yield Issue((*at, "pattern"), f"not a regular expression: {error}", "", CODE)
     for index, value in enumerate(parameter.choices):
         single = parameter.model_copy(update={"choices": ()})
         yield from _unfit(single, value, (*at, "choices", index), "a choice")
@@ -201,14 +202,8 @@ def _text(text: str, values: Mapping[str, Any]) -> Any:
         return text
     whole = _WHOLE.match(text)
     if whole:
-        found = _JINJA.compile_expression(whole["expression"], undefined_to_none=False)(**values)
-        if isinstance(found, StrictUndefined):
-            str(found)  # Raises, with the name of what is not defined.
-        return found
-    done = _JINJA.from_string(text).render(values)
-    if len(done) > _LARGEST:
-        raise ValueError("a text becomes too long")
-    return done
+        return template_language.evaluate(whole["expression"], values)
+    return template_language.render(text, values)
 
 
 def _texts(value: Any, at: Loc) -> Iterator[tuple[Loc, str]]:

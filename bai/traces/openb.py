@@ -16,6 +16,8 @@ from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+MOST_CORES, MOST_GPUS = 65_536, 1_024
+"""Of one node."""
 _MIB = 1 << 20
 
 
@@ -66,8 +68,8 @@ def nodes(rows: Sequence[Row], group: str) -> list[NodeInfo]:
 
 
 def _node(row: Row, group: str, known: dict[tuple[int, int, int, str], Hardware]) -> NodeInfo:
-    gpus, model = row.integer("gpu"), row.text("model")
-    size = (row.integer("cpu_milli") // 1000, row.integer("memory_mib"), gpus, model)
+    gpus, model = row.integer("gpu", MOST_GPUS), row.text("model")
+    size = (row.integer("cpu_milli", MOST_CORES * 1000) // 1000, row.integer("memory_mib"), gpus, model)
     if size[0] < 1:
         row.wrong("cpu_milli", "a node has at least one core (1000)")
         size = (1, *size[1:])

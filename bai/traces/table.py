@@ -29,10 +29,14 @@ class Row:
     def text(self, column: str) -> str:
         return (self.values.get(column) or "").strip()
 
-    def integer(self, column: str) -> int:
+    def integer(self, column: str, most: int = 10**15) -> int:
+        """A whole number from 0 to `most`; empty counts as 0."""
         value = self.number(column)
         if value != int(value):
             self.wrong(column, f"{self.text(column)} is not a whole number")
+        if value > most:
+            self.wrong(column, f"{self.text(column)} is more than {most}")
+            return 0
         return int(value)
 
     def number(self, column: str) -> float:

@@ -1,4 +1,7 @@
-"""What a supervisor writes down, on a full disk too: room for one more record is always kept. Cheap imports only."""
+"""What a supervisor writes down, on a full disk too: room for one more record is always kept.
+
+Cheap imports only.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import time
 from providers.process import files
 
 SPARE = 4096
-"""Bytes that are kept for a record that finds the disk full: a block, which each record has of its own as well."""
+"""Bytes that are kept for a record that finds the disk full: a block, which each record has as well."""
 AGAIN = 0.5
 """Seconds until a record that could not be written is tried again."""
 
@@ -65,7 +68,7 @@ class Diary:
         return True
 
     def _exchange(self) -> None:
-        """The bytes of the record until now are the next one's room: a disk may be full for several records."""
+        """The bytes of the record until now are the next one's room: a disk may stay full."""
         with contextlib.suppress(OSError):
             os.unlink(self._before)
         with contextlib.suppress(OSError):

@@ -36,8 +36,8 @@ def load(engine: Engine) -> None:
 
 
 def without_warnings(output: str) -> str:
-    """Open MPI's launcher puts each child into a process group of its own, as the child does itself, and warns when
-    the child was first: harmless, and a matter of luck."""
+    """Open MPI's launcher puts each child into a process group of its own, as the child does itself, and
+    warns when the child was first: harmless, and a matter of luck."""
     lines = output.splitlines(keepends=True)
     return "".join(line for line in lines if "plm:rsh: Warning: setpgid(" not in line)
 

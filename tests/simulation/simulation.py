@@ -20,13 +20,20 @@ from reconciler.records import Put, Recorded
 from reconciler.refresh import observed
 from reconciler.results import ApplyResult
 from reconciler.sampling import measure
-from schemas.errors import GuardRefused, IncompleteObservation, LeaseHeld, ProviderError, StalePlan
+from schemas.errors import (
+    GuardRefused,
+    IncompleteObservation,
+    LeaseHeld,
+    LeaseLost,
+    ProviderError,
+    StalePlan,
+)
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
 
-EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, StalePlan)
+EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, LeaseLost, StalePlan)
 EFFECTS: tuple[Operation, ...] = ("create", "update", "stop", "remove")
 CALM_RUNS = 12
 START = 1_800_000_000.0
@@ -62,6 +69,7 @@ class Life:
         """When a kernel was last known to do something."""
         self.blind = False
         """The plan being applied rests on an incomplete observation."""
+        self.paused = 0.02
         self.disk.replace(template)
 
     def live(self) -> None:
@@ -269,6 +277,21 @@ class Life:
             self._apply(plan, store)
         self.blind = before
 
+    def _stand_still(self) -> None:
+        """This process is held up between two instructions, perhaps for longer than its lease lasts, and
+        another loop runs meanwhile."""
+        before = self.paused, self.fate
+        self.paused, self.fate = 1.0, Fate()
+        self.world.clock.sleep(self.rng.choice([0.0, 30.0, 70.0, 200.0]))
+        self._say("another loop:")
+        with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
+            try:
+                self._somebody_else(store)
+            except EXPECTED as error:
+                self._say(f"{type(error).__name__}: {error}")
+        self._say("and this one goes on")
+        self.paused, self.fate = before
+
     def _as_said(self, plan: Plan, result: ApplyResult) -> None:
         """What an apply says is done is so; asked where no time passed, for kernels end by themselves."""
         done = {each.action for each in result.results if each.outcome == "done"}
@@ -329,6 +352,8 @@ class Life:
     def _at(self, operation: Operation, kernel: str, moment: str) -> None:
         """At every boundary of an effect: check what must never happen, and die when it is time."""
         if operation in EFFECTS:
+            if moment == "before" and self.paused < 1.0 and self.rng.random() < self.paused:
+                self._stand_still()
             if (operation, kernel) not in self.fate.intents:
                 raise Violation(f"{operation} {kernel} was not announced in the journal")
             if operation in ("stop", "remove") and moment == "before":

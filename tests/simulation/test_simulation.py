@@ -1,4 +1,4 @@
-"""Many lives, each from one seed. `BAI_SIM_SEEDS=20000` asks for more than the 100 of every run.
+"""Many lives, each from one seed. `make simulate SEEDS=10000` asks for more than the 500 of every run.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
 """
@@ -18,7 +18,7 @@ from tests.simulation.disk import Disk, FileDisk, ServerDisk
 from tests.simulation.invariants import Violation
 from tests.simulation.simulation import Life
 
-SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "100"))
+SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
 CHUNK = 25
 SERVER_SEEDS = 8
 _MEMORY = Path("/dev/shm")

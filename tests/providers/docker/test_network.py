@@ -68,7 +68,7 @@ def said(provider: DockerProvider, kernel: str) -> str:
 def test_a_bridge_of_their_own_that_goes_with_the_last(on_engines: Open, engines: Engines) -> None:
     provider = on_engines()
     (engine,) = engines(1)
-    main = member("main1", "ping -c 1 sub1 || nslookup sub1; hostname; cat /run/bai/hostfile")
+    main = member("main1", "{ ping -c 1 sub1 || nslookup sub1; } 2>&1; hostname; cat /run/bai/hostfile")
     threads = [threading.Thread(target=provider.create, args=(each,)) for each in (main, member("sub1"))]
     for thread in threads:
         thread.start()

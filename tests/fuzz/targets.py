@@ -1,0 +1,320 @@
+"""What strangers write, and what must hold whatever it is: an answer, or a refusal in words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import io
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+FOUND = Path(__file__).parent / "found"
+"""Inputs, a folder for each target, that something was found with."""
+SECRET = "a shared secret"
+ALARMING = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+)
+"""What a message or a rendered plan must not hold: it would drive a terminal, or hide from a reader."""
+
+Feed = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One door for strangers. `make` opens it once, and gives what each input is fed to, which raises when
+    something happens that must not. `seeds`: inputs to begin with. `packages`: whose coverage leads."""
+
+    make: Callable[[], Feed]
+    seeds: Callable[[], Iterable[bytes]]
+    packages: tuple[str, ...]
+
+
+def _refuse_alarming(text: str, what: str) -> None:
+    found = ALARMING.search(text)
+    assert found is None, f"{what} holds {found[0]!r} at {found.start()}"
+
+
+# --- documents --------------------------------------------------------------------------------------------
+
+
+def _loader() -> Feed:
+    from schemas.errors import BaiError, InvalidRepository
+    from schemas.fmt import format_text
+    from schemas.loader import load
+    from schemas.sources import File
+
+    class Memory:
+        where, commit = "memory", ""
+
+        def __init__(self, data: bytes) -> None:
+            self._data = data
+
+        def files(self) -> Iterator[File]:
+            yield File("a.yaml", self._data)
+
+        def data(self, path: str) -> bytes:
+            return self._data
+
+    def feed(data: bytes) -> None:
+        try:
+            load(Memory(data))
+        except InvalidRepository as error:
+            for problem in error.problems:
+                _refuse_alarming(str(problem), "a problem")
+                assert problem.place.line >= 1 and problem.place.column >= 1, problem
+        except BaiError as error:
+            _refuse_alarming(str(error), "a refusal")
+        with contextlib.suppress(InvalidRepository):
+            once = format_text(data, "a.yaml")
+            assert format_text(once.encode(), "a.yaml") == once, "formatting twice changes something"
+
+    return feed
+
+
+def _documents() -> Iterator[bytes]:
+    for folder in (ROOT / "examples", TESTS / "cases/schemas"):
+        yield from (path.read_bytes() for path in sorted(folder.rglob("*.yaml")) if path.is_file())
+
+
+# --- captured hardware, traces ----------------------------------------------------------------------------
+
+
+def _importers() -> Feed:
+    from bai.traces.load import read_nodes, read_trace
+    from schemas.errors import BaiError
+    from schemas.hardware.exporters import nccl
+    from schemas.hardware.read import HardwareError, read_hardware, read_together
+    from schemas.loader import load_directory
+
+    folder = Path(tempfile.mkdtemp(prefix="bai-fuzz-", dir="/dev/shm"))
+    repository = load_directory(ROOT / "examples/clusters/dgx-h100")
+
+    def feed(data: bytes) -> None:
+        kind, rest = data[:1], data[1:]
+        if kind in b"cyn" and kind:
+            path = folder / ("trace.yaml" if kind == b"y" else "trace.csv")
+            path.write_bytes(rest)
+            with contextlib.suppress(BaiError):
+                read_nodes(path, "default") if kind == b"n" else read_trace(path, repository, "default")
+            return
+        name = "probe.json" if kind == b"j" else "capture.txt"
+        try:
+            found = read_together([(name, part) for part in rest.split(b"\0\0\0\0")]) if kind == b"t" else (
+                read_hardware(name, rest)
+            )  # fmt: skip
+        except HardwareError as error:
+            for problem in error.problems:
+                _refuse_alarming(str(problem), "a problem")
+        else:
+            if not nccl.problem(found):
+                nccl.topology(found)
+
+    return feed
+
+
+def _captures() -> Iterator[bytes]:
+    for path in sorted((TESTS / "data/topology").rglob("*")):
+        if path.is_file() and path.stat().st_size < 40_000:
+            yield (b"j" if path.suffix == ".json" else b"-") + path.read_bytes()
+    yield b"nsn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,8,A100\n"
+    pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos"
+    times = "creation_time,deletion_time,scheduled_time"
+    yield f"c{pods},{times}\na,4000,1024,1,460,V100M16,LS,0,100,1\n".encode()
+    yield b"cname,arrival,duration,cpu,memory,cuda.device\na,1h,10m,1,1GiB,1\n"
+    entry = "{name: a, arrival: 0, duration: 10m, resources: {cpu: 1, memory: 1GiB}}"
+    yield f"ysessions: [{entry}]\n".encode()
+
+
+# --- saved plans ------------------------------------------------------------------------------------------
+
+
+def _plans() -> Feed:
+    from rich.console import Console
+
+    from bai.render.markdown import render as markdown
+    from bai.render.terminal import render
+    from reconciler import plan_json
+    from reconciler.steps import steps
+    from schemas.errors import BaiError
+
+    def feed(data: bytes) -> None:
+        try:
+            # Whoever changes a plan writes the digest anew, which a fuzzer cannot.
+            with mock.patch.object(plan_json, "plan_digest", lambda plan: plan.digest):
+                plan = plan_json.load(data.decode("utf-8", "replace"))
+        except BaiError as error:
+            _refuse_alarming(str(error), "a refusal")
+            return
+        again = plan_json.dump(plan_json.sealed(plan))
+        assert plan_json.dump(plan_json.load(again)) == again, "a plan is not what was written down"
+        shown = io.StringIO()
+        Console(file=shown, width=120, no_color=True).print(render(plan))
+        _refuse_alarming(shown.getvalue(), "a plan in a terminal")
+        _refuse_alarming(markdown(plan, {}), "a plan in Markdown")
+        for action in plan.actions:
+            with contextlib.suppress(BaiError):
+                steps(action, plan)
+
+    return feed
+
+
+def _saved() -> Iterator[bytes]:
+    golden = json.loads((TESTS / "cases/plan-json/v1.json").read_text())
+    yield json.dumps(golden, separators=(",", ":")).encode()
+
+
+# --- who may do what --------------------------------------------------------------------------------------
+
+
+def _access() -> Feed:
+    from bai.web.access import Fixed, who
+    from bai.web.access_file import parse
+    from schemas.errors import InvalidRepository
+
+    def feed(data: bytes) -> None:
+        try:
+            found = parse(data, "access.yaml")
+        except InvalidRepository as error:
+            for problem in error.problems:
+                _refuse_alarming(str(problem), "a problem")
+            return
+        fixed = Fixed(found.doors(), found.metrics == "everybody")
+        for headers in ({}, {"authorization": "Bearer x"}, {"x-user": "ann", "x-groups": "a,b"}):
+            with contextlib.suppress(PermissionError):
+                who(fixed, headers, "192.0.2.1")
+
+    return feed
+
+
+def _access_files() -> Iterator[bytes]:
+    yield f"tokens: [{{name: ci, role: operator, projects: [p], sha256: '{'0' * 64}'}}]\n".encode()
+    yield b"metrics: everybody\nanonymous: viewer\n"
+    grants = "grants: [{role: operator, projectsFrom: projects}, {role: admin, groups: [admins]}]"
+    yield f"oidc: [{{issuer: 'https://id.example', audience: bai, {grants}}}]\n".encode()
+    yield b"proxy: {networks: [192.0.2.0/24], user: X-User, groups: X-Groups, grants: [{role: viewer}]}\n"
+
+
+# --- the server -------------------------------------------------------------------------------------------
+
+
+class _Server:
+    """A server's application over a fake world, asked without sockets."""
+
+    def __init__(self) -> None:
+        from tests.bai.web.lab import Lab
+        from tests.reconciler.lab import session
+
+        self.lab = Lab(Path(tempfile.mkdtemp(prefix="bai-fuzz-", dir="/dev/shm")), secret=SECRET)
+        self.lab.write("a", session("a"))
+        self.lab.once()
+        self.lab.once()
+        self._events = asyncio.new_event_loop()
+
+    def ask(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> int:
+        """The status; 400 for what the protocol lets nobody say. Whoever asked is gone after the body."""
+        import h11
+
+        try:
+            head = h11.Request(method=method, target=target, headers=[(b"host", b"localhost"), *headers])
+        except h11.LocalProtocolError:
+            return 400
+        path, _, query = head.target.partition(b"?")
+        parts: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+        status: list[int] = []
+
+        async def receive() -> dict[str, Any]:
+            return parts.pop() if parts else {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            status.append(message.get("status", 0))
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http",
+            "method": head.method.decode(), "root_path": "", "path": unquote(path.decode()), "raw_path": path,
+            "query_string": query, "headers": list(head.headers), "client": ("192.0.2.1", 1),
+            "server": ("localhost", 80),
+        }  # fmt: skip
+        app: Any = self.lab.app
+        self._events.run_until_complete(app(scope, receive, send))
+        return status[0] if status else 0
+
+
+def _api() -> Feed:
+    server = _Server()
+
+    def feed(data: bytes) -> None:
+        """`METHOD TARGET`, headers, an empty line, a body."""
+        head, _, body = data.partition(b"\n\n")
+        first, *lines = head.split(b"\n")
+        method, _, target = first.partition(b" ")
+        status = server.ask(method, target, _headers(lines), body)
+        assert status < 500 or status == 503, f"answered {status}"
+
+    return feed
+
+
+def _headers(lines: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    pairs = [line.partition(b":") for line in lines]
+    return [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+
+
+def _requests() -> Iterator[bytes]:
+    described = json.loads((ROOT / "docs/openapi.json").read_text())
+    names = {"cluster": "here", "project": "p", "session": "a", "identity": "Session/p/a"}
+    for path, operations in described["paths"].items():
+        concrete = re.sub(r"\{(\w+)(?::path)?\}", lambda found: names.get(found[1], "a"), path)
+        for method, operation in operations.items():
+            asked = [f"{each['name']}=1" for each in operation.get("parameters", ()) if each["in"] == "query"]
+            query = "?" + "&".join(asked) if asked else ""
+            asks = json.dumps(operation.get("requestBody", ""))
+            given = {"why": "x", "commit": "HEAD~1"} if "Named" in asks else {"why": "x"}
+            body = json.dumps(given) if "requestBody" in operation else ""
+            for token in ("admin", "operator-of-p"):
+                head = f"{method.upper()} {concrete}{query}\nauthorization: Bearer {token}"
+                yield f"{head}\ncontent-type: application/json\n\n{body}".encode()
+
+
+def _webhook() -> Feed:
+    server = _Server()
+
+    def feed(data: bytes) -> None:
+        """Headers, an empty line, a body; signed where a header `sign` says by which name."""
+        head, _, body = data.partition(b"\n\n")
+        headers = _headers(head.split(b"\n"))
+        mac = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        prefix = {b"x-hub-signature-256": "sha256=", b"x-hub-signature": "sha256="}
+        named = [value for name, value in headers if name == b"sign"]
+        signed = [(name, (prefix.get(name, "") + mac).encode()) for name in named]
+        status = server.ask(b"POST", b"/hooks/git", headers + signed, body)
+        assert status in (202, 400, 401, 413, 429), f"answered {status}"
+
+    return feed
+
+
+def _messages() -> Iterator[bytes]:
+    for path in sorted((TESTS / "data/webhooks").rglob("*.json")):
+        body = path.read_bytes()[:4000]
+        for name in (b"x-hub-signature-256", b"x-gitea-signature"):
+            yield b"sign: " + name + b"\nx-github-event: push\nx-github-delivery: 1\n\n" + body
+    yield b"x-gitlab-token: " + SECRET.encode() + b"\nx-gitlab-event: Push Hook\n\n{}"
+
+
+TARGETS = {
+    "loader": Target(_loader, _documents, ("schemas", "planner")),
+    "importers": Target(_importers, _captures, ("schemas", "bai.traces")),
+    "plan": Target(_plans, _saved, ("reconciler", "bai.render")),
+    "access": Target(_access, _access_files, ("bai.web", "schemas")),
+    "webhook": Target(_webhook, _messages, ("bai.web", "reconciler.gitops")),
+    "api": Target(_api, _requests, ("bai.web", "reconciler.gitops")),
+}

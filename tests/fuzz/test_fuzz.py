@@ -1,0 +1,46 @@
+"""What a fuzzer once found stays mended; and a minute of each target, from the same seed of chance."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import FOUND, ROOT, TARGETS
+
+SECONDS = int(os.environ.get("BAI_FUZZ_SECONDS", "60"))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_was_found_once_and_what_it_begins_with(name: str) -> None:
+    feed = TARGETS[name].make()
+    for seed in TARGETS[name].seeds():
+        feed(seed)
+    for path in sorted((FOUND / name).glob("*")):
+        feed(path.read_bytes())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris has no wheel for this machine")
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_is_found_in_a_minute(name: str, tmp_path: Path) -> None:
+    words = ["--seconds", str(SECONDS), "--seed", "1", "--found", str(tmp_path)]
+    words += ["--corpus", str(tmp_path / "corpus")]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", name, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    found = {path.name: path.read_bytes()[:2000] for path in tmp_path.iterdir() if path.is_file()}
+    assert done.returncode == 0, f"{done.stderr[-6000:]}\n{found}"
+    assert "stat::number_of_executed_units: 0" not in done.stderr
