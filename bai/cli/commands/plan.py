@@ -58,6 +58,7 @@ def plan(
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.names import sessions_named, targets_named
     from bai.cli.node_waves import asking
+    from bai.cli.reviewing import trusted
     from bai.cli.show_plan import save_plan, say_unmoved, show_plan
 
     settings = settings_of(ctx)
@@ -65,6 +66,7 @@ def plan(
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
         return
+    settings = trusted(settings)
     with settings.workspace() as workspace:
         if refresh_hardware:
             workspace.find_hardware(anew=True)
@@ -102,6 +104,7 @@ def _review(
     whole: bool,
     detailed_exitcode: bool,
 ) -> None:
+    from bai.cli.reviewing import gate_of
     from bai.cli.show_review import save_review, show_review
     from reconciler.review.read import review_since
 
@@ -110,9 +113,11 @@ def _review(
             "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
         )
     with settings.workspace() as workspace:
-        found = review_since(workspace, base)
+        found = review_since(workspace, base, gate=gate_of(settings, workspace))
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)
+    if found.distrusted:
+        raise typer.Exit(1)
     if detailed_exitcode and found.plan.changes:
         raise typer.Exit(CHANGES)
