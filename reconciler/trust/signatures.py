@@ -89,27 +89,33 @@ class Verifier:
 
     def _ssh(self, commit: Commit) -> Verified | Refusal:
         signature = self._written(commit)
-        asked = ["-Y", "verify", "-f", "allowed", "-I", commit.committer, "-n", "git", "-s", signature]
-        asked += ["-r", "revoked"] if self._trust.revoked_keys else []
-        done = self._run("ssh-keygen", *asked, data=commit.signed)
+        done = self._verified(commit, signature, revoked=bool(self._trust.revoked_keys))
         match = _GOOD_SSH.fullmatch(done.stdout)
         if done.returncode == 0 and match:
             return Verified(commit.name, commit.committer, "ssh", match.group(1).decode("ascii"))
         return Refusal(commit.name, self._why_not(commit, signature, _words(done.stderr)))
 
+    def _verified(
+        self, commit: Commit, signature: str, *, revoked: bool
+    ) -> subprocess.CompletedProcess[bytes]:
+        asked = ["-Y", "verify", "-f", "allowed", "-I", commit.committer, "-n", "git", "-s", signature]
+        asked += ["-r", "revoked"] if revoked else []
+        return self._run("ssh-keygen", *asked, data=commit.signed)
+
     def _why_not(self, commit: Commit, signature: str, said: str) -> str:
         asked = ("check-novalidate", "-n", "git", "-s", signature)
         if self._run("ssh-keygen", "-Y", *asked, data=commit.signed).returncode:
-            return f"its signature is not over this commit ({said})"
+            return "its signature is not over this commit"
         owners = self._run("ssh-keygen", "-Y", "find-principals", "-f", "allowed", "-s", signature)
         if owners.returncode:
             why = _words(owners.stderr)
             hint = "" if "No principal matched" in why else f" ({why})"
             return f"its SSH key is not among the allowed signers{hint}"
+        if self._trust.revoked_keys and not self._verified(commit, signature, revoked=False).returncode:
+            return "its SSH key was revoked"
         whose = printable(owners.stdout.decode("utf-8", "replace").strip().replace("\n", ", "))
-        if self._trust.revoked_keys and "revoked" in said:
-            return f"its SSH key, of {whose}, was revoked"
-        return f"its SSH key is that of {whose}, and its committer is {commit.committer} ({said})"
+        more = f" ({said})" if said else ""
+        return f"its SSH key is that of {whose}, which does not count for {commit.committer}{more}"
 
     # OpenPGP
 
@@ -141,7 +147,7 @@ class Verifier:
         whose = self._mails.get(primary, frozenset())
         if commit.committer not in whose:
             names = ", ".join(sorted(whose)) or "nobody"
-            why = f"its OpenPGP key is that of {names}, and its committer is {commit.committer}"
+            why = f"its OpenPGP key is that of {names}, which does not count for {commit.committer}"
             return Refusal(commit.name, why)
         return Verified(commit.name, commit.committer, "openpgp", primary)
 
@@ -198,4 +204,4 @@ def _mails(listing: str) -> dict[str, frozenset[str]]:
 def _words(said: bytes) -> str:
     """The first thing that a program says, for a message."""
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    return printable(lines[0])[:200] if lines else "it does not say why"
+    return printable(lines[0])[:200] if lines else ""
