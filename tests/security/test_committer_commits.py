@@ -348,12 +348,14 @@ def test_replacements_and_grafts_change_nothing(lab: Lab) -> None:
     git(follow.remote.folder, "fetch", "-q", str(lab.pair.bare), "refs/replace/*:refs/replace/*")
     assert git(follow.remote.folder, "show", f"{good}:a.yaml") == "bad"
     assert follow.remote.rests_on(bad, good) and not follow.remote.rests_on(good, bad)
-    with pytest.raises(NotTrusted):
-        follow.trust(bad)
     source = follow.source(good)
     assert source.git is not None
     read = {file.path: file.data for file in CommitSource(source.git, good).files()}
     assert read == {"a.yaml": b"good"}
+    git(follow.remote.folder, "update-ref", "-d", f"refs/replace/{good}")
+    git(follow.remote.folder, "update-ref", f"refs/replace/{bad}", good)
+    with pytest.raises(NotTrusted, match="it is not signed"):
+        lab.follow().trust(bad)
 
 
 def test_a_thousand_commits_at_once_are_verified_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from bai.cli.options import (
     Targets,
 )
 from bai.cli.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from reconciler.workspace import Workspace
 
 app = new_app()
 CHANGES = 2
@@ -58,7 +61,6 @@ def plan(
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.names import sessions_named, targets_named
     from bai.cli.node_waves import asking
-    from bai.cli.reviewing import trusted
     from bai.cli.show_plan import save_plan, say_unmoved, show_plan
 
     settings = settings_of(ctx)
@@ -66,8 +68,7 @@ def plan(
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
         return
-    settings = trusted(settings)
-    with settings.workspace() as workspace:
+    with _opened(settings) as workspace:
         if refresh_hardware:
             workspace.find_hardware(anew=True)
         made = workspace.plan(
@@ -88,6 +89,13 @@ def plan(
         typer.echo(_saved(out, unseen=offline))
     if detailed_exitcode and made.changes:
         raise typer.Exit(CHANGES)
+
+
+def _opened(settings: Settings) -> Workspace:
+    """Raises NotTrusted, and what opening the workspace raises."""
+    from bai.cli.reviewing import trusted
+
+    return trusted(settings).workspace()
 
 
 def _saved(out: Path, *, unseen: bool) -> str:
