@@ -21,8 +21,10 @@ from schemas.text import printable
 NAME = "CODEOWNERS"
 CODE = "BAI-V094"
 LARGEST = 256 << 10
-LONGEST_PATH = 4096
-_MOST_STARS = 2
+LONGEST_PATH = 1024
+LONGEST_STEP = 255
+_MOST_STARS = 3
+"""Of a pattern, and one step of `**` besides: a path that somebody makes up must not take seconds."""
 _WORD = re.compile(r"(?:\\.|\S)+")
 _OWNER = re.compile(r"@[\w./-]+|[^\s@]+@[^\s@]+")
 
@@ -78,8 +80,9 @@ def _wrong(words: list[tuple[int, str]]) -> tuple[int, str, str] | None:
         hint = "write a line for each pattern"
         return column, f"`{printable(pattern)}`: neither sections nor `!` nor `[ ]` are known", hint
     steps = pattern.split("/")
-    if steps.count("**") > _MOST_STARS or any(s.count("*") > _MOST_STARS for s in steps):
-        return column, f"more than {_MOST_STARS} stars in a step, or steps of `**`", "make it simpler"
+    stars = sum(step.count("*") for step in steps if step != "**")
+    if stars > _MOST_STARS or steps.count("**") > 1:
+        return column, f"more than {_MOST_STARS} stars, or one step of `**`", "make it simpler"
     for at, owner in words[1:]:
         if not _OWNER.fullmatch(owner):
             return at, f"`{printable(owner)}` is no owner", "write an e-mail address, or @team"
@@ -109,7 +112,7 @@ def refusals(
     for commit, who, paths in changes:
         for raw in sorted(paths):
             path = os.fsdecode(raw)
-            if len(raw) > LONGEST_PATH or printable(path) != path:
+            if _impossible(raw, path):
                 found.append(
                     Refusal(commit, "nobody can own a path with such letters, or so long", _short(path))
                 )
@@ -119,6 +122,12 @@ def refusals(
             if why := _why_not(who, counts[path], teams):
                 found.append(Refusal(commit, why, path))
     return found
+
+
+def _impossible(raw: bytes, path: str) -> bool:
+    """Whether no file has such a name, or none that can be shown as it is."""
+    longest = max(map(len, raw.split(b"/")))
+    return len(raw) > LONGEST_PATH or longest > LONGEST_STEP or printable(path) != path
 
 
 def _why_not(who: str, rule: Rule | None, teams: Mapping[str, frozenset[str]]) -> str:

@@ -513,7 +513,7 @@ def test_a_path_that_no_pattern_matches_is_nobodys(lab: Lab) -> None:
     ("line", "place"),
     [
         ("!a x@y", "2:1"), ("[Section]", "2:1"), ("a[bc] x@y", "2:1"), ("a nobody", "2:3"),
-        ("***a x@y", "2:1"), ("/a/**/b/**/c/** x@y", "2:1"), ("/ x@y", "2:1"), ("a\\ x@y\\", "2:1"),
+        ("/*a/*b/*c/*d x@y", "2:1"), ("/a/**/b/**/c x@y", "2:1"), ("/ x@y", "2:1"), ("a\\ x@y\\", "2:1"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_owners_leaves_the_last_good_ones(owned: Lab, line: str, place: str) -> None:
