@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -126,6 +127,8 @@ class Settings:
             yield path
             return
         self._files += (path,)
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise CannotRead(what=str(path), why="everybody may write to it: chmod o-w")
         files = sorted(path.glob("*.asc"))
         if not files:
             raise CannotRead(what=str(path), why="it holds no key", hint="name the keys' files *.asc")
@@ -178,7 +181,7 @@ def _problem(positions: Positions, issue: Issue) -> Problem:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        stat = os.stat(path)
+        seen = os.stat(path)
     except OSError:
         return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -749,6 +749,20 @@ def test_the_owners_files_are_the_owners(lab: Lab, name: str) -> None:
         settings(lab.own / "trust.yaml", [lab.work])
 
 
+def test_a_folder_of_keys(lab: Lab) -> None:
+    folder = lab.own / "team"
+    folder.mkdir()
+    lab.owner_says({"openpgpKeys": ["team"]})
+    with pytest.raises(BaiError, match="it holds no key"):
+        settings(lab.own / "trust.yaml", [])
+    shutil.copy(lab.own / "keys.asc", folder)
+    lab.commit(sign="gpg")
+    assert lab.verdict() == ""
+    folder.chmod(0o777)
+    with pytest.raises(BaiError, match="everybody may write to it"):
+        settings(lab.own / "trust.yaml", [])
+
+
 def test_what_the_owner_changes_counts_at_once(lab: Lab) -> None:
     follow = lab.follow()
     lab.commit(who="mallory", sign="ssh")
