@@ -16,8 +16,9 @@ _ELSEWHERE = (
 
 def environment() -> dict[str, str]:
     """Ours, for a git that is to ask about the folder it is given, and to speak English, as what it says is
-    read."""
-    return {name: value for name, value in os.environ.items() if name not in _ELSEWHERE} | {"LC_ALL": "C"}
+    read. No object stands in for another one: `refs/replace` may have come from anybody."""
+    ours = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+    return {name: value for name, value in os.environ.items() if name not in _ELSEWHERE} | ours
 
 
 def said(folder: Path, *arguments: str) -> list[str] | None:

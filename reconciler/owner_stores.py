@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from reconciler.owner_files import found, read_own
 from schemas import rules
 from schemas.declared_stores import OwnerStores
 from schemas.documents import typed
-from schemas.errors import CannotRead, InvalidRepository, Place, Problem
+from schemas.errors import InvalidRepository, Place, Problem
 from schemas.issues import Issue
-from schemas.plain_files import open_plain, read_open
 from schemas.positions import Positions, path_text
-from schemas.reading import LARGEST_FILE, Raw, read
+from schemas.reading import Raw, read
 from schemas.secret_store import SecretStore
 from schemas.text import printable
 
 ENVIRONMENT = "BAI_SECRET_STORES"
 NAME = "secret-stores.yaml"
-SYSTEM = Path("/etc/bai") / NAME
 
 
 def owner_stores(given: Path | None, folders: Sequence[Path], *, final: bool = False) -> OwnerStores:
@@ -30,46 +27,22 @@ def owner_stores(given: Path | None, folders: Sequence[Path], *, final: bool = F
 
     Raises CannotRead, and InvalidRepository with every problem.
     """
-    path = given or _found()
+    path = given or found(ENVIRONMENT, NAME)
     if path is None:
         return OwnerStores({}, final)
     return OwnerStores(_read(path, folders), True)
 
 
-def _found() -> Path | None:
-    if named := os.environ.get(ENVIRONMENT):
-        return Path(named)
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return next((path for path in (home / "bai" / NAME, SYSTEM) if path.is_file()), None)
-
-
 def _read(path: Path, folders: Sequence[Path]) -> Mapping[str, SecretStore]:
-    real = path.expanduser().resolve()
-    if any(real.is_relative_to(folder.resolve()) for folder in folders):
-        why = "it lies in the repository, where documents could change it; move it elsewhere"
-        raise CannotRead(what=str(path), why=why)
-    data, where = _bytes(real, path), printable(str(path))
+    data, where = read_own(path, folders), printable(str(path))
     raws, problems = read(data, where)
     positions = Positions(where, data)
-    found: dict[str, SecretStore] = {}
+    stores: dict[str, SecretStore] = {}
     for raw in raws:
-        problems += [_problem(positions, raw, issue) for issue in _issues(raw, found)]
+        problems += [_problem(positions, raw, issue) for issue in _issues(raw, stores)]
     if problems:
         raise InvalidRepository(tuple(problems), where=where)
-    return found
-
-
-def _bytes(real: Path, path: Path) -> bytes:
-    try:
-        descriptor = open_plain(real)
-        try:
-            if os.fstat(descriptor).st_mode & stat.S_IWOTH:
-                raise CannotRead(what=str(path), why="everybody may write to it: chmod o-w")
-            return read_open(descriptor, real, LARGEST_FILE)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise CannotRead(what=str(path), why=error.strerror or str(error)) from None
+    return stores
 
 
 def _issues(raw: Raw, found: dict[str, SecretStore]) -> Iterator[Issue]:

@@ -9,7 +9,7 @@ from reconciler.actual import Actual
 from reconciler.plan import Plan
 from reconciler.results import ApplyResult
 from reconciler.workspace import Workspace
-from schemas.errors import BaiError, CannotRead, InvalidRepository, LeaseHeld, RemoteError
+from schemas.errors import BaiError, CannotRead, InvalidRepository, LeaseHeld, NotTrusted, RemoteError
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,6 @@ def signs_of(error: BaiError, words: str) -> Mapping[str, str]:
     """What a pass that failed with it tells people; nothing while somebody else applies."""
     if isinstance(error, LeaseHeld):
         return {}
-    if isinstance(error, InvalidRepository | CannotRead):
+    if isinstance(error, InvalidRepository | CannotRead | NotTrusted):
         return {"documents-refused": words}
     return {"documents-unreachable" if isinstance(error, RemoteError) else "loop-failed": words}

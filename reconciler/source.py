@@ -41,6 +41,11 @@ class Source:
     owner: OwnerStores = NO_OWNER
     """The secret stores that count beside those of the documents."""
 
+    @property
+    def folders(self) -> list[Path]:
+        """Where who may change documents can write."""
+        return [self.directory, *([self.git] if self.git else [])]
+
     def load(self) -> tuple[Repository, str]:
         """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
         and CannotRead."""
@@ -60,8 +65,7 @@ def open_source(
     """Find out what repository a folder belongs to, and what the owner of its cluster declares: `stores` and
     `final` as for `owner_stores`. Raises CannotRead when there is no such folder, and what that raises."""
     found = _source(directory, revision)
-    folders = [found.directory, *([found.git] if found.git else [])]
-    return replace(found, owner=owner_stores(stores, folders, final=final))
+    return replace(found, owner=owner_stores(stores, found.folders, final=final))
 
 
 def _source(directory: Path | str, revision: str | None) -> Source:

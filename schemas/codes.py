@@ -143,6 +143,10 @@ _TABLE = {
         "A secret store that is not known on this machine",
         "The machine that applies must know it; give `--secret-stores` here, too, to have it checked.",
     ),
+    "BAI-V094": (
+        "A line of CODEOWNERS that cannot be understood",
+        "Write `pattern owner...`: patterns as in .gitignore, owners as e-mail addresses or @team.",
+    ),
     "BAI-V090": (
         "Accepted, but nothing acts on it yet",
         "Nothing needs to be done; this release does not carry it out.",

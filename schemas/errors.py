@@ -38,6 +38,7 @@ later; `hint` says what to do.
     │   ├── NoSuchRevision       E0372  (retryable) it has no such branch, tag or commit
     │   ├── HistoryRewritten     E0373  its branch does not rest on what is carried out
     │   └── NotPushed            E0374  a document was not committed, or not taken
+    ├── NotTrusted               E0375  a commit was not signed, or changes what is somebody else's
     ├── NotifyError              E0380  a notification was not sent
     │   ├── NotSent              E0381  and will not be, as it is
     │   └── NotSentNow           E0382  (retryable) perhaps later
@@ -334,6 +335,12 @@ class NotPushed(RemoteError):
     """Nothing was committed or pushed, {remote} says: {why}"""
 
     code = "BAI-E0374"
+
+
+class NotTrusted(BaiError):
+    """Commit {revision} is not followed: {why}"""
+
+    code = "BAI-E0375"
 
 
 class ForgeError(BaiError):

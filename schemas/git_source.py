@@ -18,6 +18,8 @@ from schemas.text import printable
 
 _LINK = "120000"
 _PLAIN = ("100644", "100755")
+_ITSELF = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
+"""A commit's own documents, whatever `refs/replace` and grafts would put in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ class CommitSource:
             "cat-file",
             "--batch",
         ]
-        done = subprocess.run(command, input=asked, capture_output=True, check=False)
+        done = subprocess.run(
+            command, input=asked, capture_output=True, check=False, env={**os.environ, **_ITSELF}
+        )
         if done.returncode != 0:
             raise CannotRead(what=self.where, why=done.stderr.decode("utf-8", "replace").strip()[:200])
         return done.stdout
@@ -148,8 +152,10 @@ class CommitSource:
 
 def _open(git_dir: str | os.PathLike[str]) -> Repo:
     try:
-        return Repo(git_dir, search_parent_directories=True)
+        repository = Repo(git_dir, search_parent_directories=True)
     except (InvalidGitRepositoryError, NoSuchPathError):
         raise CannotRead(what=printable(str(git_dir)), why="it is not a git repository") from None
     except GitError as error:
         raise CannotRead(what=printable(str(git_dir)), why=printable(str(error))[:200]) from None
+    repository.git.update_environment(**_ITSELF)
+    return repository

@@ -115,7 +115,8 @@ have systemd-nspawn systemd-container "provisioning of booted machines"
 have apt-ftparchive apt-utils "provisioning from a repository of packages"
 have postgres postgresql "a store on a PostgreSQL server"
 have promtool prometheus "alert rules"
-have ssh-keygen openssh-client "nodes over SSH"
+have ssh-keygen openssh-client "nodes over SSH, signed commits"
+have gpg gnupg "signed commits"
 # PostgreSQL's package would make and start a server of its own; ours live as long as their test.
 if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; then
     mkdir -p /etc/postgresql-common

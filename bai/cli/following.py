@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ from providers.state_folder import state_folder
 if TYPE_CHECKING:
     from reconciler.address import Address
     from reconciler.gitops.documents import Documents
-    from reconciler.gitops.remote import Remote
+    from reconciler.gitops.follow import Follow
     from reconciler.source import Source
+    from reconciler.store import Store
     from reconciler.workspace import Workspace
-    from schemas.declared_stores import OwnerStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,12 @@ def opened(settings: Settings, origin: Origin | None) -> Iterator[tuple[Workspac
         yield from _far(settings, origin)
         return
     from reconciler.gitops.documents import Folder
+    from schemas.errors import CommandError
 
     source = settings.source(acting=True)
+    if settings.gate(source.folders) is not None:
+        why = "only commits can be trusted (BAI_TRUST, trust.yaml), and the files of a folder are none"
+        raise CommandError(why=why, hint="follow a remote: --remote URL")
     for name in [settings.cluster] if settings.cluster else _clusters(source):
         yield replace(settings, cluster=name).workspace(acting=True), Folder()
 
@@ -62,29 +66,39 @@ def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Docume
     remote = Remote(origin.url, home / "copy.git", environment_login(os.environ))
     ref = origin.ref or remote.default_branch()
     owner = owner_stores(settings.stores, [remote.folder], final=True)
-    for name in [settings.cluster] if settings.cluster else _named(remote, ref, origin.path, address, owner):
+    gate = settings.gate([remote.folder])
+
+    def follow_of(store: Store, name: str) -> Follow:
+        return Follow(remote, ref, origin.path, store, name, owner, gate)
+
+    for name in [settings.cluster] if settings.cluster else _named(follow_of, address):
         store = Store.open(address)
-        follow = Follow(remote, ref, origin.path, store, name, owner)
+        follow = follow_of(store, name)
         pin = orders(store, name).pin
         start = first(follow, pin.commit if pin else "")
         workspace = Workspace.at(follow.source(start), cluster=name, state=address, store=store)
         yield workspace, Followed(follow, approval=origin.approval)
 
 
-def _named(remote: Remote, ref: str, path: str, address: Address, owner: OwnerStores) -> list[str]:
+def _named(follow_of: Callable[[Store, str], Follow], address: Address) -> list[str]:
     """The clusters that the newest documents have; those that were looked after before, when these cannot be
     used. Raises BaiError when there are neither."""
-    from reconciler.source import remote_source
     from reconciler.store import Store
     from schemas.errors import BaiError
 
-    try:
-        return _clusters(remote_source(remote.folder, remote.fetch(ref), path, owner))
-    except BaiError:
-        with Store.open(address) as store:
-            if known := list(store.clusters()):
+    with Store.open(address) as store:
+        known = list(store.clusters())
+        follows = [follow_of(store, name) for name in known or [""]]
+        # What has passed, or was good, is where the judgement of what is new begins.
+        follow = next((each for each in follows if each.good), follows[0])
+        try:
+            commit = follow.remote.fetch(follow.ref)
+            follow.trust(commit)
+            return _clusters(follow.source(commit))
+        except BaiError:
+            if known:
                 return known
-        raise
+            raise
 
 
 def _clusters(source: Source) -> list[str]:

@@ -112,6 +112,15 @@ def options(
             " /etc/bai/secret-stores.yaml.",
         ),
     ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="BAI_TRUST",
+            help="The owner's words on whose commits are followed; default: ~/.config/bai/trust.yaml, else"
+            " /etc/bai/trust.yaml.",
+        ),
+    ] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour, whatever the terminal.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show tracebacks of unexpected errors.")] = False,
     version: Annotated[
@@ -125,6 +134,7 @@ def options(
         state=state,
         revision=revision,
         stores=secret_stores,
+        trust=trust,
         color=False if no_color else None,
         verbose=verbose,
     )

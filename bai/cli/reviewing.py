@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from bai.cli.settings import Settings
 if TYPE_CHECKING:
     from providers.forge import Forge, Run, State
     from reconciler.review import Review
+    from reconciler.trust.gate import Gate
+    from reconciler.workspace import Workspace
     from schemas.errors import InvalidRepository
 
 CONTEXT = "bai"
@@ -56,7 +58,7 @@ def review_and_tell(
     start = base or (posting.run.base if posting else UPSTREAM)
     try:
         with settings.workspace() as workspace:
-            found = review_since(workspace, start)
+            found = review_since(workspace, start, gate=gate_of(settings, workspace))
             if out is not None:
                 save_review(found, out)
             show_review(settings, found, format)
@@ -70,15 +72,34 @@ def review_and_tell(
         if UPSTREAM in error.message:
             error.hint = "say what it is to be merged into: --base main"
         raise
-    return not found.refused
+    return found.passes
+
+
+def gate_of(settings: Settings, workspace: Workspace) -> Gate | None:
+    """What commits must pass, of the repository that the workspace's documents are in."""
+    return settings.gate(workspace.source.folders)
+
+
+def trusted(settings: Settings) -> Settings:
+    """The settings with the very commit that `--revision` names, where commits must pass anything. Raises
+    NotTrusted for one whose signature does not count."""
+    from reconciler.git import commit_of
+
+    source = settings.source() if settings.revision is not None else None
+    gate = settings.gate(source.folders) if source is not None else None
+    if source is None or source.git is None or gate is None or settings.revision is None:
+        return settings
+    commit = commit_of(source.git, settings.revision)
+    gate.check(source.git, commit)
+    return replace(settings, revision=commit)
 
 
 def _post(posting: Posting, found: Review) -> None:
     from bai.render.review_markdown import marker, render
-    from bai.render.review_view import headline, refusal
+    from bai.render.review_view import distrust, headline, refusal
 
     page = render(found)
-    refused = refusal(found)
+    refused = refusal(found) or next(iter(distrust(found)), "")
     line = refused or headline(found)
     cluster = found.plan.cluster
     posting.tell(marker(cluster), page, "failure" if refused else "success", cluster, line)
@@ -95,13 +116,16 @@ def _post_problems(posting: Posting, error: InvalidRepository, cluster: str) -> 
 def check_reviewed(settings: Settings, base: str | None, reviewed: str | None) -> None:
     """Raises StalePlan when what lies between does not do any more what somebody has read, or was not known
     completely; CommandError when one of the two is missing."""
+    from bai.render.review_view import distrust
     from reconciler.review.read import review_since
-    from schemas.errors import CommandError, StalePlan
+    from schemas.errors import CommandError, NotTrusted, StalePlan
 
     if base is None or reviewed is None:
         raise CommandError(why="--base and --reviewed go together", hint="the digest stands below the review")
     with settings.workspace() as workspace:
-        found = review_since(workspace, base)
+        found = review_since(workspace, base, gate=gate_of(settings, workspace))
+    if found.distrusted:
+        raise NotTrusted(revision=found.head[:12], why="; ".join(distrust(found)))
     if not found.complete:
         raise StalePlan(why="not everything could be observed", hint="review it again when it can")
     if found.digest != reviewed:

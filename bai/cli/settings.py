@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from reconciler.source import Source
+    from reconciler.trust.gate import Gate
     from reconciler.workspace import Workspace
 
 
@@ -24,6 +26,8 @@ class Settings:
     revision: str | None = None
     stores: Path | None = None
     """The owner's file of secret stores."""
+    trust: Path | None = None
+    """The owner's file that says whose commits are followed."""
     color: bool | None = None
     """None lets the terminal decide."""
     verbose: bool = False
@@ -43,6 +47,15 @@ class Settings:
         from reconciler.source import open_source
 
         return open_source(self.directory, self.revision, stores=self.stores, final=acting)
+
+    def gate(self, folders: Sequence[Path]) -> Gate | None:
+        """What commits must pass, where the owner says anything; `folders`: where documents are. Raises
+        CannotRead, InvalidRepository."""
+        from reconciler.trust.gate import Gate
+        from reconciler.trust.settings import settings
+
+        found = settings(self.trust, folders)
+        return Gate(found) if found is not None else None
 
 
 def settings_of(ctx: typer.Context) -> Settings:

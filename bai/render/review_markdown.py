@@ -39,6 +39,8 @@ def _title(review: Review) -> Iterator[Block]:
     yield (marker(review.plan.cluster), title, "", f"**{escape(review_view.headline(review))}**")
     if refusal := review_view.refusal(review):
         yield ("", f"> ⛔ {escape(refusal)}")
+    if distrust := review_view.distrust(review):
+        yield ("", f"> ⛔ {review_view.DISTRUST}", ">", *(f"> - {escape(line)}" for line in distrust))
     for note in review_view.notes(review):
         yield ("", f"> {escape(note)}")
 

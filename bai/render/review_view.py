@@ -9,6 +9,9 @@ from bai.render.words import clean, listed, plural, short
 from planner.types import NodeInfo, Placement
 from reconciler.review import Place, Review
 
+MOST_DISTRUSTED = 20
+DISTRUST = "These commits would not be followed:"
+
 
 def span(review: Review) -> str:
     """`3f2a9c01d2e4 → 81be0c4d9a10`."""
@@ -30,6 +33,13 @@ def refusal(review: Review) -> str:
         f"bai apply refuses this: it would delete {listed(map(short, review.refused))}, which "
         f'{"is" if len(review.refused) == 1 else "are"} protected (annotation bai/protect: "true")'
     )
+
+
+def distrust(review: Review) -> list[str]:
+    """Why its commits would not be followed, one line each; no more than a reader needs."""
+    more = len(review.distrusted) - MOST_DISTRUSTED
+    lines = [clean(str(refusal)) for refusal in review.distrusted[:MOST_DISTRUSTED]]
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def notes(review: Review) -> list[str]:

@@ -97,16 +97,21 @@ class Followed:
         if error is not None:
             wrong.append(f"{error}; {commit[:12]} stays in force")
             signs["documents-unreachable"] = wrong[-1]
+        if why := self._distrusted(commit):
+            wrong.append(f"{why}; {workspace.commit[:12]} stays in force")
+            signs["documents-refused"] = wrong[-1]
         if self._approval and not told.pin:
             approved = told.approve.commit if told.approve else ""
             if approved and not self._follow.rests_on(commit, approved):
                 wrong.append(f"{approved[:12]} was approved, but {self._follow.ref} does not rest on it")
                 approved = ""
-            if commit != approved:
+            if commit != approved and not why:
                 notes.append(f"{commit[:12]} waits for approval: `bai approve {commit[:12]}`")
                 signs["approval-needed"] = notes[-1]
-                commit = approved or workspace.commit
-        workspace = self._at(commit, workspace)
+            # An approval does not replace a signature.
+            why = approved and self._distrusted(approved)
+            commit = approved or workspace.commit
+        workspace = self._at(workspace.commit if why else commit, workspace)
         if self._refused[1]:
             good = workspace.commit[:12]
             wrong.append(f"commit {commit[:12]} cannot be used, {good} stays in force: {self._refused[1]}")
@@ -129,6 +134,14 @@ class Followed:
         with contextlib.suppress(BaiError):
             remote.fetch(self._follow.ref)
         return commit_of(remote.folder, name)
+
+    def _distrusted(self, commit: str) -> str:
+        """Why a commit must not be followed; empty when it may."""
+        try:
+            self._follow.trust(commit)
+        except BaiError as error:
+            return _words(error)
+        return ""
 
     def _at(self, commit: str, workspace: Workspace) -> Workspace:
         """The documents of this commit, if they can be used."""
@@ -161,6 +174,7 @@ def first(follow: Follow, pinned: str = "") -> str:
     BaiError when neither can."""
     commit, _ = follow.latest(pinned)
     try:
+        follow.trust(commit)
         _load(follow, commit)
     except BaiError:
         if not follow.good or follow.good == commit:

@@ -6,8 +6,9 @@ from typing import Protocol
 
 from reconciler.gitops.remote import Remote, shown
 from reconciler.source import Source, remote_source
+from reconciler.trust.gate import Gate
 from schemas.declared_stores import NO_OWNER, OwnerStores
-from schemas.errors import BaiError, HistoryRewritten, NoSuchRevision
+from schemas.errors import BaiError, HistoryRewritten, NoSuchRevision, NotTrusted
 
 
 class Memory(Protocol):
@@ -19,11 +20,12 @@ class Memory(Protocol):
 
 
 class Follow:
-    """One branch, tag or commit of a remote, and a folder in it."""
+    """One branch, tag or commit of a remote, and a folder in it. `gate`: what a commit must pass; None:
+    nothing."""
 
     def __init__(
         self, remote: Remote, ref: str, subpath: str, memory: Memory, cluster: str,
-        owner: OwnerStores = NO_OWNER,
+        owner: OwnerStores = NO_OWNER, gate: Gate | None = None,
     ) -> None:  # fmt: skip
         self.remote = remote
         self.ref = ref
@@ -31,6 +33,10 @@ class Follow:
         self._owner = owner
         self._memory = memory
         self._key = f"good-commit/{cluster}/{shown(remote.url)}/{ref}"
+        # What has passed is a matter of the remote, and the same for all clusters in it.
+        self._passed_key = f"trusted-commit/{shown(remote.url)}/{ref}"
+        self._gate = gate
+        self._passed = ""
         self._accepted: str | None = None
         """The last good commit, as it was read when the remote was asked last."""
         self._source: Source | None = None
@@ -59,6 +65,22 @@ class Follow:
             self.remote.keep(commit)
             self._memory.set_meta(self._key, commit)
         self._accepted = commit
+
+    def trust(self, commit: str) -> None:
+        """Raises NotTrusted for a commit that must not be followed, or even read. What is new in it since the
+        last one that passed (before anything was judged: that was good) is judged, once; what that one rests
+        on has passed. Raises CannotRead and InvalidRepository where the owner's settings cannot be read."""
+        if self._gate is None or commit == self._passed:
+            return
+        base = self._memory.meta(self._passed_key) or self.good
+        if commit != base and not (base and self.remote.rests_on(base, commit)):
+            if base and not self.remote.has(base):
+                why = f"{base[:12]}, the last that was trusted, is not there any more: push it again"
+                raise NotTrusted(revision=commit[:12], why=why)
+            self._gate.check(self.remote.folder, commit, base)
+            self.remote.keep(commit, "trusted")
+            self._memory.set_meta(self._passed_key, commit)
+        self._passed = commit
 
     def rests_on(self, commit: str, ancestor: str) -> bool:
         """Whether `ancestor` is this commit, or in its history."""

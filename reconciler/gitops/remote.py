@@ -27,7 +27,7 @@ LOOSE = 4000
 """Objects in files of their own, more or less, from which on they are packed together."""
 _NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
 """What may be the name of a branch: no expression of git's."""
-_GOOD = "refs/bai/good"
+_OURS = "refs/bai"
 _HERE = Path()
 _IDLE = re.compile(r"fatal: Could not read from remote|Please make sure|and the repository exists|@@@")
 """Lines of git and ssh that do not say why."""
@@ -111,9 +111,9 @@ class Remote:
     def has(self, commit: str) -> bool:
         return self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
-    def keep(self, commit: str) -> None:
-        """So that it stays, whatever becomes of the branches."""
-        self._git("update-ref", _GOOD, commit)
+    def keep(self, commit: str, name: str = "good") -> None:
+        """So that it stays, whatever becomes of the branches, until another one is kept by this name."""
+        self._git("update-ref", f"{_OURS}/{name}", commit)
 
     def tidy(self, *, most: int = LOOSE) -> None:
         """Pack what came in many small pieces. Nothing is forgotten: somebody may go back to it."""
@@ -169,9 +169,8 @@ class Remote:
             self._update(made, patience)
             if self.folder.exists():
                 # What nobody refers to any more at the remote may still be whole here.
-                self._git(
-                    "fetch", "--quiet", "--no-auto-gc", str(self.folder), f"+{_GOOD}:{_GOOD}", folder=made
-                )
+                ours = f"+{_OURS}/*:{_OURS}/*"
+                self._git("fetch", "--quiet", "--no-auto-gc", str(self.folder), ours, folder=made)
                 self.folder.rename(place / "old")
             made.rename(self.folder)
         except _Damaged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,7 +16,7 @@ VERSION = "bai.review/v1"
 
 def value(review: Review) -> dict[str, Any]:
     """What `dump` writes."""
-    return {
+    found = {
         "version": VERSION,
         "base": review.base,
         "head": review.head,
@@ -28,6 +29,9 @@ def value(review: Review) -> dict[str, Any]:
         "refused": review.refused,
         "pending": review.pending,
     }
+    if review.distrusted:
+        found["distrusted"] = [asdict(refusal) for refusal in review.distrusted]
+    return found
 
 
 def dump(review: Review) -> str:

@@ -14,23 +14,29 @@ from reconciler.provisioning.upkeep import Upkeep
 from reconciler.review.make import Version, review
 from reconciler.review.values import Review
 from reconciler.source import Source, choose_cluster, make_desired
+from reconciler.trust.gate import Gate
 from reconciler.workspace import Workspace
 from schemas.cluster import Cluster
 from schemas.errors import CannotRead, PlanError
 
 
-def review_since(workspace: Workspace, base: str, *, exactly: bool = False) -> Review:
+def review_since(
+    workspace: Workspace, base: str, *, exactly: bool = False, gate: Gate | None = None
+) -> Review:
     """What the workspace's documents do, compared with the commit that they have in common with `base`, or
     with `base` itself.
 
     On what is declared and what is recorded: no provider is asked. The time is the base's, or when something
-    was last recorded, so that the same documents and records give the same bytes. Raises CannotRead,
-    InvalidRepository, PlanError.
+    was last recorded, so that the same documents and records give the same bytes. `gate`: what its commits
+    must pass. Raises CannotRead, InvalidRepository, PlanError.
     """
     source = workspace.source
     git = _git(workspace, base)
     start = commit_of(git, base) if exactly else common_ancestor(git, base, source.revision or "HEAD")
     found = _reviewed(workspace, _desired(workspace, start), workspace.desired(), start)
+    if gate is not None:
+        tip = commit_of(git, source.revision or "HEAD")
+        found = replace(found, distrusted=gate.refusals(git, tip, start))
     return found if found.head or _edited(source) else replace(found, head=commit_of(git, "HEAD"))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from planner.types import NodeInfo, Placement, Wait
 from reconciler.plan import Plan
+from reconciler.trust.values import Refusal
 
 Effect = Literal["moved", "pushed out", "stopped"]
 
@@ -42,6 +43,8 @@ class Review:
     """Sessions that wait with and without it, for the same reasons."""
     refused: tuple[str, ...] = ()
     """What keeps `bai apply` from carrying it out: deletions of what is protected."""
+    distrusted: tuple[Refusal, ...] = ()
+    """Why its commits would not be followed: signatures, and whose the paths are that they change."""
     pending: int = 0
     """Actions that the base itself still asks for: drift, or a commit that nobody applied."""
     nodes: Mapping[str, NodeInfo] = field(default_factory=dict)
@@ -49,6 +52,11 @@ class Review:
     digest: str = ""
     """64 hexadecimal digits over what the change does: equal for the same documents on the same cluster,
     whatever the commit is called."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether it may be carried out."""
+        return not self.refused and not self.distrusted
 
     @property
     def complete(self) -> bool:

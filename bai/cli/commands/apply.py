@@ -61,7 +61,9 @@ def apply(
 ) -> None:
     """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions.
     A saved plan is carried out exactly, or refused when stale."""
-    settings = settings_of(ctx)
+    from bai.cli.reviewing import trusted
+
+    settings = trusted(settings_of(ctx))
     if base is not None or reviewed is not None:
         from bai.cli.reviewing import check_reviewed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from bai.cli.options import (
     Targets,
 )
 from bai.cli.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from reconciler.workspace import Workspace
 
 app = new_app()
 CHANGES = 2
@@ -65,7 +68,7 @@ def plan(
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
         return
-    with settings.workspace() as workspace:
+    with _opened(settings) as workspace:
         if refresh_hardware:
             workspace.find_hardware(anew=True)
         made = workspace.plan(
@@ -88,6 +91,13 @@ def plan(
         raise typer.Exit(CHANGES)
 
 
+def _opened(settings: Settings) -> Workspace:
+    """Raises NotTrusted, and what opening the workspace raises."""
+    from bai.cli.reviewing import trusted
+
+    return trusted(settings).workspace()
+
+
 def _saved(out: Path, *, unseen: bool) -> str:
     condition = ", unless something runs that was not looked at" if unseen else ""
     return f"\nSaved. `bai apply {out}` carries out exactly this{condition}."
@@ -102,6 +112,7 @@ def _review(
     whole: bool,
     detailed_exitcode: bool,
 ) -> None:
+    from bai.cli.reviewing import gate_of
     from bai.cli.show_review import save_review, show_review
     from reconciler.review.read import review_since
 
@@ -110,9 +121,11 @@ def _review(
             "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
         )
     with settings.workspace() as workspace:
-        found = review_since(workspace, base)
+        found = review_since(workspace, base, gate=gate_of(settings, workspace))
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)
+    if found.distrusted:
+        raise typer.Exit(1)
     if detailed_exitcode and found.plan.changes:
         raise typer.Exit(CHANGES)

@@ -33,7 +33,8 @@ def reconcile(
     """Keep clusters as their documents say: observe, plan and apply, again and again, without asking.
 
     All clusters of the repository, or the one that --cluster names. A remote is asked with BAI_GIT_USER and
-    BAI_GIT_PASSWORD, or BAI_GIT_KEY and BAI_GIT_KNOWN_HOSTS, from the environment.
+    BAI_GIT_PASSWORD, or BAI_GIT_KEY and BAI_GIT_KNOWN_HOSTS, from the environment. Where a file says whose
+    commits are followed (`bai --trust FILE`), others are not.
     """
     from bai.cli.looping import run_loops
 

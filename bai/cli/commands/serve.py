@@ -53,7 +53,8 @@ def serve(
 ) -> None:
     """Run the loops of `bai reconcile`, and an HTTP API that shows what they see and takes orders.
 
-    It describes itself at /openapi.json. `bai token` makes lines of the file that --access names.
+    It describes itself at /openapi.json. `bai token` makes lines of the file that --access names. Where a
+    file says whose commits are followed (`bai --trust FILE`), others are not.
     """
     if check:
         _check(access)

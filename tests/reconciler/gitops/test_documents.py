@@ -18,6 +18,7 @@ from reconciler.gitops.follow import Follow
 from reconciler.gitops.orders import Told, give, take_back
 from reconciler.gitops.remote import Remote
 from reconciler.loop import Loop
+from reconciler.trust.gate import Gate
 from reconciler.workspace import Workspace
 from schemas.errors import CannotRead, InvalidRepository, RemoteUnreachable
 from tests.reconciler.gitops.repositories import Pair
@@ -36,6 +37,7 @@ class Site:
         self.pair = Pair(folder)
         self.remote = Remote(str(self.pair.bare), folder / "state" / "copy")
         self.lines: list[str] = []
+        self.gate: Gate | None = None
         self.push({"base.yaml": BASE, "nodes.yaml": MACHINES, "a.yaml": session("a")})
 
     def push(self, files: dict[str, str | None], *options: str, branch: str = "main") -> str:
@@ -46,7 +48,7 @@ class Site:
     def loop(self, cluster: str = "here", *, approval: bool = False) -> Loop:
         path = self.folder / "state" / f"{cluster}.db"
         store = new_store(path)
-        follow = Follow(self.remote, "main", "", store, cluster)
+        follow = Follow(self.remote, "main", "", store, cluster, gate=self.gate)
         address = Address.choose(path.parent, str(path), str(path))
         source = follow.source(first(follow))
         world = World(VirtualClock(1_800_000_000.0))
