@@ -35,6 +35,7 @@ class Limit(enum.StrEnum):
     MEMSET = "memory-nodes"
     MEMORY = "memory"
     PIDS = "pids"
+    SCRATCH = "scratch"
     DEVICES = "devices"
     FRACTION = "gpu-fraction"
     FILESYSTEM = "filesystem-isolation"
@@ -205,6 +206,8 @@ class KernelSpec:
     """Bytes; 0 means unlimited."""
     shm: int = 0
     pids: int = 0
+    scratch: int = 0
+    """Bytes that its own files may take on the node's disk; 0 means unlimited."""
     devices: tuple[str, ...] = ()
     """Device nodes or vendor device ids, by provider."""
     nics: tuple[str, ...] = ()
@@ -247,7 +250,8 @@ class Observed:
     state: KernelState
     exit_code: int | None = None
     reason: str = ""
-    """Why it ended, where known: `exit`, `signal 9`, `out-of-memory`, `timeout`, `stopped`."""
+    """Why it ended, where known: `exit`, `signal 9`, `out-of-memory`, `timeout`, `stopped`, or
+    `scratch-full:` with what it used and was allowed."""
     created: datetime | None = None
     started: datetime | None = None
     finished: datetime | None = None
@@ -258,6 +262,7 @@ class Observed:
     memory_nodes: tuple[int, ...] = ()
     memory: int = 0
     pids: int = 0
+    scratch: int = 0
     env_digest: str = ""
     image: str = ""
     """The name of the image that it was made from, where the provider has images."""

@@ -38,7 +38,7 @@ Operation = Literal["observe", "create", "update", "stop", "remove", "execute", 
 Moment = Literal["before", "after"]
 Failure = Literal["error", "unavailable", "refused"]
 
-IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
+IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
 
 
 class VirtualClock:
@@ -354,6 +354,7 @@ def _observed(world: World, kernel_id: str) -> Observed:
         memory_nodes=spec.memory_nodes,
         memory=spec.memory,
         pids=spec.pids,
+        scratch=spec.scratch,
         env_digest=env_digest(spec.env),
     )
 

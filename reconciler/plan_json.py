@@ -20,7 +20,7 @@ VERSION = "bai.plan/v1"
 _OPTIONAL = frozenset(
     {
         *("files", "nics", "tty", "share", "uid", "groups", "user", "read_only_root", "ulimits"),
-        *("capabilities", "network", "login"),
+        *("capabilities", "network", "login", "scratch"),
     }
 )
 """Parts of a kernel's spec that are left out where they say nothing."""

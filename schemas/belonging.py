@@ -13,8 +13,10 @@ from schemas.image_rules import among_images, among_registries, default_image, s
 from schemas.issues import Issue, Loc
 from schemas.node import Node, NodePool
 from schemas.profile.on_nodes import machine_issues
+from schemas.quantities import format_memory
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
+from schemas.resources import Resources
 from schemas.session import Session
 from schemas.storage import StorageHost, Volume
 from schemas.storage_nodes import holders, reachable
@@ -110,11 +112,25 @@ def _session(repository: Repository, session: Session) -> Iterator[Issue]:
     if group is None:
         yield from _clear(repository, session.spec.resource_group, ResourceGroup, ("spec", "resourceGroup"))
         return
+    yield from _scratch(session, group)
     cluster: Any = repository.resources.get(f"Cluster/{repository.cluster_of(group)}")
     if cluster is not None:
         yield from _command(session, cluster)
         yield from _mounts(repository, session, cluster)
         yield from session_images(repository, session, cluster)
+
+
+def _scratch(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+    most = group.spec.scratch.max
+    roles = session.spec.cluster.per_role.items()
+    asked: list[tuple[Loc, Resources | None]] = [(("spec", "resources"), session.spec.resources)]
+    asked += [(("spec", "cluster", "perRole", role, "resources"), own.resources) for role, own in roles]
+    for at, resources in asked:
+        if most and resources and resources.scratch and resources.scratch > most:
+            asked_for = format_memory(resources.scratch)
+            message = f"{asked_for} of scratch is more than resource group '{group.name}' allows"
+            hint = f"ask for at most {format_memory(most)}"
+            yield Issue((*at, "scratch"), message, hint, "BAI-V032")
 
 
 def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:

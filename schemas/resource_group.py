@@ -9,7 +9,7 @@ from pydantic import Field
 
 from schemas.envelope import Count, Flag, Model, Positive, Resource
 from schemas.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
-from schemas.quantities import Duration, Shares, Timestamp
+from schemas.quantities import Duration, Memory, Shares, Timestamp
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
 SessionType = Literal["interactive", "batch", "inference", "system"]
@@ -70,6 +70,20 @@ class NodeLoss(Model):
     `wait`: for the node."""
 
 
+class ScratchLimits(Model):
+    """Room on a node's disk for the own files of one container."""
+
+    default: Annotated[Memory, Field(ge=1024 * 1024, le=2**60)] | None = None
+    """For containers that name none; `max` when left out."""
+    max: Annotated[Memory, Field(ge=1024 * 1024, le=2**60)] | None = None
+    """What one may ask for at most; any amount when left out."""
+
+    @property
+    def given(self) -> int:
+        """Bytes for a container that names none; 0 for any amount."""
+        return self.default or self.max or 0
+
+
 class Reservation(Model):
     """Nodes kept for projects during a time; what runs there when it begins is left alone."""
 
@@ -102,6 +116,8 @@ class ResourceGroupSpec(Model):
     """Session types that may run here; all when left out."""
     allowed_projects: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """Projects that may run here; all when left out."""
+    scratch: ScratchLimits = ScratchLimits()
+    """`resources.scratch` of its sessions."""
     preemption: Preemption = Preemption()
     node_loss: NodeLoss = NodeLoss()
     """For sessions that do not say so themselves; batch sessions are started again only if they have

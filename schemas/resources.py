@@ -1,8 +1,8 @@
 """What a container asks for, and what a quota allows: amounts by slot.
 
-`cpu` (milli-cores), `memory` and `shm` (bytes), `pids` (count) are fields. Accelerators are named by their
-plugin and held in `accelerators`: `cuda.device` whole devices, `cuda.shares` milli, `cuda.mig.<profile>`
-instances; other vendors by the same pattern.
+`cpu` (milli-cores), `memory`, `shm` and `scratch` (bytes), `pids` (count) are fields. Accelerators are
+named by their plugin and held in `accelerators`: `cuda.device` whole devices, `cuda.shares` milli,
+`cuda.mig.<profile>` instances; other vendors by the same pattern.
 """
 
 from __future__ import annotations
@@ -140,3 +140,6 @@ class Resources(Slots):
     """Shared memory (`/dev/shm`), counted within `memory`."""
     pids: Positive | None = None
     """Most processes and threads."""
+    scratch: Annotated[Memory, Field(ge=1024 * 1024, le=2**60)] | None = None
+    """Most room on the node's disk for files of its own, volumes aside; as its resource group says when left
+    out."""

@@ -130,6 +130,12 @@ def _group(group: Any) -> Iterator[Issue]:
         )
         message = "a whole device cannot be divided into equal steps of this size"
         yield Issue(("spec", "fractional", "quantum"), message, f"did you mean {near / 1000:g}?", "BAI-V032")
+    scratch = spec.scratch
+    if scratch.default and scratch.max and scratch.default > scratch.max:
+        message = (
+            f"{format_memory(scratch.default)} for each is more than {format_memory(scratch.max)} at most"
+        )
+        yield Issue(("spec", "scratch", "default"), message, "lower default or raise max", "BAI-V032")
     for index, kept in enumerate(spec.reservations):
         if kept.ends_at <= kept.starts_at:
             yield Issue(

@@ -172,6 +172,8 @@ def _has(found: Observed) -> str:
     parts.append(f"memory limit {size(found.memory) if found.memory else 'none'}")
     if found.pids:
         parts.append(f"at most {plural(found.pids, 'process', 'processes')}")
+    if found.scratch:
+        parts.append(f"at most {size(found.scratch)} of scratch")
     return ", ".join(parts)
 
 
@@ -248,6 +250,7 @@ def _kernels_json(item: Existing) -> Iterator[dict[str, object]]:
                 "memoryNodes": list(found.memory_nodes),
                 "memory": found.memory,
                 "pids": found.pids,
+                "scratch": found.scratch,
                 "restarts": found.restarts,
                 "reason": found.reason,
             }

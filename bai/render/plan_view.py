@@ -146,6 +146,7 @@ def _details(action: Action) -> Iterator[str]:
     if effect(action) in ("delete", "queue", "stop") and action.before and action.before.kernels:
         kernels = action.before.kernels
         yield f"stops {plural(len(kernels), 'kernel')}: {listed(map(clean, kernels))}"
+    yield from _scratch(action)
     if action.id.startswith("Image/") and action.after:
         yield from map(pull_line, action.after.pulls)
     if action.notice:
@@ -153,6 +154,17 @@ def _details(action: Action) -> Iterator[str]:
         yield f"{with_signal}{action.notice.grace:g} s to save its work"
     if action.protected:
         yield "protected against deletion"
+
+
+def _scratch(action: Action) -> Iterator[str]:
+    """`scratch at most 20GiB`, with the kernels where they differ."""
+    kernels: dict[int, list[str]] = {}
+    for spec in action.after.specs if action.after else ():
+        kernels.setdefault(spec.scratch, []).append(spec.labels.kernel)
+    for most, names in kernels.items():
+        whose = f" for {listed(map(clean, names))}" if len(kernels) > 1 else ""
+        if most:
+            yield f"scratch at most {size(most)}{whose}"
 
 
 def new_placements(plan: Plan) -> list[Placement]:

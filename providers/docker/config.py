@@ -62,6 +62,7 @@ def _limits(spec: KernelSpec, extras: Extras) -> dict[str, Any]:
         "MemorySwap": spec.memory,
         "PidsLimit": spec.pids or None,
         **({"ShmSize": spec.shm} if spec.shm else {}),
+        **({"StorageOpt": {"size": str(extras.size)}} if extras.size else {}),
         "Ulimits": [
             {"Name": name, "Soft": soft, "Hard": hard}
             for name, (soft, hard) in sorted({**extras.ulimits, **spec.ulimits}.items())

@@ -41,6 +41,8 @@ class Extras:
     entrypoint: tuple[str, ...] = ()
     """In place of the image's own, which with its command or the kernel's becomes `command`."""
     command: tuple[str, ...] = ()
+    size: int = 0
+    """Bytes that the engine holds its own files to; 0: any number."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Source of a mount → the path where the node holds it for the engine."""
 
@@ -58,6 +60,7 @@ class Extras:
             other.ipc or self.ipc,
             other.entrypoint or self.entrypoint,
             other.command or self.command,
+            other.size or self.size,
             {**self.held, **other.held},
         )
 

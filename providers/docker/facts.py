@@ -18,6 +18,10 @@ _NEEDS: Mapping[Limit, tuple[str, str]] = {
 """Limit → the fact of the engine that it needs, and what it means when that is missing."""
 
 
+_LIMITING = frozenset({"btrfs", "zfs"})
+"""Storage drivers that take `size` (moby, daemon/graphdriver); overlay2 takes it on XFS."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """One engine. `missing`: limits that it cannot hold containers to, and why."""
@@ -62,8 +66,25 @@ def facts(info: Mapping[str, Any]) -> Facts:
 
 def _missing(info: Mapping[str, Any], rootless: bool) -> dict[Limit, str]:
     if rootless and info.get("CgroupDriver") == "none":
-        return dict.fromkeys(_NEEDS, "the engine is rootless without control groups delegated to it")
-    return {limit: why for limit, (fact, why) in _NEEDS.items() if not info.get(fact)}
+        missing = dict.fromkeys(_NEEDS, "the engine is rootless without control groups delegated to it")
+    else:
+        missing = {limit: why for limit, (fact, why) in _NEEDS.items() if not info.get(fact)}
+    if loose := _unlimited(info, rootless):
+        missing[Limit.SCRATCH] = loose
+    return missing
+
+
+def _unlimited(info: Mapping[str, Any], rootless: bool) -> str:
+    """Why the engine cannot limit what a container writes; empty when it can, or will say itself that its
+    XFS is mounted without pquota."""
+    if rootless:
+        return "the engine is rootless, and quotas are root's to set"
+    driver = str(info.get("Driver") or "")
+    told = dict(pair for pair in info.get("DriverStatus") or () if len(pair) == 2)
+    below = str(told.get("Backing Filesystem") or "")
+    if driver in _LIMITING or (driver == "overlay2" and below == "xfs"):
+        return ""
+    return f"the engine keeps containers with {driver}{f' on {below}' if below else ''}, without a limit"
 
 
 def _cautions(info: Mapping[str, Any]) -> tuple[str, ...]:

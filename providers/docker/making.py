@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from providers.base import KernelSpec
+from providers.base import KernelSpec, Limit
 from providers.docker import config, devices, given, notes, share, subpaths
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
@@ -107,7 +107,12 @@ def _extras(engine: Engine, spec: KernelSpec) -> Extras:
     """What has to be found out or put on the node before."""
     _check_mounts(engine, spec)
     extras = devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec)
-    return extras + subpaths.give(engine, spec)
+    return extras + subpaths.give(engine, spec) + _sized(engine, spec)
+
+
+def _sized(engine: Engine, spec: KernelSpec) -> Extras:
+    able = spec.scratch and Limit.SCRATCH not in engine.facts.missing
+    return Extras(size=spec.scratch) if able else Extras()
 
 
 def _check_mounts(engine: Engine, spec: KernelSpec) -> None:

@@ -55,6 +55,7 @@ def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
         memory_nodes=parse_cpus(host.get("CpusetMems") or ""),
         memory=host.get("Memory") or 0,
         pids=max(0, host.get("PidsLimit") or 0),
+        scratch=int((host.get("StorageOpt") or {}).get("size") or 0),
         image=found["Config"].get("Image") or "",
     )
 

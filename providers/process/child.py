@@ -43,6 +43,10 @@ if TYPE_CHECKING:
         scope: bool
         sandboxed: bool
         tty: bool
+        counted: bool
+        """Whether its files are counted, as no quota holds them."""
+        home: str
+        """Its scratch folder as it sees it itself."""
         log_size: int
         log_files: int
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from providers.base import FIRST_OF_PEOPLE, KernelSpec
+from providers.base import FIRST_OF_PEOPLE, KernelSpec, Limit
 from providers.process import cgroup, etc, given, mounts, sandbox, seccomp, stage
+from providers.process import scratch as room
 from providers.process.machine import Machine
 from providers.process.procfs import MARKER, cpulist
 from providers.process.records import Record, Root
@@ -123,6 +124,8 @@ def order(
     limits = limits or Limits()
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
+    able = Limit.SCRATCH in machine.limits
+    held = able and room.hold(record.folder, spec.id, spec.scratch, new=not record.begun)
     given.write(record.folder, spec)
     if machine.sandbox and spec.mounts and not sandbox.mounts_opened():
         why = "bubblewrap is too old to mount an opened folder (--bind-fd), which volumes need"
@@ -162,6 +165,8 @@ def order(
         "scope": machine.scope,
         "sandboxed": machine.sandbox,
         "tty": spec.tty,
+        "counted": not held,
+        "home": str(mounts.HOME) if machine.sandbox else str(scratch),
         "log_size": log[0],
         "log_files": log[1],
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from providers.base import Limit
-from providers.process import cgroup, hierarchies, sandbox
+from providers.process import cgroup, hierarchies, sandbox, scratch
 
 CONTROLLER = {
     Limit.CPUSET: "cpuset",
@@ -21,6 +21,7 @@ CONTROLLER = {
 INSTEAD = {
     Limit.CPUSET: "affinity is set instead, which a process can change",
     Limit.MEMORY: "each process's data is limited instead, not their sum",
+    Limit.SCRATCH: "its files are counted instead now and then, and it is stopped when they are too much",
 }
 
 
@@ -41,8 +42,9 @@ class Machine:
         return frozenset(Limit) - self.missing.keys()
 
 
-def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -> Machine:
-    """`base` names our group in every hierarchy; it stays only where it holds kernels.
+def examine(base: str, root: str, *, want_sandbox: bool = True, want_groups: bool = True) -> Machine:
+    """`base` names our group in every hierarchy; it stays only where it holds kernels. `root`: where their
+    files are.
 
     Both wishes can be turned off by the cluster's options.
     """
@@ -60,6 +62,8 @@ def examine(base: str, *, want_sandbox: bool = True, want_groups: bool = True) -
     if unseen:
         missing[Limit.FILESYSTEM] = unseen
         missing[Limit.DEVICES] = f"device nodes are hidden by the sandbox only; {unseen}"
+    if loose := scratch.problem(root, sandboxed=not unseen):
+        missing[Limit.SCRATCH] = _with_substitute(Limit.SCRATCH, loose)
     missing[Limit.FRACTION] = "its group demands no enforcement"
     return Machine(tuple(groups), scope, not unseen, missing)
 

@@ -63,6 +63,13 @@ def become_subreaper() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def scratch(folder: str) -> int:
+    """Bytes that its files may take now; 0 for any number. Raises OSError, ValueError."""
+    spec = files.read_json(os.path.join(folder, "intent.json")).get("spec")
+    found = spec.get("scratch") if isinstance(spec, dict) else 0
+    return found if isinstance(found, int) else 0
+
+
 def limits(folder: str) -> cgroup.Limits:
     """The limits of now: an update may have changed them since the first start."""
     spec = files.read_json(os.path.join(folder, "intent.json"))["spec"]

@@ -10,11 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIGHUP, SIGKILL, SIGTERM
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, KernelSpec, Observation, Observed
-from providers.process import cgroup, files, hierarchies, launch, logfile, pool, procfs, sandbox, watch
+from providers.process import (
+    cgroup,
+    files,
+    hierarchies,
+    launch,
+    logfile,
+    pool,
+    procfs,
+    sandbox,
+    scratch,
+    watch,
+)
 from providers.process.abilities import Interaction
 from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
@@ -25,7 +36,7 @@ from schemas.errors import KernelNotFound, KernelRefused, ProviderError, Provide
 if TYPE_CHECKING:
     from providers.process.entry import Entrance
 
-IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
+IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
 LOG_SIZE = 10 * 1024 * 1024
 LOG_FILES = 3
 TAKEN_ATTEMPTS = 5
@@ -83,7 +94,9 @@ class ProcessProvider(Interaction):
     @cached_property
     def machine(self) -> Machine:
         """What can be enforced here; found out once per provider."""
-        return examine(self.base, want_sandbox=self._wishes[0], want_groups=self._wishes[1])
+        return examine(
+            self.base, str(self.root.path), want_sandbox=self._wishes[0], want_groups=self._wishes[1]
+        )
 
     @property
     def base(self) -> str:
@@ -226,6 +239,9 @@ class ProcessProvider(Interaction):
             if record.alive:
                 self._bind(record, changed)
             self.root.rewrite(record, changed, again=False)
+            if changed.scratch != record.spec.scratch:
+                scratch.hold(record.folder, kernel_id, changed.scratch, new=False)
+                self._signal(record, SIGHUP)
         if changed.cpus != record.spec.cpus:
             self._share_out()
         return self._now(kernel_id)

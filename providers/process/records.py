@@ -24,6 +24,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -32,10 +33,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule, Share
-from providers.process import cgroup, files
+from providers.process import cgroup, files, scratch
 from schemas.errors import KernelRefused
 
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9-]|\.(?!\.)){0,126}[a-z0-9]|[a-z0-9]")
+_DEEP = 100
+"""Levels of folders that can be deleted without more ado."""
 STALE_STAGING = 600.0
 """Seconds after which something left in staging or trash by a killed process is swept."""
 
@@ -168,6 +171,7 @@ class Root:
 
         Its files go afterwards, and at some later time if this is interrupted.
         """
+        scratch.release(self.folder(kernel_id))
         target = self.path / "trash" / f"{check_id(kernel_id)}.{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.folder(kernel_id), target)
@@ -187,14 +191,44 @@ class Root:
 
 
 def _delete(path: Path) -> None:
-    """Never follows links. What the kernel made unwritable is made writable first."""
-
-    def retry(function: Any, name: str, error: Any) -> None:
+    """Never follows links. What the kernel closed, or nested too deep, is opened and moved up first."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
         with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(name), 0o700)
-            function(name)
+            _unravel(path)
+        shutil.rmtree(path, ignore_errors=True)
 
-    shutil.rmtree(path, onerror=retry)
+
+def _unravel(path: Path) -> None:
+    """All folders may be changed, and none lies deeper than `_DEEP` levels. Nobody is at them any more."""
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        waiting = ["."]
+        while waiting:
+            for at, folders, _, here in os.fwalk(waiting.pop(), dir_fd=top):
+                folders[:] = [name for name in folders if _opened(name, here)]
+                if at.count("/") < _DEEP:
+                    continue
+                for name in folders:
+                    moved = uuid.uuid4().hex
+                    with contextlib.suppress(OSError):
+                        os.rename(name, moved, src_dir_fd=here, dst_dir_fd=top)
+                        waiting.append(moved)
+                folders.clear()
+    finally:
+        os.close(top)
+
+
+def _opened(name: str, here: int) -> bool:
+    """Whether it is a folder, and no link to one: then its owner may do anything with it."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+            os.chmod(name, 0o700, dir_fd=here)
+            return True
+    return False
 
 
 def _age(path: Path) -> float:

@@ -57,7 +57,14 @@ _MIG = "/dev/nvidia-caps"
 """The driver's folder of nodes that open MIG devices."""
 NOBODY = 65534
 """A user who may do nothing that others may not."""
-NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session")
+NAMESPACES = (
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--die-with-parent",
+    "--new-session",
+)
 
 
 @cache

@@ -16,9 +16,10 @@ import signal
 import sys
 import time
 
-from providers.process import cgroup, files, place, procfs
+from providers.process import cgroup, ending, place, procfs
 from providers.process.child import Spawned, spawn
 from providers.process.console import Console
+from providers.process.counting import GRACE, Counter
 from providers.process.diary import Diary
 from providers.process.logfile import LogWriter
 
@@ -56,11 +57,12 @@ class Supervisor:
         self.stop_at: float | None = None
         """When the kernel's own stop signal follows the notice that it was given."""
         self.ending = ""
-        """Why the kernel is being ended on purpose: `stopped` or `timeout`."""
+        """Why the kernel is being ended on purpose: `stopped`, `timeout`, or that its files take too much."""
         self.restarts = 0
         self.oom_before = 0
         self.diary = Diary(self.folder)
         self.console: Console | None = None
+        self.counter = Counter(self.folder, order["home"], active=order["counted"])
 
     # starting
 
@@ -101,6 +103,7 @@ class Supervisor:
         self.first = self.first or self.began
         self.inner, self.report = 0, b""
         self.restart_at = None
+        self.counter.renew()
         now = time.time()
         self.record.setdefault("started", now)
         self.record.update(phase="running", pid=self.child.pid, restarts=self.restarts, reason="")
@@ -116,9 +119,9 @@ class Supervisor:
     def _signals(self) -> None:
         self.woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
 
     # keeping
@@ -132,6 +135,7 @@ class Supervisor:
             if status is not None:
                 self._ended(status)
             self._deadlines()
+            self._count()
 
     def _wait(self) -> None:
         poller = select.poll()
@@ -140,15 +144,20 @@ class Supervisor:
             for descriptor in (self.child.log, self.child.status):
                 if descriptor >= 0:
                     poller.register(descriptor, select.POLLIN)
+        if self.counter.answer >= 0:
+            poller.register(self.counter.answer, select.POLLIN)
         for descriptor, events in self.console.wants() if self.console else ():
             poller.register(descriptor, events)
         moments = [self.restart_at, self.diary.due, self._expiry()]
         if self.child is not None:
-            moments += [self.stop_at, self.kill_at]
+            moments += [self.stop_at, self.kill_at, self.counter.due]
         due = [moment for moment in moments if moment is not None]
         timeout = None if not due else max(0.0, min(due) - time.monotonic()) * 1000 + 1
         ready = [descriptor for descriptor, _ in poller.poll(timeout)]
-        if self.woken in ready and signal.SIGTERM in os.read(self.woken, 4096):
+        asked = os.read(self.woken, 4096) if self.woken in ready else b""
+        if signal.SIGHUP in asked:
+            self.counter.renew()
+        if signal.SIGTERM in asked:
             # The sandbox may have said just now whom to signal: without it, only the sandbox itself.
             self._drain()
             self._asked_to_stop()
@@ -224,14 +233,8 @@ class Supervisor:
     # ending
 
     def _asked_to_stop(self) -> None:
-        try:
-            request = files.read_json(os.path.join(self.folder, "stop.json"))
-        except (OSError, ValueError):
-            request = {}
-        grace = request.get("grace", self.order["grace"])
-        number = request.get("signal")
-        grace = float(grace) if isinstance(grace, int | float) else 0.0
-        if isinstance(number, int) and grace > 0 and self.child is not None and self.kill_at is None:
+        grace, number = ending.asked(self.folder, self.order["grace"])
+        if number is not None and grace > 0 and self.child is not None and self.kill_at is None:
             self._notify(number, grace)
         else:
             self._end("stopped", grace)
@@ -256,16 +259,8 @@ class Supervisor:
             self._signal_group(self.order["signal"])
 
     def _signal_group(self, number: int) -> None:
-        """Ask the main process's own group; inside a sandbox that is the group of what it started."""
         assert self.child is not None
-        target = self.inner or self.child.pid
-        if self.inner and self.order["tty"]:
-            # On a terminal the command leads a session of its own, below the sandbox's.
-            target = next(iter(procfs.children(self.inner)), target)
-        try:
-            os.killpg(os.getpgid(target), number)
-        except (ProcessLookupError, PermissionError):
-            return
+        ending.signal_group(self.child.pid, self.inner, number, tty=self.order["tty"])
 
     def _deadlines(self) -> None:
         now = time.monotonic()
@@ -280,6 +275,20 @@ class Supervisor:
             self._again()
         if self.diary.due is not None and now >= self.diary.due:
             self.save()
+
+    def _count(self) -> None:
+        """What its files take, when it is time for that."""
+        if self.counter.answer >= 0:
+            why = self.counter.heard()
+            if why and self.child is not None and not self.ending:
+                self._end(why, min(GRACE, self.order["grace"]))
+        if self.child is None or self.ending:
+            self.counter.due = None
+        elif self.counter.due is not None and time.monotonic() >= self.counter.due:
+            self.counter.begin(self._processes())
+
+    def _processes(self) -> set[int]:
+        return cgroup.members(self.groups) or set(procfs.descendants(os.getpid()))
 
     def _again(self) -> None:
         self.restarts += 1
@@ -310,22 +319,13 @@ class Supervisor:
         if child.status >= 0:
             os.close(child.status)
         self.child = None
-        code, reason = self._explain(status, oom)
+        sandboxed = self.order["sandboxed"]
+        code, reason = ending.explained(status, oom=oom, why=self.ending, sandboxed=sandboxed)
         self.record.update(exit_code=code, reason=reason, pid=0, inner=0, finished=time.time())
         if self._restarts_after(code):
             self._back_off()
         else:
             self._finish()
-
-    def _explain(self, status: int, oom: bool) -> tuple[int, str]:
-        code = os.waitstatus_to_exitcode(status)
-        number = -code if code < 0 else code - 128 if self.order["sandboxed"] and 128 < code <= 192 else 0
-        code = 128 - code if code < 0 else code
-        if oom and code:
-            return code, "out-of-memory"
-        if self.ending:
-            return code, self.ending
-        return code, f"signal {number}" if number else "exit"
 
     def _restarts_after(self, code: int) -> bool:
         policy, most = self.order["restart"], self.order["restarts"]

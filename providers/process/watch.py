@@ -54,6 +54,7 @@ def observed(record: Record) -> Observed:
         memory_nodes=procfs.cpulist(status.get("Mems_allowed_list", "")),
         memory=_limit(record, "memory") if pid else 0,
         pids=_limit(record, "pids") if pid else 0,
+        scratch=record.spec.scratch if pid else 0,
         env_digest=env_digest(record.spec.env),
     )
 

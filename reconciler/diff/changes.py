@@ -26,7 +26,7 @@ _ALWAYS = (
 
 _RESIZE = {"cpu": "cpus", "memory": "memory"}
 """Resource → the KernelSpec field that a provider must be able to change in place."""
-_LIMITS = {"pids": "pids"}
+_LIMITS = {"pids": "pids", "scratch": "scratch"}
 
 
 def field_changes(before: Mapping[str, object], after: Mapping[str, object]) -> tuple[Change, ...]:

@@ -136,6 +136,7 @@ def _spec(
     mounts: tuple[Mount, ...],
 ) -> KernelSpec:
     spec = session.spec
+    group = desired.groups.get(spec.resource_group or "")
     return KernelSpec(
         id=identifier,
         labels=Labels(
@@ -160,6 +161,7 @@ def _spec(
         memory=part.memory,
         shm=container.resources.shm or 0,
         pids=container.resources.pids or 0,
+        scratch=container.resources.scratch or (group.spec.scratch.given if group else 0),
         devices=tuple(grant.id for grant in part.devices),
         mounts=mounts,
         ports=tuple(port.port for port in spec.ports),

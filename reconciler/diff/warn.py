@@ -11,6 +11,7 @@ _WORDS = {
     Limit.MEMSET: "binding of memory to NUMA nodes",
     Limit.MEMORY: "the memory limit",
     Limit.PIDS: "the limit on processes",
+    Limit.SCRATCH: "the limit on scratch",
     Limit.DEVICES: "access to devices",
     Limit.FRACTION: "the GPU fraction",
     Limit.FILESYSTEM: "isolation of files",
@@ -57,6 +58,7 @@ def _limits(spec: KernelSpec) -> set[Limit]:
         Limit.MEMSET: bool(spec.memory_nodes),
         Limit.MEMORY: bool(spec.memory),
         Limit.PIDS: bool(spec.pids),
+        Limit.SCRATCH: bool(spec.scratch),
         Limit.DEVICES: bool(spec.devices),
     }
     return {limit for limit, yes in asked.items() if yes}

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import tempfile
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.lab.cache import LabUnavailable, tool
-from tests.lab.fixtures import Boot, put_repository
+from tests.lab.fixtures import put_repository
 from tests.lab.guest import Guest
-from tests.lab.image import load_modules
+from tests.lab.projects import disk
+
+__all__ = ["disk"]
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.xdist_group("vm")]
-
-MAKERS = {
-    "xfs": ["mkfs.xfs", "-q", "--unsupported"],
-    "ext4": ["mke2fs", "-q", "-t", "ext4", "-O", "quota,project", "-E", "quotatype=prjquota"],
-}
 
 SCENARIO = """
 import json, os, sys
@@ -87,37 +78,6 @@ ask("restore", other, entry="kept")
 found["restored"] = ask("look", other)["quota"]
 print(json.dumps(found))
 """
-
-
-@pytest.fixture(params=sorted(MAKERS))
-def disk(request: pytest.FixtureRequest, vm: Boot) -> Iterator[tuple[Guest, str]]:
-    """A guest, and where a file system with project quotas is mounted in it."""
-    guest = vm(numa=2)
-    kind = request.param
-    load_modules(guest)
-    try:
-        guest.put_bytes(zlib.compress(_image(kind), 1), f"/tmp/{kind}.z")
-    except LabUnavailable as error:
-        pytest.skip(str(error))
-    unpack = "import sys, zlib; sys.stdout.buffer.write(zlib.decompress(open(sys.argv[1], 'rb').read()))"
-    script = f'python3 -c "{unpack}" /tmp/{kind}.z > /tmp/{kind}.img && mkdir -p /tmp/{kind}'
-    code, output = guest.run(
-        ["sh", "-c", f"{script} && mount -t {kind} -o loop,prjquota /tmp/{kind}.img /tmp/{kind}"]
-    )
-    assert code == 0, output + guest.run(["dmesg"])[1][-2000:]
-    guest.run(["chmod", "777", f"/tmp/{kind}"])
-    yield guest, f"/tmp/{kind}"
-    guest.run(["sh", "-c", f"umount /tmp/{kind}; rm -rf /tmp/{kind}*"])
-
-
-def _image(kind: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "image"
-        with file.open("wb") as image:
-            image.truncate(64 << 20)
-        program, *options = MAKERS[kind]
-        subprocess.run([tool(program), *options, str(file)], check=True, capture_output=True)
-        return file.read_bytes()
 
 
 def test_a_volume_holds_no_more_than_its_quota(disk: tuple[Guest, str]) -> None:

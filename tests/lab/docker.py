@@ -239,14 +239,19 @@ class Engines:
         self._engines += new
         return self._engines[:count]
 
-    def private(self, *options: str, disk: str = "") -> Engine:
+    def private(self, *options: str, disk: str = "", xfs: bool = False) -> Engine:
         """One of its own for a test that breaks it, with more options of `dockerd`; `close` it yourself.
-        `disk`: how much room there is for its data, in memory, such as `24m`."""
+        `disk`: how much room there is for its data, in memory, such as `24m`. `xfs`: on an XFS."""
         self._private += 1
         engine = self._new(f"p{self._private}", *options)
         if disk:
             (engine.folder / "data").mkdir(parents=True)
             command(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(engine.folder / "data")])
+        if xfs:
+            image, data = engine.folder / "xfs", engine.folder / "data"
+            data.mkdir(parents=True)
+            command([tool("mkfs.xfs"), "-q", "-d", f"file,name={image},size=512m"])
+            command(["mount", "-t", "xfs", "-o", "loop", str(image), str(data)])
         engine.start()
         _settle(engine)
         return engine

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import Capabilities, Labels
+from bai.render.plan_view import entries
+from providers.base import Capabilities, Labels, Limit
 from providers.fake import Fault
 from reconciler.plan_values import compact
 from schemas.errors import GuardRefused, PlanError
-from tests.reconciler.lab import Lab, action, session, summary, text
+from tests.reconciler.lab import BASE, Lab, action, session, summary, text
 
 
 @pytest.fixture
@@ -67,6 +68,45 @@ def test_memory_changes_in_place_where_the_provider_can(lab: Lab) -> None:
     lab.write({"a": session("a", "resources: {cpu: 1, memory: 1GiB}")})
     assert summary(lab.plan()) == {"Session/p/a": "replace"}
     assert not lab.converge().changes
+
+
+SCRATCH = """
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {name: default}
+spec: {scratch: {default: 2GiB, max: 8GiB}}
+"""
+
+
+def test_scratch_is_limited_by_the_session_or_else_its_group(lab: Lab) -> None:
+    group = "apiVersion: bai/v1\nkind: ResourceGroup\nmetadata: {name: default}\nspec: {}\n"
+    lab.write({"base": BASE.replace(group, SCRATCH.lstrip())})
+    roles = "cluster: {roles: {main: 1, sub: 1}, perRole: {sub: {resources: {cpu: 1}}}}"
+    lab.write({"a": session("a", f"resources: {{cpu: 1, scratch: 4GiB}}, {roles}")})
+    after = action(lab.plan(), "Session/p/a").after
+    assert after and [spec.scratch >> 30 for spec in after.specs] == [4, 2]
+    (entry,) = [entry for entry in entries(lab.plan()) if "Session/p/a" in entry.names]
+    assert "scratch at most 4GiB for main1" in entry.details
+    assert "scratch at most 2GiB for sub1" in entry.details
+    lab.apply()
+    lab.write({"a": session("a", f"resources: {{cpu: 1, scratch: 5GiB}}, {roles}")})
+    assert summary(lab.plan()) == {"Session/p/a": "update"}
+    assert not lab.converge().changes
+    assert lab.world.kernels[lab.kernel("a")].spec.scratch == 5 << 30
+
+
+def test_a_limit_on_scratch_that_nothing_holds_is_said(lab: Lab) -> None:
+    lacking = {Limit.SCRATCH: "ext4 at / is mounted without prjquota"}
+    limits = frozenset(Limit) - lacking.keys()
+    lab.provider._capabilities = replace(
+        lab.provider.capabilities(), limits=limits, limits_missing=lacking, in_place=frozenset({"labels"})
+    )
+    lab.write({"a": session("a", "resources: {cpu: 1, scratch: 4GiB}")})
+    warnings = action(lab.plan(), "Session/p/a").warnings
+    assert warnings == (f"the limit on scratch is not enforced: {lacking[Limit.SCRATCH]}",)
+    lab.apply()
+    lab.write({"a": session("a", "resources: {cpu: 1, scratch: 2GiB}")})
+    assert summary(lab.plan()) == {"Session/p/a": "replace"}
 
 
 @pytest.mark.parametrize("wanted", ["cpu: 100, memory: 1GiB", "cpu: 1, memory: 1GiB, cuda.device: 3"])

@@ -57,6 +57,7 @@ SESSION: dict[str, Any] = {
         "cpu": 16,
         "memory": "128GiB",
         "shm": "16GiB",
+        "scratch": "20GiB",
         "pids": 512,
         "cuda.device": 2,
         "rocm.device": 0,
@@ -150,6 +151,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "gpuDirectStorage": True,
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
+        "scratch": {"default": "20GiB", "max": "100GiB"},
         "preemption": {"mode": "priority", "grace": "1m", "minimumRunTime": "5m"},
         "nodeLoss": {"after": "1m", "then": "wait"},
         "reservations": [

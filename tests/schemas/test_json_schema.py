@@ -120,7 +120,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def looser(path: tuple[Any, ...], issues: str) -> bool:
     """What only the models check: bounds of amounts that are written as texts."""
-    amount = {"cpu", "memory", "shm", "quota", "quantum"}
+    amount = {"cpu", "memory", "shm", "scratch", "quota", "quantum"}
     return "out of range" in issues and bool(amount & set(path))
 
 

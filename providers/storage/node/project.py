@@ -20,7 +20,7 @@ _INHERIT = 0x200
 _LIMITS = struct.Struct("=8QI4x")  # struct if_dqblk: block limits in KiB, space in bytes
 _GETQUOTA, _SETQUOTA = 0x800007, 0x800008
 _PROJECT = 2
-_BLOCK_LIMITS = 1
+_BLOCK_LIMITS, _FILE_LIMITS = 1, 4
 _SYS_QUOTACTL_FD = 443
 _FIRST, _NUMBERS = 1 << 20, (1 << 31) - (1 << 21)
 
@@ -62,8 +62,22 @@ def limit(mount: Mounted, folder: int, above: int, name: str, most: int) -> None
         project = _free(mount, folder, name)
     # Again for one that has its number already: whoever was at it may have been stopped half-way.
     _mark(folder, project)
+    bound(mount, folder, project, most)
+
+
+def give(mount: Mounted, folder: int, name: str) -> int:
+    """A project of its own for an empty folder: all that is made in it will carry it. Raises OSError."""
+    project = _free(mount, folder, name)
+    _set(folder, project, _INHERIT)
+    return project
+
+
+def bound(mount: Mounted, folder: int, project: int, most: int, files: int | None = None) -> None:
+    """Let a project have `most` bytes and so many files, folders and links; 0 for any number, None: as it is.
+    `folder` is any on its file system. Raises OSError."""
     blocks = -(-most // 1024)
-    _call(mount, folder, _SETQUOTA, project, _LIMITS.pack(blocks, 0, 0, 0, 0, 0, 0, 0, _BLOCK_LIMITS))
+    valid = _BLOCK_LIMITS if files is None else _BLOCK_LIMITS | _FILE_LIMITS
+    _call(mount, folder, _SETQUOTA, project, _LIMITS.pack(blocks, 0, 0, files or 0, 0, 0, 0, 0, valid))
 
 
 def _free(mount: Mounted, folder: int, name: str) -> int:

@@ -34,7 +34,8 @@ from tests.providers.docker.specs import LABELS
 
 AT = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 WHOLE = {"CPUSet": True, "CPUShares": True, "MemoryLimit": True, "PidsLimit": True, "SwapLimit": True,
-         "CpuCfsQuota": True, "SecurityOptions": ["name=seccomp,profile=default"], "NCPU": 8}  # fmt: skip
+         "CpuCfsQuota": True, "SecurityOptions": ["name=seccomp,profile=default"], "NCPU": 8,
+         "Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "xfs"]]}  # fmt: skip
 
 
 def container(status: str = "exited", **state: Any) -> dict[str, Any]:
@@ -92,6 +93,18 @@ def test_what_an_engine_cannot_is_said() -> None:
     assert set(found.missing) == {Limit.CPUSET, Limit.MEMSET} and "swap" in found.cautions[0]
     rootless = facts({**WHOLE, "SecurityOptions": ["name=rootless"], "CgroupDriver": "none"})
     assert rootless.rootless and Limit.MEMORY in rootless.missing
+
+
+@pytest.mark.parametrize(
+    ("driver", "below", "able"),
+    [("overlay2", "xfs", True), ("overlay2", "extfs", False), ("btrfs", "", True), ("zfs", "zfs", True),
+     ("vfs", "", False), ("overlayfs", "", False), ("", "", False)],
+)  # fmt: skip
+def test_only_some_storage_drivers_limit_what_a_container_writes(driver: str, below: str, able: bool) -> None:
+    told = {**WHOLE, "Driver": driver, "DriverStatus": [["Backing Filesystem", below]]}
+    assert (Limit.SCRATCH not in facts(told).missing) == able
+    rootless = [*WHOLE["SecurityOptions"], "name=rootless"]
+    assert Limit.SCRATCH in facts({**told, "SecurityOptions": rootless}).missing
 
 
 def test_gpus_reach_a_container_by_whatever_the_engine_has() -> None:

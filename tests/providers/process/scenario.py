@@ -111,6 +111,22 @@ def hunger(provider: ProcessProvider) -> None:
     provider.remove("hunger")
 
 
+def scratch(provider: ProcessProvider) -> None:
+    """Files that are deleted and open, or in a folder that nobody may read, count as others do, wherever no
+    quota holds them."""
+    if Limit.SCRATCH in provider.capabilities().limits:
+        return
+    hidden = (
+        "exec 7> big; rm big; head -c 8388608 /dev/zero >&7; sleep 300",
+        "mkdir shut; head -c 8388608 /dev/zero > shut/big; chmod 000 shut; sleep 300",
+    )
+    for way in hidden:
+        provider.create(replace(shell("scratch", way), scratch=4 * MIB))
+        end = ended(provider, "scratch")
+        assert end.reason.startswith("scratch-full: 9MiB used"), end
+        provider.remove("scratch")
+
+
 def main(root: Path, mode: str) -> dict[str, Any]:
     provider = ProcessProvider(root, **OPTIONS[mode])
     missing = {str(limit): why for limit, why in provider.capabilities().limits_missing.items()}
@@ -118,6 +134,7 @@ def main(root: Path, mode: str) -> dict[str, Any]:
     loss(provider)
     found = limits(provider)
     hunger(provider)
+    scratch(provider)
     assert provider.observe().kernels == () and running(provider) == []
     left = [top["path"] for top in hierarchies.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
     until(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))

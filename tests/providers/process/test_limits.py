@@ -12,7 +12,7 @@ from providers.base import Limit
 from providers.process import cgroup, hierarchies
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused, ProviderError
-from tests.providers.process.kernels import LABELS, ended, groups_of, output, script, seen, spec, state
+from tests.providers.process.kernels import LABELS, ended, groups_of, output, said, script, seen, spec, state
 from tests.waiting import until
 
 MIB = 1 << 20
@@ -127,6 +127,16 @@ def test_a_limit_that_the_system_refuses_is_an_error_and_leaves_nothing(grouped:
     assert grouped.observe().kernels == () and groups_of(grouped) == []
 
 
+def test_a_limit_on_scratch_counts_for_a_kernel_that_runs(grouped: ProcessProvider) -> None:
+    asked = script("head -c 8388608 /dev/zero > big; echo up; sleep 300")
+    grouped.create(asked)
+    said(grouped, asked.id, b"up")
+    allowed = grouped.update(asked.id, replace(asked, scratch=512 << 20))
+    assert (allowed.state, allowed.scratch) == ("running", 512 << 20)
+    grouped.update(asked.id, replace(asked, scratch=4 << 20))
+    assert ended(grouped, asked.id).reason == "scratch-full: 9MiB used, 4MiB allowed"
+
+
 def test_capabilities_say_what_is_missing_and_why(make: Callable[..., ProcessProvider]) -> None:
     bare = make("bare").capabilities()
     assert {
@@ -141,7 +151,7 @@ def test_capabilities_say_what_is_missing_and_why(make: Callable[..., ProcessPro
     grouped = make("groups").capabilities()
     assert grouped.limits | grouped.limits_missing.keys() == frozenset(Limit)
     assert not grouped.limits & grouped.limits_missing.keys()
-    assert grouped.in_place == {"cpus", "memory_nodes", "memory", "pids", "labels"}
+    assert grouped.in_place == {"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"}
 
 
 def test_mountinfo_of_both_versions_is_understood(tmp_path: object) -> None:

@@ -77,6 +77,7 @@ def test_strange_entries_in_the_root_are_reported_not_followed(
     (tmp_path / "precious").write_text("x")
     provider.remove("s-link-g1")
     assert (tmp_path / "precious").exists()
+    assert not os.listdir(provider.root.path / "trash")
 
 
 def test_shell_words_stay_words(provider: ProcessProvider, tmp_path: Path) -> None:
