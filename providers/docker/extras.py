@@ -43,6 +43,12 @@ class Extras:
     command: tuple[str, ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)
     """Source of a mount → the path where the node holds it for the engine."""
+    tmpfs: Mapping[str, str] = field(default_factory=dict)
+    """Folder → the mount options of a file system in memory."""
+    groups: tuple[int, ...] = ()
+    """Linux groups that may use its devices."""
+    workdir: str = ""
+    """Where the command starts, unless the spec says so."""
 
     def __add__(self, other: Extras) -> Extras:
         return Extras(
@@ -59,6 +65,9 @@ class Extras:
             other.entrypoint or self.entrypoint,
             other.command or self.command,
             {**self.held, **other.held},
+            {**self.tmpfs, **other.tmpfs},
+            (*self.groups, *other.groups),
+            other.workdir or self.workdir,
         )
 
 

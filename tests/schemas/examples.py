@@ -148,6 +148,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "fractional": {"sharesPerDevice": 2, "quantum": 0.05, "spread": "even", "enforcement": "mps"},
         "packing": "whole-queue",
         "gpuDirectStorage": True,
+        "allowRoot": True,
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
         "preemption": {"mode": "priority", "grace": "1m", "minimumRunTime": "5m"},

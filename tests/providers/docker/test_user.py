@@ -1,0 +1,148 @@
+"""Whom containers run as: the project's user, unless the image or the document says otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from providers.base import KernelSpec, Mount
+from providers.docker.provider import DockerProvider
+from schemas.errors import KernelRefused
+from tests.lab.docker import IMAGE, Engine, Engines
+from tests.providers.docker.conftest import Open
+from tests.providers.docker.specs import UID, kernel, script
+from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("docker")
+ID = "s-main1-0-g1"
+WHO = "id -u; id -g; id -un; echo $HOME; pwd; cd; touch mine && ls -ld $HOME | cut -d' ' -f1"
+
+
+@pytest.fixture
+def engine(on_engines: Open, engines: Engines) -> Engine:
+    on_engines()
+    return engines(1)[0]
+
+
+@pytest.fixture
+def provider(on_engines: Open) -> Iterator[DockerProvider]:
+    yield on_engines()
+
+
+def derived(engine: Engine, name: str, *lines: str, files: dict[str, str] | None = None) -> str:
+    """An image made of the lab's; files of it are put in as root's."""
+    reference = f"bai-lab-{name}:1"
+    engine.docker("create", "--name", "derive", IMAGE, "true")
+    try:
+        for path, text in (files or {}).items():
+            subprocess.run(
+                ["docker", "-H", f"unix://{engine.socket}", "cp", "-", f"derive:{Path(path).parent}"],
+                input=_tar(Path(path).name, text), check=True, capture_output=True,
+            )  # fmt: skip
+        changes = [word for line in lines for word in ("-c", line)]
+        engine.docker("commit", *changes, "derive", reference)
+    finally:
+        engine.docker("rm", "-f", "derive")
+    return reference
+
+
+def _tar(name: str, text: str) -> bytes:
+    """`text` beginning with `-> ` is where a link leads."""
+    import io
+    import tarfile
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        if text.startswith("-> "):
+            entry.type, entry.linkname = tarfile.SYMTYPE, text.removeprefix("-> ")
+        else:
+            entry.size = len(text.encode())
+        archive.addfile(entry, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+def said(provider: DockerProvider, spec: KernelSpec) -> list[str]:
+    provider.create(spec)
+    until(lambda: provider.observe().kernels[0].state == "exited")
+    lines = b"".join(provider.logs(ID)).decode().splitlines()
+    provider.remove(ID)
+    return lines
+
+
+def test_without_a_word_it_is_the_projects_user(provider: DockerProvider) -> None:
+    assert said(provider, script(WHO)) == [
+        str(UID), str(UID), "work", "/home/work", "/home/work", "drwx------",
+    ]  # fmt: skip
+
+
+def test_a_root_that_is_read_only_has_a_home_in_memory(provider: DockerProvider) -> None:
+    found = said(provider, script(WHO, read_only_root=True))
+    assert found[:5] == [str(UID), str(UID), "work", "/home/work", "/home/work"] and len(found) == 6
+
+
+def test_a_working_directory_in_the_home_can_be_written(provider: DockerProvider) -> None:
+    assert said(provider, script("touch x && pwd", workdir="/home/work/a/b")) == ["/home/work/a/b"]
+
+
+def test_an_image_that_says_root_says_nothing(provider: DockerProvider, engine: Engine) -> None:
+    for number, word in enumerate(("root", "0", "0:0")):
+        image = derived(engine, f"root{number}", f"USER {word}")
+        assert said(provider, script("id -u", image=image)) == [str(UID)]
+
+
+def test_an_images_own_user_stays(provider: DockerProvider, engine: Engine) -> None:
+    """By number, and by a name that the image knows; its group is the project's."""
+    for number, word in enumerate(("1000", "user", "user:user")):
+        image = derived(engine, f"own{number}", f"USER {word}", "WORKDIR /home/user")
+        found = said(provider, script("id -u; id -g; id -un; echo $HOME; pwd", image=image))
+        assert found == ["1000", str(UID), "user", "/home/user", "/home/user"]
+
+
+def test_a_document_wins(provider: DockerProvider, engine: Engine) -> None:
+    image = derived(engine, "own0", "USER 1000")
+    assert said(provider, script("id -u; id -g; id -un", image=image, user="4321")) == ["4321", str(UID), "work"]
+    assert said(provider, script("id -u; id -g", image=image, user="4321:4322")) == ["4321", "4322"]
+    assert said(provider, script("id -u; id -g", image=image, user="root")) == ["0", "0"]
+    assert said(provider, script("id -u", user="user")) == ["1000"]
+    with pytest.raises(KernelRefused, match="no user nobody-here"):
+        provider.create(kernel(user="nobody-here"))
+
+
+def test_groups_of_volumes_are_joined(provider: DockerProvider) -> None:
+    assert said(provider, script("id -G", groups=(4400, 4500))) == [f"{UID} 4400 4500"]
+
+
+def test_volumes_and_the_home_go_together(provider: DockerProvider, tmp_path: Path) -> None:
+    """Below the home, over it, above it, and one in the other."""
+    def mounts(*targets: str) -> tuple[Mount, ...]:
+        return tuple(
+            Mount(f"{tmp_path}/v{n}", target, root=str(tmp_path)) for n, target in enumerate(targets)
+        )
+
+    text = "touch $HOME/x && echo $HOME"
+    for targets, home in (
+        (("/home/work/data",), "/home/work"), (("/home/work",), "/home/work"), (("/home",), "/home"),
+        (("/data",), "/home/work"), (("/data", "/data/more"), "/home/work"),
+    ):  # fmt: skip
+        assert said(provider, script(text, mounts=mounts(*targets))) == [home]
+    assert (tmp_path / "v0").stat().st_uid == UID
+
+
+def test_it_is_entered_and_copied_to_as_its_user(
+    provider: DockerProvider, capfd: pytest.CaptureFixture[str]
+) -> None:
+    provider.create(kernel())
+    assert provider.execute(ID, ("sh", "-c", "id -un; touch $HOME/y")) == 0
+    assert capfd.readouterr().out == "work\n"
+    provider.copy_in(ID, "/home/work", iter([_tar("z", "hello")]))
+    assert provider.execute(ID, ("sh", "-c", "cat z && echo more >> z && stat -c %u z")) == 0
+    assert capfd.readouterr().out == f"hello{UID}\n"
+
+
+def test_what_is_looked_at_is_taken_away(provider: DockerProvider, engine: Engine) -> None:
+    provider.create(kernel(user="user"))
+    assert engine.docker("ps", "-a", "--format", "{{.Names}}").split() == [ID]
