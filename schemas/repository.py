@@ -163,7 +163,7 @@ class Repository:
         return found
 
     def owners(self, cluster: str) -> Mapping[int, str]:
-        """Linux user or group → the project that it is of on a cluster, by itself or by one of its volumes."""
+        """Linux user or group → the project that it is of, by itself or by one of its volumes."""
         return self._owners.get(cluster, {})
 
     @cached_property

@@ -153,8 +153,8 @@ class ContainerRules(Model):
     user."""
 
     user: ContainerUser | None = None
-    """`uid`, `uid:gid`, a name of the image, or `root` where the resource group has `allowRoot`. When left out:
-    the image's own where that is not root, else the user of the project."""
+    """`uid`, `uid:gid`, a name of the image, or `root` where the resource group has `allowRoot`. When left
+    out: the image's own where that is not root, else the project's."""
     read_only_root: Flag = False
     """Only volumes and /tmp (in memory) can be written."""
     capabilities: tuple[Capability, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 from providers.base import KernelSpec, Mount
 from providers.docker.provider import DockerProvider
 from schemas.errors import KernelRefused
-from tests.lab.docker import IMAGE, Engine, Engines
+from tests.lab.derived import derived, packed
+from tests.lab.docker import Engine, Engines
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import UID, kernel, script
 from tests.waiting import until
@@ -30,39 +30,6 @@ def engine(on_engines: Open, engines: Engines) -> Engine:
 @pytest.fixture
 def provider(on_engines: Open) -> Iterator[DockerProvider]:
     yield on_engines()
-
-
-def derived(engine: Engine, name: str, *lines: str, files: dict[str, str] | None = None) -> str:
-    """An image made of the lab's; files of it are put in as root's."""
-    reference = f"bai-lab-{name}:1"
-    engine.docker("create", "--name", "derive", IMAGE, "true")
-    try:
-        for path, text in (files or {}).items():
-            subprocess.run(
-                ["docker", "-H", f"unix://{engine.socket}", "cp", "-", f"derive:{Path(path).parent}"],
-                input=_tar(Path(path).name, text), check=True, capture_output=True,
-            )  # fmt: skip
-        changes = [word for line in lines for word in ("-c", line)]
-        engine.docker("commit", *changes, "derive", reference)
-    finally:
-        engine.docker("rm", "-f", "derive")
-    return reference
-
-
-def _tar(name: str, text: str) -> bytes:
-    """`text` beginning with `-> ` is where a link leads."""
-    import io
-    import tarfile
-
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        entry = tarfile.TarInfo(name)
-        if text.startswith("-> "):
-            entry.type, entry.linkname = tarfile.SYMTYPE, text.removeprefix("-> ")
-        else:
-            entry.size = len(text.encode())
-        archive.addfile(entry, io.BytesIO(text.encode()))
-    return packed.getvalue()
 
 
 def said(provider: DockerProvider, spec: KernelSpec) -> list[str]:
@@ -104,7 +71,8 @@ def test_an_images_own_user_stays(provider: DockerProvider, engine: Engine) -> N
 
 def test_a_document_wins(provider: DockerProvider, engine: Engine) -> None:
     image = derived(engine, "own0", "USER 1000")
-    assert said(provider, script("id -u; id -g; id -un", image=image, user="4321")) == ["4321", str(UID), "work"]
+    found = said(provider, script("id -u; id -g; id -un", image=image, user="4321"))
+    assert found == ["4321", str(UID), "work"]
     assert said(provider, script("id -u; id -g", image=image, user="4321:4322")) == ["4321", "4322"]
     assert said(provider, script("id -u; id -g", image=image, user="root")) == ["0", "0"]
     assert said(provider, script("id -u", user="user")) == ["1000"]
@@ -118,6 +86,7 @@ def test_groups_of_volumes_are_joined(provider: DockerProvider) -> None:
 
 def test_volumes_and_the_home_go_together(provider: DockerProvider, tmp_path: Path) -> None:
     """Below the home, over it, above it, and one in the other."""
+
     def mounts(*targets: str) -> tuple[Mount, ...]:
         return tuple(
             Mount(f"{tmp_path}/v{n}", target, root=str(tmp_path)) for n, target in enumerate(targets)
@@ -138,7 +107,7 @@ def test_it_is_entered_and_copied_to_as_its_user(
     provider.create(kernel())
     assert provider.execute(ID, ("sh", "-c", "id -un; touch $HOME/y")) == 0
     assert capfd.readouterr().out == "work\n"
-    provider.copy_in(ID, "/home/work", iter([_tar("z", "hello")]))
+    provider.copy_in(ID, "/home/work", iter([packed("z", "hello")]))
     assert provider.execute(ID, ("sh", "-c", "cat z && echo more >> z && stat -c %u z")) == 0
     assert capfd.readouterr().out == f"hello{UID}\n"
 
