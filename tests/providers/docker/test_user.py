@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 
 from providers.base import KernelSpec, Mount
 from providers.docker.provider import DockerProvider
+from providers.process import sandbox
+from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused
 from tests.lab.derived import derived, packed
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import UID, kernel, script
+from tests.providers.process import kernels as native
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -115,3 +119,18 @@ def test_it_is_entered_and_copied_to_as_its_user(
 def test_what_is_looked_at_is_taken_away(provider: DockerProvider, engine: Engine) -> None:
     provider.create(kernel(user="user"))
     assert engine.docker("ps", "-a", "--format", "{{.Names}}").split() == [ID]
+
+
+def test_both_providers_write_volumes_as_one_user(provider: DockerProvider, tmp_path: Path) -> None:
+    if os.geteuid() or sandbox.problem():
+        pytest.skip(f"no native sessions of a project's user: {sandbox.problem() or 'not root'}")
+    mount = Mount(f"{tmp_path}/v", "/data", root=str(tmp_path))
+    assert said(provider, script("umask 077; echo one > /data/x", mounts=(mount,))) == []
+    processes = ProcessProvider(tmp_path / "process")
+    spec = native.script("cat /data/x && echo two >> /data/x", mounts=(mount,), uid=UID)
+    try:
+        processes.create(spec)
+        assert native.ended(processes, spec.id).exit_code == 0, native.output(processes, spec.id)
+    finally:
+        processes.remove(spec.id)
+    assert said(provider, script("cat /data/x", mounts=(mount,))) == ["one", "two"]
