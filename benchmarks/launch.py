@@ -37,13 +37,15 @@ from typing import Any
 
 from benchmarks.results import parser_of, show
 from providers.base import KernelSpec, Labels
-from providers.docker.config import CAPABILITIES, LOG_FILES, LOG_SIZE, payload
+from providers.docker.config import LOG_FILES, LOG_SIZE, payload
+from providers.docker.user import User
 from schemas.docker import Docker
 from tests.lab.cache import tool
 from tests.lab.docker import IMAGE, Engine, Engines, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 UID = 1_900_000_000
+AS = User(UID, UID)
 MEMORY = 16 * 2**20
 MILLI = 10
 COMMAND = ("sleep", "100000")
@@ -123,10 +125,10 @@ def docker_cli(engine: Engine, count: int, parallel: int) -> dict[str, float]:
 
 def run_words(number: int) -> list[str]:
     """What `docker run` needs to make what bai makes."""
-    host = payload(spec(number), Docker())["HostConfig"]
+    host = payload(spec(number), Docker(), AS)["HostConfig"]
     return [
         "run", "-d", "--name", f"c{number}", "--hostname", "main1", "--cap-drop", "ALL",
-        *(f"--cap-add={name}" for name in CAPABILITIES),
+        "--user", AS.text,
         "--security-opt", "no-new-privileges", "--memory", str(MEMORY), "--memory-swap", str(MEMORY),
         "--cpu-shares", str(host["CpuShares"]), "--cpu-period", str(host["CpuPeriod"]),
         "--cpu-quota", str(host["CpuQuota"]), "--log-opt", f"max-size={LOG_SIZE}", "--log-opt",
@@ -136,10 +138,10 @@ def run_words(number: int) -> list[str]:
 
 def compose(engine: Engine, count: int) -> dict[str, float]:
     """`docker-compose up -d` of as many services."""
-    host = payload(spec(0), Docker())["HostConfig"]
+    host = payload(spec(0), Docker(), AS)["HostConfig"]
     service = {
         "image": IMAGE, "command": list(COMMAND), "hostname": "main1", "network_mode": "bridge",
-        "cap_drop": ["ALL"], "cap_add": list(CAPABILITIES), "security_opt": ["no-new-privileges"],
+        "cap_drop": ["ALL"], "user": AS.text, "security_opt": ["no-new-privileges"],
         "mem_limit": MEMORY, "memswap_limit": MEMORY, "cpu_shares": host["CpuShares"],
         "cpu_period": host["CpuPeriod"], "cpu_quota": host["CpuQuota"],
         "logging": {"driver": "json-file", "options": host["LogConfig"]["Config"]},

@@ -63,10 +63,6 @@ class Labels:
     """The kernel's placement (planner.types.KernelPlacement) as canonical JSON: what devices it holds."""
 
 
-FIRST_OF_PEOPLE = 1000
-"""Linux users and groups below are the system's: no document opens their files to sessions."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved
@@ -215,12 +211,14 @@ class KernelSpec:
     share: Share | None = None
     """How a part of a GPU is limited; None for whole devices and for kernels without any."""
     uid: int | None = None
-    """Linux user, and group, that native processes run as where the provider is root; from `FIRST_OF_PEOPLE`
-    on."""
+    """Its project's Linux user, and group, from 1000 on: whom it runs as where neither `user` nor the image
+    says otherwise. Native processes do where the provider is root."""
     groups: tuple[int, ...] = ()
-    """Further Linux groups of native processes: those of its volumes."""
+    """Further Linux groups: those of its volumes."""
     user: str = ""
-    """`uid[:gid]` or a name of the image; empty: the image's own."""
+    """`uid[:gid]`, a name of the image, or root where that is allowed; empty: nobody in particular."""
+    others: str = ""
+    """Linux users and groups of other projects that an image could name, as ranges (`4200-4210`)."""
     read_only_root: bool = False
     ulimits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Name (`nofile`, `memlock`, ...) → soft and hard limit; -1 is unlimited."""
@@ -308,6 +306,8 @@ class Capabilities:
     """Node → what it belongs to (a Docker Swarm's id): networks of kernels can span nodes of equal value."""
     no_overlay: Mapping[str, str] = field(default_factory=dict)
     """Node → why no network of kernels can span it and others."""
+    shared_root: frozenset[str] = frozenset()
+    """Nodes whose containers have no user namespace: root inside is root of the node's kernel."""
     cautions: tuple[str, ...] = ()
     """What is weaker here than it looks, in words: said with plans that start something."""
 

@@ -19,7 +19,7 @@ from schemas.errors import PlanError
 VERSION = "bai.plan/v1"
 _OPTIONAL = frozenset(
     {
-        *("files", "nics", "tty", "share", "uid", "groups", "user", "read_only_root", "ulimits"),
+        *("files", "nics", "tty", "share", "uid", "groups", "user", "others", "read_only_root", "ulimits"),
         *("capabilities", "network", "login", "scratch"),
     }
 )

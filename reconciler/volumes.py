@@ -18,6 +18,8 @@ from schemas.storage import StorageHost, Volume
 from schemas.storage_nodes import administrator
 
 R = TypeVar("R", Volume, StorageHost)
+_AS_USERS = frozenset({"process", "docker"})
+"""Providers whose sessions are their project's Linux user."""
 
 
 def folders(desired: Desired) -> dict[str, Folder]:
@@ -52,9 +54,9 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
 
 
 def _new_owner(repository: Repository, volume: Volume) -> int | None:
-    """Where sessions are native, they run as their project's user."""
+    """Sessions run as their project's user."""
     cluster = repository.resources.get(f"Cluster/{repository.cluster_of(volume)}")
-    if not isinstance(cluster, Cluster) or cluster.spec.provider != "process" or not volume.project:
+    if not isinstance(cluster, Cluster) or cluster.spec.provider not in _AS_USERS or not volume.project:
         return None
     return repository.uid_of(cluster.name, volume.project)
 

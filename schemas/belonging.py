@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas import volume_rules
 from schemas.cluster import Cluster
+from schemas.container_user import user_rules
 from schemas.envelope import Resource
 from schemas.image import Image, Registry
 from schemas.image_rules import among_images, among_registries, default_image, session_images
@@ -118,6 +119,7 @@ def _session(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from _command(session, cluster)
         yield from _mounts(repository, session, cluster)
         yield from session_images(repository, session, cluster)
+        yield from user_rules(repository, session, group)
 
 
 def _scratch(session: Session, group: ResourceGroup) -> Iterator[Issue]:

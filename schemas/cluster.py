@@ -73,7 +73,7 @@ class Networks(Model):
 
 
 class SessionUids(Model):
-    """Linux users of the machines that native sessions run as, one for each project."""
+    """Linux users of the machines that sessions run as, one for each project."""
 
     first: Annotated[Integer, Field(ge=1000, le=2**32 - 3)] = 1_900_000_000
     """The lowest number. Nothing else on the machines, or on their shared storage, may use this range."""
@@ -122,7 +122,7 @@ class ClusterSpec(Model):
     provisioning: Provisioning = Provisioning()
     """How nodes are brought to their profiles."""
     session_uids: SessionUids = SessionUids()
-    """Users that native sessions run as where bai is root; a Project's own `uid` wins."""
+    """Users that sessions run as, native ones where bai is root; a Project's own `uid` wins."""
     defaults: Defaults = Defaults()
 
     @property

@@ -18,6 +18,7 @@ from schemas.envelope import Resource
 from schemas.errors import Place, Problem
 from schemas.image import Image
 from schemas.image_reference import ImageReference
+from schemas.linux_users import FIRST_OF_PEOPLE
 from schemas.node import Node, NodePool
 from schemas.notification import Notification
 from schemas.profile import NodeProfile
@@ -145,7 +146,7 @@ class Repository:
         return {user.spec.email.lower(): user for user in self.of(User) if user.spec.email} | named
 
     def uid_of(self, cluster: str, project: str) -> int:
-        """The Linux user that a project's native sessions on a cluster run as."""
+        """The Linux user that a project's sessions on a cluster run as."""
         document = self.resources.get(f"Project/{project}")
         if isinstance(document, Project) and document.spec.uid is not None:
             return document.spec.uid
@@ -159,6 +160,22 @@ class Repository:
         for cluster in self.of(Cluster):
             for project in self.of(Project):
                 found.setdefault((cluster.name, self.uid_of(cluster.name, project.name)), project.name)
+        return found
+
+    def owners(self, cluster: str) -> Mapping[int, str]:
+        """Linux user or group → the project that it is of, by itself or by one of its volumes."""
+        return self._owners.get(cluster, {})
+
+    @cached_property
+    def _owners(self) -> Mapping[str, Mapping[int, str]]:
+        found: dict[str, dict[int, str]] = {cluster.name: {} for cluster in self.of(Cluster)}
+        for (cluster, uid), project in self.uids.items():
+            found[cluster][uid] = project
+        for volume in self.of(Volume):
+            numbers = found.get(self.cluster_of(volume) or "", {})
+            for number in (volume.spec.uid, volume.spec.gid):
+                if number is not None and number >= FIRST_OF_PEOPLE and volume.project:
+                    numbers.setdefault(number, volume.project)
         return found
 
     def volume_of(self, session: Session, name: str) -> Volume | None:

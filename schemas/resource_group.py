@@ -118,6 +118,9 @@ class ResourceGroupSpec(Model):
     """Projects that may run here; all when left out."""
     scratch: ScratchLimits = ScratchLimits()
     """`resources.scratch` of its sessions."""
+    allow_root: Flag = False
+    """Sessions may ask for `container.user: root`: root of their image, with few capabilities. Where the
+    engine has no user namespace they are root of the machine's kernel, too."""
     preemption: Preemption = Preemption()
     node_loss: NodeLoss = NodeLoss()
     """For sessions that do not say so themselves; batch sessions are started again only if they have

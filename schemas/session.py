@@ -148,16 +148,17 @@ class Restart(Model):
 
 
 class ContainerRules(Model):
-    """How containers differ from the careful default: root of the image with few capabilities, no way to more
-    of them, and a writable root file system. Native processes heed none of it: they run as their project's
-    user, without any capability."""
+    """How containers differ from the careful default: the project's user, without capabilities and without a
+    way to any, and a writable root file system. Native processes heed none of it: they run as their project's
+    user."""
 
     user: ContainerUser | None = None
-    """`uid`, `uid:gid` or a name of the image; the image's own when left out."""
+    """`uid`, `uid:gid`, a name of the image, or `root` where the resource group has `allowRoot`. When left
+    out: the image's own where that is not root, else the project's."""
     read_only_root: Flag = False
     """Only volumes and /tmp (in memory) can be written."""
     capabilities: tuple[Capability, ...] = ()
-    """Linux capabilities on top of the default, such as SYS_PTRACE."""
+    """Linux capabilities that root has on top of its few, such as SYS_PTRACE; other users have none."""
     ulimits: Mapping[UlimitName, Ulimit] = {}
     """Resource limits of its processes, such as `memlock: unlimited`."""
 

@@ -81,9 +81,9 @@ class VolumeSpec(Model):
     """The user who may always mount it, whatever the permissions say."""
     uid: UnixId | None = None
     """Number of the Linux user whom the folder belongs to; as it was made when left out: a new one belongs to
-    the user that the project's native sessions run as, else to whom the folder above belongs."""
+    the user that the project's sessions run as, else to whom the folder above belongs."""
     gid: UnixId | None = None
-    """Linux group. Native sessions that mount the volume are members, of one from 1000 on."""
+    """Linux group. Sessions that mount the volume are members, of one from 1000 on."""
     mode: Mode | None = None
     """Octal permissions such as "0770"; 0755 for a new folder when left out."""
     permissions: tuple[Permission, ...] = ()

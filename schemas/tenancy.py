@@ -27,7 +27,7 @@ class ProjectSpec(Model):
     """May be left out when the repository has exactly one Domain, or none."""
     description: Text = ""
     uid: Annotated[Integer, Field(ge=1000, le=2**32 - 2)] | None = None
-    """Number of the Linux user, and group, that its native sessions run as and whom its new volumes belong
+    """Number of the Linux user, and group, that its sessions run as and whom its new volumes belong
     to; one of the cluster's `sessionUids` when left out."""
 
 

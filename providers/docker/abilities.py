@@ -27,6 +27,7 @@ def capabilities(fleet: Fleet, swarms: Swarms) -> Capabilities:
         pulls=True,
         overlays=swarms.overlays() if several else {},
         no_overlay=swarms.no_overlay() if several else {},
+        shared_root=frozenset(node for node, facts in known.items() if not facts.remapped),
         cautions=cautions(known),
     )
 

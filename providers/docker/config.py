@@ -9,6 +9,7 @@ from providers.base import KernelSpec, Mount, RestartRule
 from providers.docker import subpaths
 from providers.docker.extras import NOTHING, Bind, Extras
 from providers.docker.labels import written
+from providers.docker.user import User
 from schemas.docker import Docker
 from schemas.hardware.cpuset import format_cpus
 
@@ -26,9 +27,10 @@ LEAST_QUOTA = 1000
 LEAST_SHARES, NO_SHARES = 2, 1024
 
 
-def payload(spec: KernelSpec, options: Docker, extras: Extras = NOTHING) -> dict[str, Any]:
+def payload(spec: KernelSpec, options: Docker, user: User, extras: Extras = NOTHING) -> dict[str, Any]:
     """The body of the request; its container has the kernel's id as name."""
     command = extras.command or spec.command
+    workdir = spec.workdir or extras.workdir
     return {
         "Image": spec.image,
         "Hostname": spec.hostname,
@@ -40,11 +42,11 @@ def payload(spec: KernelSpec, options: Docker, extras: Extras = NOTHING) -> dict
         "OpenStdin": spec.tty,
         **({"Entrypoint": list(extras.entrypoint)} if extras.entrypoint else {}),
         **({"Cmd": list(command)} if command else {}),
-        **({"WorkingDir": spec.workdir} if spec.workdir else {}),
-        **({"User": spec.user} if spec.user else {}),
+        **({"WorkingDir": workdir} if workdir else {}),
+        "User": user.text,
         "HostConfig": {
             **_limits(spec, extras),
-            **_security(spec, options, extras),
+            **_security(spec, options, user, extras),
             **_world(spec, options, extras),
         },
         "NetworkingConfig": _networks(spec),
@@ -70,15 +72,20 @@ def _limits(spec: KernelSpec, extras: Extras) -> dict[str, Any]:
     }
 
 
-def _security(spec: KernelSpec, options: Docker, extras: Extras) -> dict[str, Any]:
+def _security(spec: KernelSpec, options: Docker, user: User, extras: Extras) -> dict[str, Any]:
     base = CAPABILITIES if options.capabilities is None else options.capabilities
     wanted = {name.removeprefix("CAP_") for name in (*base, *spec.capabilities, *extras.capabilities)}
+    if user.uid != 0:  # They could have none of them, but get them where something else goes wrong.
+        wanted = set()
+    groups = dict.fromkeys((*user.groups, *extras.groups))
+    tmpfs = {**(_scratch(spec) if spec.read_only_root else {}), **extras.tmpfs}
     return {
         "CapDrop": ["ALL"],
         "CapAdd": sorted(wanted),
         "SecurityOpt": ["no-new-privileges"],
         "ReadonlyRootfs": spec.read_only_root,
-        **({"Tmpfs": _scratch(spec)} if spec.read_only_root else {}),
+        **({"Tmpfs": tmpfs} if tmpfs else {}),
+        **({"GroupAdd": [str(group) for group in groups]} if groups else {}),
         **({"UsernsMode": options.userns} if options.userns else {}),
     }
 

@@ -31,6 +31,12 @@ for pci in $GPUS; do
 done
 """
 """Prints device nodes, and what is wrong after an exclamation mark."""
+GROUPS = """
+for node in "$@"; do
+    case $(stat -c %a "$node" 2>/dev/null) in *[0-7][2367][0145]) stat -c %g "$node" ;; esac
+done
+"""
+"""Prints the groups that may use nodes which others may not: `render`, for one."""
 
 
 def give(engine: Engine, spec: KernelSpec) -> Extras:
@@ -107,11 +113,14 @@ def _nodes(engine: Engine, spec: KernelSpec, pci: tuple[str, ...]) -> Extras:
         why = f"node {engine.node}: {wrong[0]}"
         raise KernelRefused(provider="docker", kernel=spec.id, why=why)
     nodes = tuple(line for line in lines if line)
+    said = engine.machine.run(["sh", "-c", GROUPS, "sh", *nodes]).out.decode(errors="replace").split()
+    groups = tuple(sorted({int(word) for word in said if word.isdecimal()} - {0}))
     if not spec.nics:
-        return Extras(devices=nodes)
+        return Extras(devices=nodes, groups=groups)
     # Registered memory cannot be swapped: it is locked, as much as an application asks for.
     return Extras(
         devices=(*nodes, "/dev/infiniband/rdma_cm"),
+        groups=groups,
         ulimits={"memlock": UNLIMITED},
         capabilities=("IPC_LOCK",),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -44,6 +44,12 @@ class Engine:
         self.http = Http(dial)
         self.lock = Lock()
         self.connect = machine
+        self.looking = Lock()
+        self.looked: dict[tuple[str, str], str] = {}
+        """What images (by id) hold, as `looking` has found."""
+        self.naming = Lock()
+        self.named: dict[tuple[str, str], str] = {}
+        """`passwd` and `group` → the folder of the node that has them."""
         self._version = ""
         self._silent: tuple[float, TimeoutError] | None = None
         self._facts: tuple[float, Facts] | None = None
@@ -58,6 +64,10 @@ class Engine:
     def call(self, method: str, path: str, **given: Any) -> Any:
         """A request in the negotiated version. Raises Refusal, OSError."""
         return self.http.call(method, f"/v{self.version}{path}", **given)
+
+    def headers(self, path: str, **given: Any) -> Mapping[str, str]:
+        """The head of an answer. Raises Refusal, OSError."""
+        return self.http.headers(f"/v{self.version}{path}", **given)
 
     def stream(self, method: str, path: str, **given: Any) -> Pieces:
         return self.http.stream(method, f"/v{self.version}{path}", **given)

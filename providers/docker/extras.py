@@ -45,6 +45,12 @@ class Extras:
     """Bytes that the engine holds its own files to; 0: any number."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Source of a mount → the path where the node holds it for the engine."""
+    tmpfs: Mapping[str, str] = field(default_factory=dict)
+    """Folder → the mount options of a file system in memory."""
+    groups: tuple[int, ...] = ()
+    """Linux groups that may use its devices."""
+    workdir: str = ""
+    """Where the command starts, unless the spec says so."""
 
     def __add__(self, other: Extras) -> Extras:
         return Extras(
@@ -62,6 +68,9 @@ class Extras:
             other.command or self.command,
             other.size or self.size,
             {**self.held, **other.held},
+            {**self.tmpfs, **other.tmpfs},
+            (*self.groups, *other.groups),
+            other.workdir or self.workdir,
         )
 
 

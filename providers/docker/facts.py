@@ -34,6 +34,8 @@ class Facts:
     cgroup: str
     """`1` or `2`."""
     rootless: bool
+    remapped: bool
+    """Whether containers are in a user namespace: their root is not the node's."""
     missing: Mapping[Limit, str]
     cautions: tuple[str, ...] = ()
     """What is weaker than it looks, in words."""
@@ -54,6 +56,7 @@ def facts(info: Mapping[str, Any]) -> Facts:
         memory=int(info.get("MemTotal") or 0),
         cgroup=str(info.get("CgroupVersion") or "1"),
         rootless=rootless,
+        remapped=rootless or any("name=userns" in option for option in info.get("SecurityOptions") or ()),
         missing=_missing(info, rootless),
         cautions=_cautions(info),
         runtimes=frozenset(info.get("Runtimes") or ()),

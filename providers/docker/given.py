@@ -5,11 +5,13 @@ under /run/bai. What is in it goes over the node's own connection, never through
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from providers.base import KernelSpec
 from providers.docker import entry
 from providers.docker.engine import NAME_OF, Engine
 from providers.docker.extras import Bind, Extras
-from providers.docker.http import segment
 from providers.machine import Done
 from schemas.errors import KernelRefused, ProviderError
 
@@ -53,12 +55,12 @@ def needed(spec: KernelSpec) -> bool:
     return bool(spec.files) or entry.needed(spec)
 
 
-def give(engine: Engine, spec: KernelSpec) -> Extras:
-    """Put the folder on the node, anew, and say how the container gets it. Raises KernelRefused when the node
-    has no place in memory, ProviderUnavailable."""
+def give(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
+    """Put the folder on the node, anew, and say how the container gets it. `image`: as inspected. Raises
+    KernelRefused when the node has no place in memory, ProviderUnavailable."""
     if not needed(spec):
         return Extras()
-    command = _command(engine, spec) if entry.needed(spec) else ()
+    command = _command(spec, image) if entry.needed(spec) else ()
     source = _unpack(engine, spec)
     names = {file.variable: f"{entry.TARGET}/{file.name}" for file in spec.files}
     bind = Bind(source, entry.TARGET)
@@ -85,9 +87,9 @@ def _unpack(engine: Engine, spec: KernelSpec) -> str:
     raise KernelRefused(provider="docker", kernel=spec.id, why=f"node {engine.node}: {why}", hint=hint)
 
 
-def _command(engine: Engine, spec: KernelSpec) -> tuple[str, ...]:
+def _command(spec: KernelSpec, image: Mapping[str, Any]) -> tuple[str, ...]:
     """What the container would run by itself: its image's entry point, and the command."""
-    config = engine.call("GET", f"/images/{segment(spec.image)}/json").get("Config") or {}
+    config = image.get("Config") or {}
     return (*(config.get("Entrypoint") or ()), *(spec.command or config.get("Cmd") or ()))
 
 

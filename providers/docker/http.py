@@ -141,6 +141,13 @@ class Http:
         self._keep(connection, response)
         return _parsed(response, content)
 
+    def headers(self, path: str, *, query: Mapping[str, object]) -> Mapping[str, str]:
+        """The head of an answer, without its body. Raises Refusal, OSError."""
+        connection, response, _ = self._send("HEAD", path, query, None, PATIENCE)
+        response.read()
+        self._keep(connection, response)
+        return dict(response.headers.items())
+
     def stream(
         self,
         method: str,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from providers.base import KernelSpec, Limit
-from providers.docker import config, devices, given, notes, share, subpaths
+from providers.docker import config, devices, given, home, notes, share, subpaths, user
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
@@ -84,8 +84,13 @@ def _stands(engine: Engine, spec: KernelSpec) -> bool:
 
 def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
     """False when the name is taken."""
-    extras = _extras(engine, spec) + Extras(cpus=cpus)
-    body = config.payload(spec, engine.options, extras)
+    image = engine.call("GET", f"/images/{segment(spec.image)}/json")
+    who = user.of(engine, spec, image)
+    place = home.placed(engine, spec, image) if who.made else None
+    extras = Extras() if place is None else home.give(engine, spec, who, place, image)
+    extras += _extras(engine, spec, image) + Extras(cpus=cpus)
+    user.check_groups(engine, spec, image, (*who.groups, *extras.groups))
+    body = config.payload(spec, engine.options, who, extras)
     try:
         engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
     except Refusal as refusal:
@@ -94,8 +99,10 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
         _forget(engine, spec, extras)
         raise
     try:
+        if place is not None:
+            home.make(engine, spec, who, place)
         engine.call("POST", f"/containers/{segment(spec.id)}/start", timeout=SLOW)
-    except Refusal:
+    except (Refusal, KernelRefused):
         with contextlib.suppress(OSError, Refusal):
             undo(engine, spec.id)
         _forget(engine, spec, extras)
@@ -103,10 +110,10 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
     return True
 
 
-def _extras(engine: Engine, spec: KernelSpec) -> Extras:
+def _extras(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
     """What has to be found out or put on the node before."""
     _check_mounts(engine, spec)
-    extras = devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec)
+    extras = devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec, image)
     return extras + subpaths.give(engine, spec) + _sized(engine, spec)
 
 
@@ -120,7 +127,10 @@ def _check_mounts(engine: Engine, spec: KernelSpec) -> None:
         return
     from providers.storage import mounts
 
-    why = mounts.problem_here(spec.mounts) if engine.local else mounts.problem(engine.machine, spec.mounts)
+    if engine.local:
+        why = mounts.problem_here(spec.mounts, spec.uid)
+    else:
+        why = mounts.problem(engine.machine, spec.mounts, spec.uid)
     if why:
         raise KernelRefused(provider=NAME, kernel=spec.id, why=f"node {engine.node}: {why}")
 

@@ -9,10 +9,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from providers import accounts
 from providers.process.mounts import HOME
 
-USER = "work"
-"""What a session's user is called inside, whoever it is on the machine."""
 SHOWN = (
     "OpenCL",
     "alternatives",
@@ -67,7 +66,7 @@ SHOWN = (
     "xdg",
 )
 """Names and patterns below /etc; what is not there is left out. Of certificates, no private keys."""
-USERS = ("passwd", "group")
+USERS = accounts.FILES
 """Made for each kernel."""
 TOP = "/etc"
 
@@ -92,17 +91,11 @@ def write(kernel: Path, uid: int, gid: int, groups: Sequence[int]) -> None:
     """`passwd` and `group` of a kernel, in its folder, readable to its user alone. Raises OSError."""
     place = kernel / "etc"
     place.mkdir(mode=0o700, exist_ok=True)
-    users = [
-        "root:x:0:0:root:/root:/usr/sbin/nologin",
-        f"{USER}:x:{uid}:{gid}::{HOME}:{_shell()}",
-        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin",
-    ]
-    several = [f"group-{number}:x:{number}:{USER}" for number in groups]
-    named = ["root:x:0:", "tty:x:5:", f"{USER}:x:{gid}:", *several, "nogroup:x:65534:"]
-    for name, lines in zip(USERS, (users, named), strict=True):
+    made = accounts.texts(uid, gid, groups, home=str(HOME), shell=_shell())
+    for name, text in zip(USERS, made, strict=True):
         # Written anew at each start, and so in no need of being on the disk at once.
         (place / name).unlink(missing_ok=True)
-        (place / name).write_text("".join(f"{line}\n" for line in lines))
+        (place / name).write_text(text)
         (place / name).chmod(0o400)
         os.chown(place / name, uid, gid)
 

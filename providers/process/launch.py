@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from providers.base import FIRST_OF_PEOPLE, KernelSpec, Limit
+from providers import accounts
+from providers.base import KernelSpec, Limit
 from providers.process import cgroup, etc, given, mounts, sandbox, seccomp, stage
 from providers.process import scratch as room
 from providers.process.machine import Machine
@@ -22,6 +23,7 @@ from providers.process.records import Record, Root
 from providers.process.share import Limits
 from providers.process.target import FILTER
 from schemas.errors import KernelRefused, ProviderUnavailable
+from schemas.linux_users import FIRST_OF_PEOPLE
 
 if TYPE_CHECKING:
     from providers.process.child import Order
@@ -96,7 +98,7 @@ def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) 
         "HOME": str(mounts.HOME) if sandboxed else str(scratch),
     }
     if sandboxed:
-        defaults |= {"USER": etc.USER, "LOGNAME": etc.USER}
+        defaults |= {"USER": accounts.USER, "LOGNAME": accounts.USER}
     if spec.tty:
         defaults["TERM"] = "xterm"
     return {**defaults, **spec.env, **spec.secret_env, MARKER: mark}

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePosixPath
 
+from providers import accounts
 from providers.base import KernelSpec
 from providers.storage.mounts import problem_here
 from schemas.errors import KernelRefused
 
-HOME = PurePosixPath("/home/work")
+HOME = PurePosixPath(accounts.HOME)
 """Where a kernel's scratch folder is, as it sees it itself in a sandbox."""
 GIVEN = PurePosixPath("/run/bai")
 """Where the files made for it are."""

@@ -11,19 +11,19 @@ from providers.storage.node import main
 from providers.storage.nodes import ask
 
 
-def problem(machine: Machine, mounts: Sequence[Mount]) -> str:
+def problem(machine: Machine, mounts: Sequence[Mount], owner: int | None = None) -> str:
     """Why these folders cannot be mounted on a machine; empty when they can.
 
     Each is reached from its root without following links, on a file system of the right type; what is missing
-    under a root is made. Raises ProviderError.
+    under a root is made, and belongs to the user `owner`, or to whom the folder above belongs. Raises
+    ProviderError.
     """
-    wanted, why = _requests(mounts)
+    wanted, why = _requests(mounts, owner)
     return why or _first(mounts, ask(machine, "check", wanted) if wanted else [])
 
 
 def problem_here(mounts: Sequence[Mount], owner: int | None = None) -> str:
-    """The same on this machine, in this process; what is made belongs to the user `owner`, or to whom the
-    folder above belongs."""
+    """The same on this machine, in this process."""
     wanted, why = _requests(mounts, owner)
     return why or _first(mounts, main.serve({"do": "check", "folders": wanted}))
 

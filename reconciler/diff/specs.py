@@ -9,13 +9,15 @@ from dataclasses import replace
 from planner import cufile_file, fabric_file
 from planner.environment import KernelFacts, SessionFacts, kernel_environment
 from planner.types import Fractional, KernelPlacement, NodeInfo, Placement
-from providers.base import FIRST_OF_PEOPLE, File, KernelSpec, Labels, Mount, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.actual import Desired
 from reconciler.diff import connections
 from reconciler.diff.fractions import share
 from reconciler.diff.requests import fractional
 from schemas.errors import PlanError
+from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.model import Hardware
+from schemas.linux_users import FIRST_OF_PEOPLE, LAST_OF_IMAGES
 from schemas.session import Container, Session
 
 _LONGEST_NAME = 40
@@ -65,6 +67,7 @@ def kernel_specs(
         desired.repository.uid_of(desired.cluster, session.metadata.project),
         _linux_groups(desired, session),
     )
+    others = _others(desired, session.metadata.project)
     group = desired.groups.get(session.spec.resource_group or "")
     own = network_name(desired, session.identity, generation)
     key = key_reference(desired, session.identity, generation)
@@ -92,6 +95,7 @@ def kernel_specs(
                 nics=nics,
                 uid=uid,
                 groups=groups,
+                others=others if container.image else "",
             )
         )
     return tuple(specs)
@@ -224,6 +228,12 @@ def _linux_groups(desired: Desired, session: Session) -> tuple[int, ...]:
         elif volume is not None and volume.project:
             found.add(desired.repository.uid_of(desired.cluster, volume.project))
     return tuple(sorted(gid for gid in found if gid >= FIRST_OF_PEOPLE))
+
+
+def _others(desired: Desired, project: str) -> str:
+    """Numbers that an image could have for a user of its own."""
+    owners = desired.repository.owners(desired.cluster)
+    return format_cpus(uid for uid, whose in owners.items() if uid <= LAST_OF_IMAGES and whose != project)
 
 
 def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.types import Placement
 from providers.base import Capabilities, KernelSpec, Limit
+from schemas.linux_users import is_root
 
 _WORDS = {
     Limit.CPUSET: "CPU pinning",
@@ -19,6 +22,7 @@ _WORDS = {
 
 _CONTAINERS_ONLY = ("user", "read_only_root", "capabilities", "ulimits")
 _NATIVE = "spec.container is for containers: native processes run as whoever runs bai, with its limits"
+_NO_NAMESPACE = "the engine has no user namespaces (userns-remap)"
 
 
 def not_enforced(
@@ -36,7 +40,17 @@ def not_enforced(
         unheeded = [name for name in _CONTAINERS_ONLY if any(getattr(spec, name) for spec in specs)]
         if unheeded:
             return (*_missing(wanted, capabilities), _NATIVE)
-    return _missing(wanted, capabilities)
+    return (*_missing(wanted, capabilities), *_users(specs, capabilities))
+
+
+def _users(specs: tuple[KernelSpec, ...], capabilities: Capabilities) -> Iterator[str]:
+    """What root may, and what others cannot have."""
+    roots = [spec for spec in specs if is_root(spec.user.partition(":")[0])]
+    nodes = sorted({spec.labels.node for spec in roots} & capabilities.shared_root)
+    if nodes:
+        yield f"its root is root of the kernel of {', '.join(nodes)}, with few capabilities: {_NO_NAMESPACE}"
+    if any(spec.capabilities for spec in specs if spec not in roots) and capabilities.name == "docker":
+        yield "spec.container.capabilities are root's: other users have none of them"
 
 
 def _missing(wanted: set[Limit], capabilities: Capabilities) -> tuple[str, ...]:

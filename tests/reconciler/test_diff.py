@@ -421,6 +421,19 @@ def test_sessions_leave_a_drained_node(tmp_path: Path) -> None:
     assert lab.world.kernels[lab.kernel("a")].spec.labels.node != home
 
 
+def test_root_is_told_of_where_it_is_the_machines(lab: Lab) -> None:
+    lab.provider._capabilities = Capabilities("docker", frozenset(Limit), shared_root=frozenset({"n1"}))
+    lab.write({"base": BASE.replace("default}\nspec: {}", "default}\nspec: {allowRoot: true}")})
+    lab.write({"a": session("a", "container: {user: root, capabilities: [SYS_PTRACE]}")})
+    lab.write({"b": session("b", "container: {capabilities: [SYS_PTRACE]}")})
+    plan = lab.plan()
+    said = {name: action(plan, f"Session/p/{name}").warnings for name in "ab"}
+    assert "root of the kernel of n1" in said["a"][0] and len(said["a"]) == 1
+    assert said["b"] == ("spec.container.capabilities are root's: other users have none of them",)
+    lab.provider._capabilities = Capabilities("docker", frozenset(Limit))
+    assert action(lab.plan(), "Session/p/a").warnings == ()
+
+
 def test_limits_that_nobody_enforces_are_named(lab: Lab) -> None:
     lab.provider._capabilities = Capabilities("weak", frozenset())
     lab.write({"a": session("a", ONE_GPU)})

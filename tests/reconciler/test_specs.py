@@ -68,6 +68,21 @@ def test_sessions_run_as_their_projects_user_and_join_the_groups_of_their_volume
     assert spec.groups == (4343, spec.uid)
 
 
+def test_containers_learn_which_numbers_are_other_projects(lab: Lab) -> None:
+    """Those that an image could have; projects without a number of their own have larger ones."""
+    others = "---".join(
+        f"\napiVersion: bai/v1\nkind: Project\nmetadata: {{name: {name}}}\nspec: {{uid: {uid}}}\n"
+        for name, uid in (("q", 4200), ("r", 4201), ("t", 70000))
+    )
+    volume = "---\napiVersion: bai/v1\nkind: Volume\nmetadata: {name: w, project: q}\nspec: {uid: 5000}\n"
+    lab.write({"q": others, "storage": STORAGE + volume, "a": session("a", "image: 'debian:12'")})
+    lab.write({"b": session("b")})
+    plan = lab.plan()
+    assert specs(plan)[0].others == "4200-4201,5000"
+    assert specs(plan, "b")[0].others == ""
+    assert load(dump(plan)) == plan
+
+
 def test_ids_are_short_safe_and_never_shared(lab: Lab) -> None:
     long = "a" * 60
     lab.write({"a": session(long), "b": session("b", "cluster: {roles: {main: 1, sub: 2}}")})
@@ -126,11 +141,11 @@ def test_limits_reach_the_kernel(lab: Lab) -> None:
 
 def test_how_containers_differ_from_the_default_reaches_the_kernel(lab: Lab) -> None:
     more = "capabilities: [SYS_PTRACE], ulimits: {nofile: 10, core: unlimited}"
-    rules = f"{{user: '1000:100', readOnlyRoot: true, {more}}}"
+    rules = f"{{user: '1000:1100', readOnlyRoot: true, {more}}}"
     lab.write({"a": session("a", f"container: {rules}"), "b": session("b", "")})
     plan = load(dump(lab.plan()))
     (spec,) = specs(plan)
-    assert (spec.user, spec.read_only_root, spec.capabilities) == ("1000:100", True, ("SYS_PTRACE",))
+    assert (spec.user, spec.read_only_root, spec.capabilities) == ("1000:1100", True, ("SYS_PTRACE",))
     assert spec.ulimits == {"nofile": (10, 10), "core": (-1, -1)}
     (plain,) = specs(plan, "b")
     assert (plain.user, plain.read_only_root, plain.capabilities, plain.ulimits) == ("", False, (), {})

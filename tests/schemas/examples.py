@@ -149,6 +149,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "fractional": {"sharesPerDevice": 2, "quantum": 0.05, "spread": "even", "enforcement": "mps"},
         "packing": "whole-queue",
         "gpuDirectStorage": True,
+        "allowRoot": True,
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
         "scratch": {"default": "20GiB", "max": "100GiB"},

@@ -28,13 +28,18 @@ from tests.lab.cache import kept
 from tests.lab.docker import IMAGE, Engine, Engines, image_tar
 from tests.lab.nspawn import Node, Nodes
 from tests.lab.sshd import SshdNodes, why_not
-from tests.providers.docker.specs import kernel
+from tests.providers.docker.specs import kernel as ordinary
 from tests.providers.process import kernels as native
 from tests.waiting import until
 
 on_docker = pytest.mark.xdist_group("docker")
 KERNEL = "s-main1-0-g1"
 _EXCHANGE = 2
+
+
+def kernel(*words: str, **fields: Any) -> KernelSpec:
+    """Root of its image, who can do most to a volume."""
+    return ordinary(*words, **{"user": "root", **fields})
 
 
 @dataclass

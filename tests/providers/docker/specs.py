@@ -13,11 +13,14 @@ LABELS = Labels(
     document='{"kind":"Session"}',
 )  # fmt: skip
 
+UID = 1_900_004_242
+"""The project's user."""
+
 
 def kernel(name: str = "s-main1-0-g1", *command: str, node: str = "n1", **fields: Any) -> KernelSpec:
     """A kernel that sleeps, unless told otherwise."""
     labels = fields.pop("labels", replace(LABELS, node=node))
-    given = {"image": IMAGE, "env": {}, "hostname": "main1", **fields}
+    given = {"image": IMAGE, "env": {}, "hostname": "main1", "uid": UID, **fields}
     return KernelSpec(id=name, labels=labels, command=command or ("sleep", "1000"), **given)
 
 

@@ -13,14 +13,17 @@ from providers.base import Mount, Network, Published, RestartRule
 from providers.docker.config import CAPABILITIES, changes, differing, payload, restart
 from providers.docker.extras import NOTHING, Bind, Extras
 from providers.docker.labels import read, written
+from providers.docker.user import ROOT, User
 from schemas.docker import Docker
 from tests.providers.docker.specs import LABELS, kernel
 
 PLAIN = Docker()
 
 
-def made(*command: str, options: Docker = PLAIN, extras: Extras = NOTHING, **fields: Any) -> dict[str, Any]:
-    return payload(kernel("k", *command, **fields), options, extras)
+def made(
+    *command: str, options: Docker = PLAIN, user: User = ROOT, extras: Extras = NOTHING, **fields: Any
+) -> dict[str, Any]:
+    return payload(kernel("k", *command, **fields), options, user, extras)
 
 
 def host(**fields: Any) -> dict[str, Any]:
@@ -108,26 +111,33 @@ def test_restart_policies(rule: RestartRule, name: str, most: int) -> None:
 
 def test_what_is_so_already_is_not_changed_again() -> None:
     spec = kernel(cpus=(1,), memory=2**30, pids=100)
-    assert differing(spec, payload(spec, Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3)) == {}
     assert (
-        differing(kernel(), payload(kernel(), Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+        differing(spec, payload(spec, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)) == {}
+    )
+    assert (
+        differing(
+            kernel(), payload(kernel(), Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+        )
         == {}
     )
     shared = kernel(cpu_milli=1500)
-    assert differing(shared, payload(shared, Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3)) == {}
+    assert (
+        differing(shared, payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+        == {}
+    )
 
 
 def test_from_cores_of_its_own_to_a_share_and_back() -> None:
     alone, shared = kernel(cpus=(1, 2)), kernel(cpu_milli=500)
-    there = differing(shared, payload(alone, Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    there = differing(shared, payload(alone, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
     assert there == {"CpusetCpus": "0-3", "CpuShares": 512, "CpuPeriod": 100_000, "CpuQuota": 50_000}
-    back = differing(alone, payload(shared, Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    back = differing(alone, payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
     assert back == {"CpusetCpus": "1-2", "CpuShares": 1024, "CpuQuota": -1}
 
 
 def test_memory_and_swap_change_together() -> None:
     small, big = kernel(memory=2**28), kernel(memory=2**30)
-    found = differing(big, payload(small, Docker())["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    found = differing(big, payload(small, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
     assert found == {"Memory": 2**30, "MemorySwap": 2**30}
 
 
@@ -142,7 +152,10 @@ def test_an_update_ends_where_a_creation_does(milli: int, cpus: list[int], memor
     wanted = changes(spec, tuple(range(64)))
     assert (
         differing(
-            spec, {**payload(spec, Docker())["HostConfig"], **wanted}, shared=(), everybody=tuple(range(64))
+            spec,
+            {**payload(spec, Docker(), ROOT)["HostConfig"], **wanted},
+            shared=(),
+            everybody=tuple(range(64)),
         )
         == {}
     )

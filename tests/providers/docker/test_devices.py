@@ -15,6 +15,7 @@ from providers.docker import devices
 from providers.docker.config import payload
 from providers.docker.engine import Engine
 from providers.docker.extras import Extras
+from providers.docker.user import ROOT
 from providers.machine import Done
 from schemas.docker import Docker
 from schemas.errors import KernelRefused
@@ -65,9 +66,9 @@ def test_only_the_nics_of_the_mapping_are_given(node: Node) -> None:
     found = give(node, nics=("mlx5_1",))
     assert found.devices == ("/dev/infiniband/uverbs1", "/dev/infiniband/rdma_cm")
     assert (found.ulimits, found.capabilities) == ({"memlock": (-1, -1)}, ("IPC_LOCK",))
-    host = payload(kernel(nics=("mlx5_1",)), Docker(), found)["HostConfig"]
+    host = payload(kernel(nics=("mlx5_1",)), Docker(), ROOT, found)["HostConfig"]
     assert {"Name": "memlock", "Soft": -1, "Hard": -1} in host["Ulimits"] and "IPC_LOCK" in host["CapAdd"]
-    own = payload(kernel(ulimits={"memlock": (1, 1)}), Docker(), found)["HostConfig"]
+    own = payload(kernel(ulimits={"memlock": (1, 1)}), Docker(), ROOT, found)["HostConfig"]
     assert own["Ulimits"] == [{"Name": "memlock", "Soft": 1, "Hard": 1}]
 
 

@@ -17,6 +17,7 @@ from providers.abilities import KernelEvent
 from providers.docker import config
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
+from providers.docker.user import ROOT
 from schemas.docker import Docker
 from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 from tests.lab.cable import Cable
@@ -58,7 +59,7 @@ def test_what_cannot_be_started_does_not_stay(on_engines: Open, engines: Engines
 
 def test_what_a_killed_creation_left_is_made_again(on_engines: Open, engines: Engines) -> None:
     provider = on_engines()
-    old = config.payload(kernel(cpus=(0,)), Docker())
+    old = config.payload(kernel(cpus=(0,)), Docker(), ROOT)
     made = engines(1)[0].api().create_container_from_config(old, ID)
     (seen,) = provider.observe().kernels
     assert seen.state == "creating"
@@ -102,7 +103,7 @@ def test_nothing_stays_of_a_kernel_whose_container_was_removed_by_hand(
     engine = engines(1)[0]
     provider.create(kernel(secret_env={"A": "b"}))
     provider.stop(ID, grace=0)
-    (bind,) = engine.inspect(ID)["Mounts"]
+    (bind,) = (each for each in engine.inspect(ID)["Mounts"] if each["Destination"] == "/run/bai")
     engine.docker("rm", "-f", ID)
     assert os.path.exists(bind["Source"]) and engine.docker("volume", "ls", "-q")
     provider.remove(ID)

@@ -43,7 +43,7 @@ def here(**options: str) -> Engine:
 
 def test_folders_of_bai_go_with_the_last_kernel(own: Path) -> None:
     engine = here()
-    one, two = (given.give(engine, kernel(f"{name}-main1-0-g1", files=FILES)) for name in "ab")
+    one, two = (given.give(engine, kernel(f"{name}-main1-0-g1", files=FILES), {}) for name in "ab")
     assert Path(one.binds[0].source, "topo.xml").read_text() == "<x/>"
     given.take(engine, "a-main1-0-g1", one.binds[0].source)
     assert [each.name for each in own.iterdir()] == ["b-main1-0-g1"]
@@ -54,7 +54,7 @@ def test_folders_of_bai_go_with_the_last_kernel(own: Path) -> None:
 def test_a_folder_that_an_option_names_stays(own: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     engine = here(state=str(mine))
-    made = given.give(engine, kernel(files=FILES))
+    made = given.give(engine, kernel(files=FILES), {})
     given.take(engine, kernel().id, made.binds[0].source)
     assert mine.is_dir() and list(mine.iterdir()) == []
 
@@ -64,7 +64,7 @@ def test_who_makes_and_who_takes_the_last_do_not_meet(own: Path) -> None:
 
     def one(number: int) -> bool:
         spec = kernel(f"s{number}-main1-0-g1", files=FILES)
-        source = given.give(engine, spec).binds[0].source
+        source = given.give(engine, spec, {}).binds[0].source
         there = Path(source, "topo.xml").is_file()
         given.take(engine, spec.id, source)
         return there
@@ -78,7 +78,7 @@ def test_who_makes_and_who_takes_the_last_do_not_meet(own: Path) -> None:
 def test_a_lab_that_goes_takes_the_folders_of_its_kernels(on_engines: Open, engines: Engines) -> None:
     provider, (engine,) = on_engines(), engines(1)
     provider.create(kernel("lab-main1-0-g1", files=FILES, secret_env={"A": "b"}))
-    (bind,) = engine.inspect("lab-main1-0-g1")["HostConfig"]["Mounts"]
+    bind = engine.inspect("lab-main1-0-g1")["HostConfig"]["Mounts"][-1]
     assert Path(bind["Source"], "secrets").exists()
     engine.wipe()
     assert not Path(bind["Source"]).exists()

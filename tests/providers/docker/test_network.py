@@ -96,7 +96,7 @@ def test_what_a_container_removed_by_hand_left_goes_too(on_engines: Open, engine
 def test_ports_are_published_on_the_node(on_engines: Open, engines: Engines) -> None:
     provider = on_engines()
     (engine,) = engines(1)
-    spec = script("mkdir /w; echo hello >/w/a; httpd -f -p 8080 -h /w")
+    spec = script("mkdir w; echo hello >w/a; httpd -f -p 8080 -h w")
     provider.create(replace(spec, network=Network(published=(Published(8080, 20_080),))))
 
     def fetched() -> bool:

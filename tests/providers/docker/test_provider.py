@@ -179,7 +179,7 @@ def test_nothing_more_is_allowed_than_documented(on_engines: Open, engines: Engi
     found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert found["NoNewPrivs"] == "1" and found["Seccomp"] == "2"
     assert found["CapEff"] == "0" * 16 and found["Uid"].split()[0] == "1000"
-    assert int(found["CapBnd"], 16) == sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 18))
+    assert int(found["CapBnd"], 16) == 0
     with pytest.raises(AssertionError, match="Read-only file system"):
         engine.docker("exec", "-u", "0", ID, "touch", "/new")
     engine.docker("exec", ID, "touch", "/tmp/new")
@@ -204,7 +204,7 @@ def test_secrets_are_in_the_command_and_nowhere_else(on_engines: Open, engines: 
     )
     whole = engine.inspect(ID)
     assert "it's" not in str(whole)
-    (bind,) = whole["Mounts"]
+    (bind,) = (mount for mount in whole["Mounts"] if not mount["Destination"].startswith("/etc/"))
     assert (bind["Destination"], bind["RW"], bind["Propagation"]) == ("/run/bai", False, "rprivate")
     assert os.path.exists(bind["Source"])
     assert os.stat(os.path.dirname(bind["Source"])).st_mode & 0o077 == 0

@@ -1,0 +1,18 @@
+"""Which Linux users and groups are whose. Standard library only."""
+
+from __future__ import annotations
+
+FIRST_OF_PEOPLE = 1000
+"""Users and groups below are the system's: no document opens their files to sessions."""
+LARGEST = 2**32 - 2
+LAST_OF_IMAGES = 65_535
+"""Images have users up to here; numbers above are for projects (`Cluster.spec.sessionUids`)."""
+
+
+def number(word: str) -> int | None:
+    """A user's or group's number; None for a name."""
+    return int(word) if word.isdecimal() else None
+
+
+def is_root(word: str) -> bool:
+    return word == "root" or number(word) == 0

@@ -1,0 +1,231 @@
+"""Who may write documents and make images wants to be root in a container, or another project's user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from providers.base import KernelSpec, Mount
+from providers.docker.options import open_docker
+from providers.docker.provider import DockerProvider
+from schemas.errors import InvalidRepository, KernelRefused
+from schemas.loader import load_directory
+from tests.lab.derived import derived, ran_in
+from tests.lab.docker import Engine, Engines
+from tests.providers.docker.specs import UID, kernel, script
+from tests.waiting import until
+
+on_docker = pytest.mark.xdist_group("docker")
+ID = "s-main1-0-g1"
+OTHER = 4300
+"""Linux user of another project, as the plan knows it."""
+
+
+@pytest.fixture
+def engine(engines: Engines) -> Iterator[Engine]:
+    (found,) = engines(1)
+    yield found
+    found.wipe()
+
+
+@pytest.fixture
+def provider(engine: Engine) -> Iterator[DockerProvider]:
+    opened = open_docker({}, machines=[engine.endpoint()])
+    yield opened
+    opened.close()
+
+
+def said(provider: DockerProvider, spec: KernelSpec) -> list[str]:
+    provider.create(spec)
+    until(lambda: provider.observe().kernels[0].state == "exited")
+    lines = b"".join(provider.logs(ID)).decode().splitlines()
+    provider.remove(ID)
+    return lines
+
+
+# images
+
+
+@on_docker
+@pytest.mark.parametrize("word", [str(OTHER), f"{OTHER}:{OTHER}", "them", "1900000001"])
+def test_an_image_that_names_another_projects_user_is_refused(
+    provider: DockerProvider, engine: Engine, word: str
+) -> None:
+    users = f"root:x:0:0::/root:/bin/sh\nthem:x:{OTHER}:{OTHER}::/:/bin/sh\n"
+    image = derived(engine, "them", f"USER {word}", files={"/etc/passwd": users})
+    with pytest.raises(KernelRefused, match="another project's"):
+        provider.create(kernel(image=image, others=str(OTHER)))
+    assert engine.docker("ps", "-aq") == ""
+
+
+@on_docker
+@pytest.mark.parametrize("name", ["toor", "them"])
+def test_a_name_of_the_image_is_judged_by_its_number(
+    provider: DockerProvider, engine: Engine, name: str
+) -> None:
+    users = f"root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/:/bin/sh\nthem:x:{OTHER}:{OTHER}::/:/bin/sh\n"
+    image = derived(engine, "names", files={"/etc/passwd": users})
+    with pytest.raises(KernelRefused, match=f"user {name}"):
+        provider.create(kernel(image=image, user=name, others=f"{OTHER}-4310"))
+
+
+@on_docker
+def test_a_name_that_means_root_is_the_projects_user(provider: DockerProvider, engine: Engine) -> None:
+    image = derived(engine, "toor", "USER toor", files={"/etc/passwd": "toor:x:0:0::/:/bin/sh\n"})
+    assert said(provider, script("id -u", image=image)) == [str(UID)]
+
+
+@on_docker
+def test_a_list_of_users_that_lies_gives_no_group(provider: DockerProvider, engine: Engine) -> None:
+    """Engines take groups from the image's lists: by membership, and by names that are numbers."""
+    files = {
+        "/etc/passwd": f"me:x:{UID}:{OTHER}::/:/bin/sh\nuser:x:1000:{OTHER}::/:/bin/sh\n",
+        "/etc/group": f"root:x:0:me,user\nthem:x:{OTHER}:me,user\n4400:x:{OTHER}:\n",
+    }
+    image = derived(engine, "lies", files=files)
+    assert said(provider, script("id -G", image=image)) == [str(UID)]
+    assert said(provider, script("id -G", image=image, user="user", others=str(OTHER))) == [str(UID)]
+    with pytest.raises(KernelRefused, match="named 4400"):
+        provider.create(kernel(image=image, groups=(4400,)))
+
+
+@on_docker
+def test_no_program_of_the_image_gives_more_rights(provider: DockerProvider) -> None:
+    """Whatever bits it has: there is nothing to be had, and no way to it."""
+    text = "grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs)' /proc/self/status"
+    found = dict(line.split(":\t") for line in said(provider, script(text, capabilities=("SYS_PTRACE",))))
+    assert found.pop("NoNewPrivs") == "1"
+    assert set(found.values()) == {"0" * 16} and len(found) == 5
+    found = dict(line.split(":\t") for line in said(provider, script(text, user="root")))
+    assert found["NoNewPrivs"] == "1"
+    assert int(found["CapBnd"], 16) == sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 18))
+
+
+@on_docker
+@pytest.mark.parametrize("link", ["/home", "/data"])
+def test_no_folder_of_a_volume_is_given_away(
+    provider: DockerProvider, engine: Engine, tmp_path: Path, link: str
+) -> None:
+    """Where the home is made, the image has a link into a volume, or the volume's place is a link to it."""
+    theirs = tmp_path / "shared" / "work"
+    theirs.mkdir(parents=True)
+    os.chown(theirs, OTHER, OTHER)
+    os.chmod(tmp_path / "shared", 0o755)
+    make = "rm -rf /home; ln -s /data /home" if link == "/home" else "ln -s /home /data"
+    image = ran_in(engine, "link", make)
+    mount = Mount(f"{tmp_path}/shared", "/data", root=str(tmp_path))
+    spec = script("cd; touch here; id -u", image=image, mounts=(mount,))
+    assert said(provider, spec) == [str(UID)]
+    assert (theirs.stat().st_uid, list(theirs.iterdir())) == (OTHER, [])
+    assert (tmp_path / "shared").stat().st_uid == 0
+    plain = replace(spec, mounts=())
+    assert said(provider, plain)[-1] == str(UID)
+
+
+@on_docker
+def test_volumes_of_others_cannot_be_written(provider: DockerProvider, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, OTHER, OTHER)
+    mount = Mount(str(folder), "/data", root=str(tmp_path))
+    tries = "echo x > /data/x; ls /data; chmod 777 /data; chown $(id -u) /data"
+    text = f"({tries}) 2>&1 | grep -c -i -E 'denied|not permitted'"
+    assert said(provider, script(text, mounts=(mount,))) == ["4"]
+    assert list(folder.iterdir()) == []
+
+
+@on_docker
+def test_a_container_without_a_project_is_refused(provider: DockerProvider) -> None:
+    for uid in (None, 0, 33):
+        with pytest.raises(KernelRefused, match="no user that it may run as"):
+            provider.create(kernel(uid=uid))
+
+
+# documents
+
+
+BASE = """
+apiVersion: bai/v1
+kind: Cluster
+metadata: {name: c}
+spec: {provider: %s}
+---
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {name: g}
+spec: {%s}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: mine}
+spec: {uid: 4200}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: theirs}
+spec: {uid: 4300}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: drawn}
+---
+apiVersion: bai/v1
+kind: StorageHost
+metadata: {name: h}
+spec: {root: /srv}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {name: v, project: theirs}
+spec: {uid: 4301, gid: 4302}
+"""
+SESSION = """apiVersion: bai/v1
+kind: Session
+metadata: {name: s, project: mine}
+spec:
+  image: registry.example/x:1
+  command: [sleep, inf]
+  container:
+    user: "%s"
+"""
+
+
+def refused(folder: Path, user: str, group: str = "", provider: str = "docker") -> str:
+    """What is said about it, with its place; empty when it is accepted."""
+    (folder / "base.yaml").write_text(BASE % (provider, group))
+    (folder / "s.yaml").write_text(SESSION % user)
+    try:
+        load_directory(folder)
+    except InvalidRepository as error:
+        (problem,) = error.problems
+        return f"{problem.place.line}:{problem.place.column} {problem.message}"
+    return ""
+
+
+@pytest.mark.parametrize("user", ["root", "0", "00", "0:0", "root:root", "root:4200", "4200:0", "user:root"])
+def test_root_is_refused_unless_the_group_allows_it(tmp_path: Path, user: str) -> None:
+    assert refused(tmp_path, user) == f"8:11 {user} is root, which ResourceGroup/g does not allow"
+    assert refused(tmp_path, user, "allowRoot: true") == ""
+    if not user.partition(":")[0].strip("0").replace("root", ""):
+        assert "never root" in refused(tmp_path, user, "allowRoot: true", "process")
+
+
+@pytest.mark.parametrize("user", ["4300", "4301", "user:4302", "5000:4300", "4302:4200"])
+def test_another_projects_numbers_are_refused(tmp_path: Path, user: str) -> None:
+    assert "is of Project/theirs" in refused(tmp_path, user, "allowRoot: true")
+
+
+@pytest.mark.parametrize("user", ["1", "999", "5000:44", "user:33"])
+def test_users_of_the_system_are_refused(tmp_path: Path, user: str) -> None:
+    assert "one of the system's" in refused(tmp_path, user, "allowRoot: true")
+
+
+def test_numbers_of_projects_are_nobody_elses(tmp_path: Path) -> None:
+    assert "may be another project's" in refused(tmp_path, "1900000000")
+    assert "system's" in refused(tmp_path, str(2**32))
+    for fine in ("4200", "4200:4200", "5000", "5000:5001", "user", "user:staff"):
+        assert refused(tmp_path, fine) == ""
