@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test test-quick test-times test-flaky test-newest mutants simulate fuzz lock setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
@@ -10,6 +10,7 @@ help:
 	@echo "make test-flaky   again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
 	@echo "make test-newest  with the newest of everything in place of what is locked"
 	@echo "make lock      lock the newest of everything (requirements/)"
+	@echo "make sbom      bill of materials of the wheel (CycloneDX) into dist/; with IMAGE=NAME of that image too"
 	@echo "make coverage  which lines the tests reach"
 	@echo "make mutants   which small changes to the code no test notices: AREA=planner SAMPLE=200 SEED=0"
 	@echo "make simulate  simulated lives of a cluster, each from one seed: SEEDS=10000"
@@ -51,6 +52,10 @@ LOCK = .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-
 lock: setup
 	$(LOCK) --extra dev --extra docs -o requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt -o requirements/run.txt
+
+sbom: setup
+	.venv/bin/python scripts/sbom.py wheel dist/bai.cdx.json
+	$(if $(IMAGE),.venv/bin/python scripts/sbom.py image $(IMAGE) dist/bai-image.cdx.json)
 
 setup:
 	@scripts/setup.sh dev

@@ -1,0 +1,183 @@
+"""The bills of materials and the look for advisories: scripts/sbom.py and scripts/advisories.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.version import Version
+
+from tests.lab.wheels import ROOT
+
+STATUS = """\
+Package: git
+Status: install ok installed
+Architecture: amd64
+Version: 1:2.47.3-0+deb13u1
+Description: fast, scalable
+ Version: 9 is not its version
+
+Package: gone
+Status: deinstall ok config-files
+Architecture: amd64
+Version: 1.0
+"""
+RELEASE = 'PRETTY_NAME="Debian GNU/Linux 13"\nID=debian\nVERSION_ID="13"\n'
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+
+
+def valid(text: str) -> dict[str, Any]:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def wheel_sbom(out: Path, **environment: str) -> bytes:
+    command = [sys.executable, "scripts/sbom.py", "wheel", str(out)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True, capture_output=True)
+    return out.read_bytes()
+
+
+def test_the_wheels_bill_names_what_is_locked_and_is_the_same_again(tmp_path: Path) -> None:
+    first = wheel_sbom(tmp_path / "a.json", PYTHONHASHSEED="1")
+    assert first == wheel_sbom(tmp_path / "b.json", PYTHONHASHSEED="2")
+    bom = valid(first.decode())
+    assert "timestamp" not in bom["metadata"]
+    locked = {
+        line.split("==")[0]
+        for line in (ROOT / "requirements/run.txt").read_text().splitlines()
+        if "==" in line and not line.startswith(("#", " "))
+    }
+    assert {each["name"] for each in bom["components"]} == locked
+    lock = (ROOT / "requirements/run.txt").read_text()
+    told = [h["content"] for c in bom["components"] for r in c["externalReferences"] for h in r["hashes"]]
+    assert len(told) == lock.count("--hash=sha256:")
+    assert all(each in lock for each in told)
+
+
+def test_a_time_only_where_it_is_given(tmp_path: Path) -> None:
+    bom = valid(wheel_sbom(tmp_path / "a.json", SOURCE_DATE_EPOCH="1700000000").decode())
+    assert bom["metadata"]["timestamp"].startswith("2023-11-14T22:13:20")
+
+
+@pytest.mark.usefixtures("scripts")
+def test_the_images_bill_names_its_debian_packages_and_distributions() -> None:
+    import sbom
+
+    seen = {"python": [["bai", "0.1.0"], ["PyYAML", "6.0.2"]], "status": STATUS, "release": RELEASE}
+    text = sbom.written(sbom.image("bai", "sha256:" + "a" * 64, seen))
+    purls = {each["purl"] for each in valid(text)["components"]}
+    assert purls == {
+        "pkg:pypi/bai@0.1.0",
+        "pkg:pypi/pyyaml@6.0.2",
+        "pkg:deb/debian/git@1:2.47.3-0%2Bdeb13u1?arch=amd64&distro=debian-13",
+    }
+    assert sbom.written(sbom.image("bai", "sha256:" + "a" * 64, seen)) == text
+
+
+@pytest.mark.usefixtures("scripts")
+def test_what_looks_into_the_image_finds_this_machines_packages() -> None:
+    import sbom
+
+    look = [sys.executable, "-I", "-c", sbom._LOOK]
+    seen = json.loads(subprocess.run(look, check=True, capture_output=True, text=True).stdout)
+    bom = valid(sbom.written(sbom.image("here", "sha256:" + "b" * 64, seen)))
+    told = {each["purl"] for each in bom["components"]}
+    assert f"pkg:pypi/pytest@{pytest.__version__}" in told
+    query = ["dpkg-query", "-W", "-f", "${Status}|${Package}\n"]
+    if seen["status"]:
+        lines = subprocess.run(query, check=True, capture_output=True, text=True).stdout.splitlines()
+        installed = {line.split("|")[1] for line in lines if line.split("|")[0].endswith(" installed")}
+        assert installed == {e["name"] for e in bom["components"] if e["purl"].startswith("pkg:deb/")}
+
+
+@pytest.mark.usefixtures("scripts")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("one==1\n", "is not locked"),
+        (f"one>=1 --hash=sha256:{'a' * 64}\n", "is not locked"),
+        ("one==\n", ":1: "),
+    ],
+)
+def test_what_is_not_locked_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
+    from locked import read_locked
+
+    (tmp_path / "r.txt").write_text(text)
+    with pytest.raises(ValueError, match=why):
+        read_locked(tmp_path / "r.txt")
+
+
+def record(name: str, *, ecosystem: str = "PyPI", **affected: object) -> dict[str, Any]:
+    package = {"ecosystem": ecosystem, "name": name}
+    return {"id": "PYSEC-0", "summary": "bad", "affected": [{"package": package, **affected}]}
+
+
+def audit(folder: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "scripts/advisories.py"],
+        cwd=ROOT,
+        env=os.environ | {"BAI_ADVISORIES": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr
+    return done.returncode, done.stdout
+
+
+def since(version: str) -> list[dict[str, object]]:
+    return [{"type": "ECOSYSTEM", "events": [{"introduced": version}]}]
+
+
+def test_a_folder_of_advisories(tmp_path: Path) -> None:
+    code, told = audit(tmp_path)
+    assert (code, "has no OSV records" in told) == (1, True)
+    harmless = {
+        "other": record("no-such-locked", ranges=since("0")),
+        "elsewhere": record("requests", ecosystem="npm", ranges=since("0")),
+        "later": record("requests", ranges=since("9999")),
+        "withdrawn": record("requests", ranges=since("0")) | {"withdrawn": "2024-01-01T00:00:00Z"},
+    }
+    for name, value in harmless.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    assert audit(tmp_path) == (0, "no advisory names what is locked\n")
+    (tmp_path / "hit.json").write_text(json.dumps(record("Requests", ranges=since("0"))))
+    code, told = audit(tmp_path)
+    assert code == 1
+    assert told.startswith("requests ") and "PYSEC-0 bad" in told
+    (tmp_path / "hit.json").write_text("[]")
+    code, told = audit(tmp_path)
+    assert (code, "hit.json is no OSV record" in told) == (1, True)
+
+
+@pytest.mark.usefixtures("scripts")
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("0.9", False),
+        ("1.0", True),
+        ("1.10", True),
+        ("2.0", False),
+        ("3.0rc1", False),
+        ("3.0", True),
+        ("3.1", False),
+    ],
+)
+def test_ranges_of_versions(version: str, expected: bool) -> None:
+    import advisories
+
+    events = [{"introduced": "3.0"}, {"fixed": "2.0"}, {"introduced": "1.0"}, {"last_affected": "3.0"}]
+    assert advisories.names({"ranges": [{"type": "ECOSYSTEM", "events": events}]}, version) is expected
+    assert str(Version(version)) == version
