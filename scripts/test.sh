@@ -141,7 +141,7 @@ check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
 check "description of the API is fresh" $bin/python scripts/gen_server.py --check
 check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "advisories of what is locked" $bin/python scripts/advisories.py
-check "documentation (strict)" $bin/mkdocs build --strict --quiet --site-dir "$logs/site"
+check "documentation (strict)" $bin/mkdocs build --strict --site-dir "$logs/site"
 
 # A broken build fails in the first minutes.
 if tests quick 1 -m "not real" "$@" || [ $? = 5 ]; then
