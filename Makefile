@@ -91,7 +91,7 @@ generate: setup
 	.venv/bin/python scripts/gallery.py
 
 docs: setup
-	.venv/bin/mkdocs build --strict --quiet
+	.venv/bin/mkdocs build --strict
 
 docs-serve: setup
 	.venv/bin/mkdocs serve
