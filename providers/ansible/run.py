@@ -126,6 +126,15 @@ def _carry_out(
     return ending.why
 
 
+def init_runner() -> Callable[..., Any]:
+    """The library's, once all of it is there: its package gets its table of plugins last, and who imports a
+    module of it by its full name does not wait for another thread that is importing the package."""
+    from ansible_runner import interface
+
+    made: Callable[..., Any] = interface.init_runner
+    return made
+
+
 def _runner(
     settings: Settings,
     folder: Path,
@@ -135,13 +144,11 @@ def _runner(
     heard: Callable[[Mapping[str, Any]], bool],
     ending: Callable[[], bool],
 ) -> Any:
-    from ansible_runner.interface import init_runner
-
     (folder / RUNNER).mkdir(mode=0o700)
     words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-m", "ansible", "playbook"]
     words += ["--check", "--diff"] if check else ["--diff"]
     words += [str(settings.roles / PLAY)]
-    return init_runner(
+    return init_runner()(
         private_data_dir=str(folder / RUNNER),
         artifact_dir=str(folder / RUNNER / "artifacts"),
         binary=sys.executable,
