@@ -16,8 +16,8 @@ from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-MOST_CORES, MOST_GPUS = 65_536, 1_024
-"""Of one node."""
+MOST_CORES, MOST_MEMORY, MOST_GPUS = 65_536, 1 << 30, 1_024
+"""Of one node; memory in MiB."""
 _MIB = 1 << 20
 
 
@@ -69,7 +69,8 @@ def nodes(rows: Sequence[Row], group: str) -> list[NodeInfo]:
 
 def _node(row: Row, group: str, known: dict[tuple[int, int, int, str], Hardware]) -> NodeInfo:
     gpus, model = row.integer("gpu", MOST_GPUS), row.text("model")
-    size = (row.integer("cpu_milli", MOST_CORES * 1000) // 1000, row.integer("memory_mib"), gpus, model)
+    cores = row.integer("cpu_milli", MOST_CORES * 1000) // 1000
+    size = (cores, row.integer("memory_mib", MOST_MEMORY), gpus, model)
     if size[0] < 1:
         row.wrong("cpu_milli", "a node has at least one core (1000)")
         size = (1, *size[1:])

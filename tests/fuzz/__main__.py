@@ -21,7 +21,8 @@ HANGS = 30
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seconds", type=int, default=0, help="0: no end")
+    parser.add_argument("--runs", type=int, default=-1, help="inputs; -1: no end")
     parser.add_argument("--seed", type=int, default=0, help="of chance; 0: another one each time")
     parser.add_argument("--corpus", type=Path, help="a folder (default: a new one)")
     parser.add_argument("--found", type=Path, help="a folder for what is found")
@@ -41,7 +42,8 @@ def main() -> None:
     found = chosen.found or FOUND / chosen.target
     found.mkdir(parents=True, exist_ok=True)
     words = [
-        f"-max_total_time={chosen.seconds}", f"-seed={chosen.seed}", f"-max_len={chosen.largest}",
+        f"-max_total_time={chosen.seconds}", f"-runs={chosen.runs}", f"-seed={chosen.seed}",
+        f"-max_len={chosen.largest}",
         f"-timeout={HANGS}", "-rss_limit_mb=2048", f"-artifact_prefix={found}/", "-print_final_stats=1",
         "-use_value_profile=1",
     ]  # fmt: skip

@@ -76,7 +76,8 @@ class Machine(Ground):
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "sleep":
                     env = _environ(pid)
-                    found[env["NAME"], env["BACKENDAI_CLUSTER_HOST"], env["VERSION"]] += 1
+                    if "NAME" in env:  # One that is just ending has none any more.
+                        found[env["NAME"], env["BACKENDAI_CLUSTER_HOST"], env["VERSION"]] += 1
         return found
 
     def marked(self) -> list[int]:
