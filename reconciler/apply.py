@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from providers.abilities import Sweeps
 from providers.base import Observation, Provider
@@ -21,6 +21,7 @@ from reconciler.carry import Values
 from reconciler.clock import Clock
 from reconciler.execute import Engine
 from reconciler.graph import build
+from reconciler.guards.judge import enforced, judge, refuse
 from reconciler.ledger import Ledger
 from reconciler.marks import seeds_of
 from reconciler.observe import current_basis
@@ -32,7 +33,6 @@ from reconciler.runner import Runner, ThreadRunner
 from reconciler.secret_reader import NOTHING, SecretReader
 from reconciler.store import Store
 from schemas.errors import (
-    GuardRefused,
     IncompleteObservation,
     LeaseLost,
     ProviderError,
@@ -74,7 +74,7 @@ def apply(
     started = clock.now()
     ledger = Ledger(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
-        _verify(plan, ledger, store, provider)
+        _verify(plan, ledger, store, provider, started)
         _close_intents(ledger, store, provider)
         ledger.begin(len(plan.changes))
         tell(ApplyEvent("begin", started, total=len(plan.changes)))
@@ -99,27 +99,36 @@ def apply(
     return ApplyResult(ledger.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
 
 
-def _verify(plan: Plan, ledger: Ledger, store: Store, provider: Provider) -> None:
-    """The plan may be carried out on what is there now, and deletes nothing that it must not."""
+def _verify(plan: Plan, ledger: Ledger, store: Store, provider: Provider, now: float) -> None:
+    """The plan may be carried out on what is there now, and nothing stands against it."""
     ledger.load()
-    _guard(plan, ledger.known)
+    _guard(plan, ledger.known, now)
     if current_basis(store, provider, plan) != plan.basis:
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
 
 
-def _guard(plan: Plan, recorded: dict[str, Recorded]) -> None:
+def _guard(plan: Plan, recorded: dict[str, Recorded], now: float) -> None:
+    """What is recorded by now counts, too: a Policy, or that something is protected."""
+    policies = enforced(recorded, *_policies_after(plan, recorded))
+    refuse(plan, judge(plan.actions, policies, recorded, plan.quotas, now).violations)
     for action in plan.changes:
-        if action.verb != "delete":
-            continue
-        record = recorded.get(action.id)
-        if action.protected or (record is not None and record.protected):
-            raise GuardRefused(
-                resource=action.id,
-                hint='first apply the document with the annotation bai/protect: "false", then delete it',
-            )
-        if not plan.complete:
+        if action.verb == "delete" and not plan.complete:
             raise IncompleteObservation(why=f"{action.id} would be deleted on a guess")
+
+
+def _policies_after(
+    plan: Plan, recorded: dict[str, Recorded]
+) -> tuple[dict[str, str], dict[str, Mapping[str, object]]]:
+    """Digests and documents of the policies that there will be."""
+    found = {name: (one.digest, one.document) for name, one in recorded.items() if name.startswith("Policy/")}
+    for action in plan.changes:
+        if action.id.startswith("Policy/"):
+            found.pop(action.id, None)
+            if action.after is not None:
+                found[action.id] = (action.after.digest, action.after.document)
+    digests = {name: digest for name, (digest, _) in found.items()}
+    return digests, {name: document for name, (_, document) in found.items()}
 
 
 def _close_intents(ledger: Ledger, store: Store, provider: Provider) -> None:

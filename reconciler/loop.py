@@ -16,6 +16,8 @@ from providers.abilities import Tells
 from reconciler.backoff import Backoff
 from reconciler.gitops.documents import Documents, Folder
 from reconciler.gitops.orders import Orders, orders, suspended
+from reconciler.guards.judge import said
+from reconciler.guards.values import Violation
 from reconciler.health import HealthWatch
 from reconciler.passes import Pass, signs_of
 from reconciler.plan import Action, Plan
@@ -26,7 +28,7 @@ from reconciler.stages import Stage, Stages, Unheard
 from reconciler.times import span
 from reconciler.workspace import Workspace
 from schemas import room
-from schemas.errors import BaiError, GuardRefused, InvalidRepository, StoreError
+from schemas.errors import BaiError, InvalidRepository, StoreError
 
 GATHER = 0.2
 """Seconds after the first event of a provider in which more are waited for."""
@@ -224,14 +226,18 @@ class Loop:
         return self._observe_only or told is not None
 
     def _plan(self, left: set[str], make: Callable[[], Plan]) -> Plan:
-        """The plan without what must not be deleted, which is said and left."""
+        """The plan without what guards refuse, which is said and left as it is: the rest goes on."""
+        held: dict[Violation, None] = {}
         for _ in range(_REFUSED):
-            try:
-                return make()
-            except GuardRefused as refused:
-                left.add(str(refused.fields["resource"]))
-                self._complain(_words(refused))
-        return make()
+            plan = make()
+            if not plan.violations:
+                break
+            held |= dict.fromkeys(plan.violations)
+            left |= {resource for one in plan.violations for resource in one.resources}
+        for one in held:
+            self._complain(f"refused: {said(one)}{f'; {one.hint}' if one.hint else ''}")
+        self._pass_now = replace(self._pass_now, violations=tuple(held))
+        return plan
 
     def _tell_result(self, plan: Plan, result: ApplyResult) -> bool:
         now = self.workspace.clock.now()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.actual import Actual
+from reconciler.guards.values import Violation
 from reconciler.plan import Plan
 from reconciler.results import ApplyResult
 from reconciler.workspace import Workspace
@@ -25,6 +26,8 @@ class Pass:
     """What was seen last: after an apply, what came of it."""
     plan: Plan | None = None
     result: ApplyResult | None = None
+    violations: tuple[Violation, ...] = ()
+    """Why the pass left resources as they are, though the documents say otherwise."""
     notes: tuple[str, ...] = ()
     """What was said that lasts: why sessions wait, what is wrong, what holds by order."""
     signs: Mapping[str, str] = field(default_factory=dict)

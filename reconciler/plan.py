@@ -15,6 +15,7 @@ from typing import Literal
 from planner.types import GroupUse, Placement, QuotaUse, Wait
 from providers.base import KernelSpec
 from providers.storage.base import Folder
+from reconciler.guards.values import Overridden, Violation
 from reconciler.provisioning.values import Provision, Rollout
 from reconciler.records import Account, Ghost
 
@@ -186,6 +187,10 @@ class Plan:
     """Left out of the JSON when all nodes answered."""
     rollout: Rollout | None = None
     """The provisioning of nodes; left out of the JSON when there is none to be done."""
+    violations: tuple[Violation, ...] = ()
+    """Why it is not carried out; left out of the JSON where nothing stands against it."""
+    overridden: tuple[Overridden, ...] = ()
+    """What would stand against it but for annotations; left out of the JSON when there is nothing."""
     made_at: float = 0.0
     digest: str = ""
 

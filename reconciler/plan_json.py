@@ -41,7 +41,7 @@ def _unset() -> dict[str, Any]:
 def plain(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values, with the verbs of its actions."""
     value: dict[str, Any] = _adapter().dump_python(plan, mode="json")
-    _drop_empty(value, "unreached", "rollout")
+    _drop_empty(value, "unreached", "rollout", "violations", "overridden")
     for wait in value["waits"]:
         _drop_empty(wait, "cut_short")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):

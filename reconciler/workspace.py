@@ -270,10 +270,9 @@ class Workspace:
         check: Tell | None = None,
     ) -> Plan:
         """From `actual`, or what is seen now; with `check`, roles say what they would change on nodes, and
-        tell it how far they have come. Raises GuardRefused when a protected resource would be deleted,
-        PlanError for an unknown target."""
+        tell it how far they have come. Raises PlanError for an unknown target."""
         from reconciler.diff import make_plan
-        from reconciler.policies import placer
+        from reconciler.scheduling import placer
 
         desired = self.desired()
         actual = actual or self.actual(offline=offline)
@@ -287,7 +286,7 @@ class Workspace:
     def study(self, *, offline: bool = False) -> Study:
         """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
         from reconciler.diff import make_study
-        from reconciler.policies import placer
+        from reconciler.scheduling import placer
 
         desired, actual = self.desired(), self.actual(offline=offline)
         return make_study(desired, actual, self.clock.now(), place=placer(desired))

@@ -54,7 +54,7 @@ later; `hint` says what to do.
     │   └── AlreadyThere         E0604  a file would be overwritten
     └── PlanError                E0500  a plan cannot be made or carried out
         ├── StalePlan            E0501  the world moved since the plan was made
-        ├── GuardRefused         E0502  a protected resource would be deleted
+        ├── GuardRefused         E0502  it deletes what is protected, or breaks a Policy
         ├── SecretMissing        E0504  a secret's reference leads nowhere
         └── IncompleteObservation E0503 (retryable) not all could be observed; absence says nothing
 """
@@ -432,7 +432,7 @@ class StalePlan(PlanError):
 
 
 class GuardRefused(PlanError):
-    """Deleting {resource} is refused: it is recorded as protected"""
+    """The plan is refused: {why}"""
 
     code = "BAI-E0502"
 

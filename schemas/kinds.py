@@ -10,6 +10,7 @@ from schemas.envelope import Resource
 from schemas.image import Image, Registry
 from schemas.node import Node, NodePool
 from schemas.notification import Notification
+from schemas.policy import Policy
 from schemas.profile import NodeProfile
 from schemas.quota import Quota
 from schemas.resource_group import ResourceGroup
@@ -41,6 +42,7 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             SessionTemplate,
             Sweep,
             Notification,
+            Policy,
         )
     }
 )

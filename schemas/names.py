@@ -33,6 +33,7 @@ ENTRY = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}"
 SECRET_PATTERN = rf"^{LABEL}/{ENTRY}$"
 ENTRY_PATTERN = r"^[A-Za-z0-9_*?][A-Za-z0-9_.*?-]{0,252}$"
 VENDOR_PATTERN = r"^[a-z][a-z0-9]{0,31}$"
+GLOB_PATTERN = r"^[A-Za-z0-9*?][A-Za-z0-9*?._:/-]{0,254}$"
 MODE_PATTERN = r"^[0-7]{3,4}$"
 STORE_PARAMETERS = (
     "sslmode", "schema", "connect_timeout", "application_name", "target_session_attrs", "channel_binding",
@@ -195,6 +196,11 @@ EntryPattern = Annotated[
     str,
     _checked(ENTRY_PATTERN, "the name of an entry: letters, digits, '-', '_', '.', and the patterns * and ?"),
     _schema(ENTRY_PATTERN),
+]
+Glob = Annotated[
+    str,
+    _checked(GLOB_PATTERN, "a pattern of letters, digits, '.', '_', ':', '/' and '-', with * and ?"),
+    _schema(GLOB_PATTERN),
 ]
 ProjectOrAll = Annotated[
     str,

@@ -16,6 +16,9 @@ SINGLE = (
 KNOWN = (*SINGLE, "id", "notification", "news", "count", "more", "title", "text")
 """What templates know; `title` and `text` only in `body`."""
 
+_OF_PROJECTS = frozenset({"action-failed", "drift", "policy-violated", "quota-reached"})
+"""Events that may be of a project, besides those of sessions."""
+
 
 def notification_rules(spec: NotificationSpec) -> Iterator[Issue]:
     """Every rule that it breaks by itself."""
@@ -47,4 +50,4 @@ def _email(email: EmailTarget) -> Iterator[Issue]:
 
 
 def _of_projects(event: str) -> bool:
-    return event.startswith("session-") or event in ("action-failed", "drift", "quota-reached")
+    return event.startswith("session-") or event in _OF_PROJECTS

@@ -13,6 +13,7 @@ from schemas.image import Image
 from schemas.issues import Issue, Loc
 from schemas.node import MachineSpec, Node, NodePool
 from schemas.notification import Notification
+from schemas.policy import Policy
 from schemas.quota import Quota
 from schemas.repository import Repository
 from schemas.resource_group import ResourceGroup
@@ -143,6 +144,12 @@ def _secret_store(resource: Any) -> Iterator[Use]:
             yield from _use(("spec", "projects", index), "Project", name)
 
 
+def _policy(resource: Any) -> Iterator[Use]:
+    yield from _cluster(resource)
+    for index, name in enumerate(resource.spec.match.projects):
+        yield from _use(("spec", "match", "projects", index), "Project", name)
+
+
 USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
     Cluster: _defaults,
     Node: _machine,
@@ -157,6 +164,7 @@ USES: Mapping[type[Resource], Callable[[Any], Iterator[Use]]] = {
     Image: _image,
     Notification: _notification,
     SecretStore: _secret_store,
+    Policy: _policy,
 }
 
 

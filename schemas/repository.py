@@ -21,6 +21,7 @@ from schemas.image_reference import ImageReference
 from schemas.linux_users import FIRST_OF_PEOPLE
 from schemas.node import Node, NodePool
 from schemas.notification import Notification
+from schemas.policy import Policy
 from schemas.profile import NodeProfile
 from schemas.resource_group import ResourceGroup
 from schemas.session import Session
@@ -69,7 +70,7 @@ class Repository:
             return resource.name
         if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
             return resource.spec.cluster or self._only(Cluster)
-        if isinstance(resource, Notification):
+        if isinstance(resource, Notification | Policy):
             return resource.spec.cluster
         if isinstance(resource, Session):
             group = self.group_of(resource)

@@ -14,6 +14,8 @@ from schemas.issues import Issue, Loc
 from schemas.machine_rules import engine_rules, hardware_rules, reserved_rules, twice
 from schemas.node import MachineSpec, Node, NodePool
 from schemas.notification import Notification
+from schemas.policy import Policy
+from schemas.policy_rules import override_rules, policy_rules
 from schemas.profile import NodeProfile
 from schemas.profile.versions import profile_rules
 from schemas.quantities import format_memory
@@ -34,6 +36,7 @@ _TAKEN = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib"})
 def check(resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks, judged alone."""
     yield from _protection(resource)
+    yield from override_rules(resource)
     rules = _RULES.get(type(resource))
     if rules:
         yield from rules(resource)
@@ -296,4 +299,5 @@ _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
     SessionTemplate: _template,
     Notification: _notification,
     SecretStore: store_rules,
+    Policy: policy_rules,
 }

@@ -71,7 +71,7 @@ def policies_of(
     cluster: Cluster, queue: str | None, selection: str | None
 ) -> tuple[Policies, dict[str, list[str]]]:
     """The policies that groups and options name, and the names of all that are installed."""
-    from reconciler.policies import installed, policies
+    from reconciler.scheduling import installed, policies
 
     queues = {name.strip().partition(":")[0] for name in (queue or "").split(",")}
     queues |= {one.queue for one in cluster.groups}

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from bai.render.node_rollout import rollout_lines
 from bai.render.picture_text import ASCII, draw, legend
 from bai.render.plan_view import (
+    REFUSED,
     SYMBOLS,
     Entry,
     entries,
     origin,
+    overrides,
     pictures,
     placement_rows,
+    refusals,
     summary,
     unreached_lines,
     wait_lines,
@@ -65,6 +68,8 @@ def render(plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, *, limit: in
 
 def sections(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Block]]:
     """What the plan says, section by section, the most important first."""
+    yield _refusals(plan)
+    yield _overrides(plan)
     yield _warnings(plan)
     yield _drift(plan)
     yield _changes(plan)
@@ -180,6 +185,17 @@ def _drift(plan: Plan) -> Iterator[Block]:
     for drift in plan.drifts:
         kernel = f" {code(drift.kernel)}" if drift.kernel else ""
         yield (f"- {code(drift.resource)}{kernel}: {escape(drift.what)}",)
+
+
+def _refusals(plan: Plan) -> Iterator[Block]:
+    if lines := refusals(plan):
+        yield ("", f"> ⛔ {REFUSED}:", ">", *(f"> - {escape(line)}" for line in lines))
+
+
+def _overrides(plan: Plan) -> Iterator[Block]:
+    if lines := overrides(plan):
+        yield ("", "### Overridden policies", "")
+        yield from ((f"- ⚠ {escape(line)}",) for line in lines)
 
 
 def _warnings(plan: Plan) -> Iterator[Block]:

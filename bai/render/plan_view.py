@@ -11,6 +11,7 @@ from bai.render.node_rollout import node_details
 from bai.render.picture import Holding, NodePicture, picture
 from bai.render.words import clean, contrasted, listed, moment, plural, ranges, short, size, thousandths
 from planner.types import KernelPlacement, NodeInfo, Placement, Wait
+from reconciler.guards.judge import said
 from reconciler.plan import Action, Plan
 from schemas.hardware.cpuset import format_cpus
 
@@ -18,6 +19,8 @@ SYMBOLS = {
     "create": "+", "update": "~", "replace": "-/+", "delete": "-", "queue": "?", "stop": "x",
     "provision": "*",
 }  # fmt: skip
+MOST_REFUSALS = 20
+REFUSED = "Refused: bai apply does not carry this out"
 _SUMMARY = (
     ("provision", "to provision"),
     ("create", "to create"),
@@ -92,6 +95,24 @@ def _later(plan: Plan, kind: str) -> str:
     if kind != "provision" or plan.rollout is None or not plan.rollout.later:
         return ""
     return f" (then {len(plan.rollout.nodes) - len(plan.rollout.wave)} more)"
+
+
+def refusals(plan: Plan) -> list[str]:
+    """Why it is not carried out, a line each; no more than a reader needs."""
+    more = len(plan.violations) - MOST_REFUSALS
+    lines = [
+        clean(said(one) + (f" ({one.hint})" if one.hint else "")) for one in plan.violations[:MOST_REFUSALS]
+    ]
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def overrides(plan: Plan) -> list[str]:
+    """What is put aside by annotations, a line each."""
+    found = []
+    for one in plan.overridden:
+        what = f"{one.guard} is overridden for {one.resource} until {one.until}"
+        found.append(clean(f"Policy/{one.policy}: {what}: {one.reason}"))
+    return found
 
 
 def origin(plan: Plan) -> str:

@@ -37,8 +37,6 @@ def problems_page(problems: Sequence[Problem], cluster: str, *, limit: int = LIM
 def _title(review: Review) -> Iterator[Block]:
     title = f"## bai: what this change does to {escape(review.plan.cluster)}"
     yield (marker(review.plan.cluster), title, "", f"**{escape(review_view.headline(review))}**")
-    if refusal := review_view.refusal(review):
-        yield ("", f"> ⛔ {escape(refusal)}")
     if distrust := review_view.distrust(review):
         yield ("", f"> ⛔ {review_view.DISTRUST}", ">", *(f"> - {escape(line)}" for line in distrust))
     for note in review_view.notes(review):

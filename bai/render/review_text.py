@@ -21,8 +21,6 @@ def render(review: Review, look: Look | None = None) -> RenderableType:
         parts += [Text(""), heading("Running sessions that it touches"), _places(review)]
     parts += body(review.plan, review.nodes, look or Look())
     parts += [Text(""), *(Text(note, "yellow") for note in review_view.notes(review))]
-    if refusal := review_view.refusal(review):
-        parts.append(Text(refusal, "bold red"))
     if distrust := review_view.distrust(review):
         parts += [Text(review_view.DISTRUST, "bold red"), *(Text(f"  {line}", "red") for line in distrust)]
     parts.append(Text(review_view.headline(review), "bold"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bai.render.plan_view import cores, devices, summary
+from bai.render.plan_view import cores, devices, refusals, summary
 from bai.render.words import clean, listed, plural, short
 from planner.types import NodeInfo, Placement
 from reconciler.review import Place, Review
@@ -26,13 +26,10 @@ def headline(review: Review) -> str:
 
 
 def refusal(review: Review) -> str:
-    """Why `bai apply` would not carry it out; empty when nothing stands against it."""
-    if not review.refused:
-        return ""
-    return (
-        f"bai apply refuses this: it would delete {listed(map(short, review.refused))}, which "
-        f'{"is" if len(review.refused) == 1 else "are"} protected (annotation bai/protect: "true")'
-    )
+    """Why `bai apply` would not carry it out, in a line; empty when nothing stands against it."""
+    first = next(iter(refusals(review.plan)), "")
+    more = len(review.plan.violations) - 1
+    return f"Refused: {first}{f', and {more} more' if more > 0 else ''}" if first else ""
 
 
 def distrust(review: Review) -> list[str]:

@@ -13,13 +13,16 @@ from rich.text import Text
 from bai.render.node_rollout import rollout_lines
 from bai.render.picture_text import UNICODE, Glyphs, draw, legend
 from bai.render.plan_view import (
+    REFUSED,
     SYMBOLS,
     Entry,
     PlacementRow,
     entries,
     origin,
+    overrides,
     pictures,
     placement_rows,
+    refusals,
     summary,
     unreached_lines,
     wait_lines,
@@ -71,6 +74,8 @@ def body(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Renderab
         _use("Quotas", quota_rows(plan), look),
         _groups(plan, look),
         _warnings(plan),
+        _overrides(plan),
+        _refusals(plan),
     )
     return [part for section in sections if section for part in (Text(""), *section)]
 
@@ -194,6 +199,18 @@ def _warnings(plan: Plan) -> list[RenderableType]:
         return []
     lines = (Text(f"! {warning}", "yellow") for warning in warnings)
     return [heading("Warnings"), *map(_below, lines)]
+
+
+def _overrides(plan: Plan) -> list[RenderableType]:
+    lines = overrides(plan)
+    if not lines:
+        return []
+    return [heading("Overridden policies"), *(_below(Text(line, "yellow")) for line in lines)]
+
+
+def _refusals(plan: Plan) -> list[RenderableType]:
+    lines = refusals(plan)
+    return [heading(REFUSED), *(_below(Text(line, "red")) for line in lines)] if lines else []
 
 
 def bar(full: int, look: Look, width: int = 10) -> Text:

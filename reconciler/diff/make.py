@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from planner.defragment import Move
@@ -30,9 +30,11 @@ from reconciler.diff.solve import Solution, solve
 from reconciler.diff.study import Study
 from reconciler.diff.volumes import volume_drifts, with_folders
 from reconciler.diff.warn import everywhere
+from reconciler.guards.judge import enforced, judge, with_verdict
+from reconciler.guards.values import Verdict
 from reconciler.plan import Action, Drift, Plan, Unreached
 from reconciler.plan_json import sealed
-from schemas.errors import GuardRefused, PlanError
+from schemas.errors import PlanError
 
 
 def make_plan(
@@ -52,9 +54,9 @@ def make_plan(
 
     `anew`: sessions to stop and start again though nothing changed. `moves`: most sessions to be moved to
     join what is free. `without`: resources to be left as they are. `place` is the planner
-    (`planner.place.place` with its built-in policies by default). Raises GuardRefused when a protected
-    resource would be deleted, PlanError for a target that names nothing and for a cluster that goes to
-    another provider while sessions run.
+    (`planner.place.place` with its built-in policies by default). What is protected, or against a Policy,
+    stands in the plan's `violations`. Raises PlanError for a target that names nothing and for a cluster that
+    goes to another provider while sessions run.
     """
     if refresh_only and anew:
         raise PlanError(why="nothing can be started anew where only what runs is looked at")
@@ -64,14 +66,11 @@ def make_plan(
     case = _with_rolling(replace(case, without=frozenset(without)))
     if refresh_only:
         return sealed(_blank(case, targets))
-    plan = _studied(case, targets, unknown, moves).plan
-    _guard(plan.actions)
-    return plan
+    return _studied(case, targets, unknown, moves).plan
 
 
 def make_study(desired: Desired, actual: Actual, now: float, *, place: Place | None = None) -> Study:
-    """The plan of everything, with the planner's view of the cluster before and after it; to be read only, so
-    that no guard refuses it."""
+    """The plan of everything, with the planner's view of the cluster before and after it."""
     case, unknown = _case(desired, actual, now, (), (), place, destroy=False)
     return _studied(_with_rolling(case), (), unknown)
 
@@ -135,8 +134,16 @@ def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...], most:
     actions = ordered(all_, case.desired.resources, case.desired.repository)
     actions = making_room(actions, solution.outcome.evictions)
     actions = charged(case, actions, solution.outcome.groups)
-    plan = sealed(replace(_filled(blank, case, actions, solution, notes, said), rollout=rollout))
-    return Study(plan, case, solution)
+    plan = replace(_filled(blank, case, actions, solution, notes, said), rollout=rollout)
+    return Study(sealed(with_verdict(plan, _verdict(case, plan))), case, solution)
+
+
+def _verdict(case: Case, plan: Plan) -> Verdict:
+    desired = case.desired
+    recorded = {identity: each.recorded for identity, each in case.actual.existing.items()}
+    digests = {} if case.destroy else desired.digests
+    policies = enforced(recorded, digests, desired.documents)
+    return judge(plan.actions, policies, recorded, plan.quotas, case.now)
 
 
 def _connected(
@@ -229,14 +236,6 @@ def _observation(actual: Actual) -> tuple[str, ...]:
     if actual.unlabelled:
         warnings.append(f"found without readable labels, left alone: {', '.join(sorted(actual.unlabelled))}")
     return (*warnings, *actual.doubts)
-
-
-def _guard(actions: Iterable[Action]) -> None:
-    refused = [action.id for action in actions if action.verb == "delete" and action.protected]
-    if refused:
-        others = f"also protected: {', '.join(refused[1:])}; " if refused[1:] else ""
-        hint = f'{others}apply it without the annotation bai/protect: "true" first'
-        raise GuardRefused(resource=refused[0], hint=hint)
 
 
 def _scope(

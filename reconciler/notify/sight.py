@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from planner.slots import plural
 from reconciler.actual import Actual
+from reconciler.guards.judge import said
 from reconciler.notify.news import News, news_of
 from reconciler.passes import Pass
 from reconciler.plan import Plan
@@ -14,7 +15,7 @@ from reconciler.times import span
 from schemas.notification import Notification, Severity
 
 _SEEN = ("node-lost",)
-_PLANNED = ("drift", "quota-reached", "session-waiting")
+_PLANNED = ("drift", "policy-violated", "quota-reached", "session-waiting")
 _SAID = ("documents-refused", "documents-unreachable", "approval-needed", "loop-failed")
 _GRAVE: Mapping[str, Severity] = {"critical": "error", "warning": "warning"}
 
@@ -112,6 +113,9 @@ def _planned(done: Pass, cluster: str, waits: Iterable[int]) -> Iterator[News]:
         return
     for drift in plan.drifts:
         yield _lasting("drift", cluster, drift.resource, drift.what, done.ended)
+    for one in done.violations:
+        about = one.resources[0] if len(one.resources) == 1 else ""
+        yield _lasting("policy-violated", cluster, about, said(one), done.ended)
     yield from _quotas(plan, cluster, done.ended)
     if done.actual is not None:
         yield from _waits(plan, done.actual, cluster, done.ended, waits)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from reconciler.guards.judge import said
 from reconciler.plan_json import plain
 from reconciler.review.values import Place, Review
 
@@ -26,7 +27,7 @@ def value(review: Review) -> dict[str, Any]:
         "places": TypeAdapter(tuple[Place, ...]).dump_python(review.places, mode="json"),
         "admitted": review.admitted,
         "still": [wait.session for wait in review.still],
-        "refused": review.refused,
+        "refused": [said(one) for one in review.plan.violations],
         "pending": review.pending,
     }
     if review.distrusted:

@@ -51,7 +51,6 @@ def _compared(base: Desired | None, head: Desired, before: Study | None, after: 
         places=tuple(one for action in plan.changes if (one := _place(action)) is not None),
         admitted=tuple(sorted(known.keys() & starts)),
         still=still,
-        refused=tuple(action.id for action in plan.changes if action.verb == "delete" and action.protected),
         pending=len(first.changes) if first else 0,
         nodes={**(before.case.nodes if before else {}), **after.case.nodes},
     )
@@ -124,7 +123,7 @@ def _digest(found: Review, head: Desired) -> str:
             "complete": found.complete,
             "actions": [_said(action) for action in found.plan.changes],
             "waits": [[wait.session, sorted(_codes(wait))] for wait in found.plan.waits],
-            "refused": list(found.refused),
+            "refused": [[one.policy, one.guard, list(one.resources)] for one in found.plan.violations],
         }
     )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from reconciler.actual import Actual, Desired
 from reconciler.git import commit_of, committed_at, common_ancestor, said
 from reconciler.machines import endpoints
-from reconciler.policies import placer
 from reconciler.provisioning.look import upkeep
 from reconciler.provisioning.upkeep import Upkeep
 from reconciler.review.make import Version, review
 from reconciler.review.values import Review
+from reconciler.scheduling import placer
 from reconciler.source import Source, choose_cluster, make_desired
 from reconciler.trust.gate import Gate
 from reconciler.workspace import Workspace

@@ -41,8 +41,6 @@ class Review:
     """Sessions that wait without the change, and run with it."""
     still: tuple[Wait, ...] = ()
     """Sessions that wait with and without it, for the same reasons."""
-    refused: tuple[str, ...] = ()
-    """What keeps `bai apply` from carrying it out: deletions of what is protected."""
     distrusted: tuple[Refusal, ...] = ()
     """Why its commits would not be followed: signatures, and whose the paths are that they change."""
     pending: int = 0
@@ -56,7 +54,7 @@ class Review:
     @property
     def passes(self) -> bool:
         """Whether it may be carried out."""
-        return not self.refused and not self.distrusted
+        return not self.plan.violations and not self.distrusted
 
     @property
     def complete(self) -> bool:

@@ -323,7 +323,8 @@ def test_a_protected_session_is_not_destroyed(repo: Repo) -> None:
     path.write_text(open_text.replace("project: demo}", 'project: demo, annotations: {bai/protect: "true"}}'))
     repo.ok("apply", "--yes")
     path.unlink()
-    assert "protected" in repo("plan").err
+    refused = repo("plan")
+    assert refused.code == 1 and "demo/dear would be deleted, and is protected" in refused.out
     assert repo("destroy", "--yes").code == 1
     path.write_text(open_text)
     repo.ok("apply", "--yes")

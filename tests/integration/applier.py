@@ -23,14 +23,14 @@ import providers.process.entry
 import reconciler.apply
 import reconciler.diff
 import reconciler.machines
-import reconciler.policies
 import reconciler.refresh
+import reconciler.scheduling
 import reconciler.store
 from reconciler.workspace import Workspace
 
 WARM = (
     alembic.command, alembic.config, planner.place, providers.process.entry, reconciler.apply,
-    reconciler.diff, reconciler.machines, reconciler.policies, reconciler.refresh, reconciler.store,
+    reconciler.diff, reconciler.machines, reconciler.scheduling, reconciler.refresh, reconciler.store,
 )  # fmt: skip
 """Imported before the fork, so that what is killed is the work and not its imports."""
 

@@ -173,6 +173,7 @@ def text(plan: Plan) -> str:
     lines += [f"quota {use.quota}: {dict(use.before)} -> {dict(use.after)}" for use in plan.quotas]
     lines += [f"group {use.group}: {dict(use.before)} -> {dict(use.after)}" for use in plan.groups]
     lines += [f"warning {warning}" for warning in plan.warnings]
+    lines += [f"refused {one.policy or one.guard}: {one.why} ({one.hint})" for one in plan.violations]
     return "\n".join(lines) + "\n"
 
 

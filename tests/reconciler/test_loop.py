@@ -123,7 +123,7 @@ def test_a_refused_deletion_holds_up_nobody(house: House) -> None:
     (house.folder / "a.yaml").unlink()
     house.write("b", session("b"))
     said = house.once()
-    assert any("Deleting Session/p/a is refused" in line for line in said)
+    assert any("refused: Session/p/a would be deleted, and is protected" in line for line in said)
     assert house.running() == {"a", "b"}
     assert house.once() == []
 

@@ -85,7 +85,7 @@ def test_nothing_changes_nothing(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write({"a": session("a", "resources: {cpu: 1}"), "b": session("b", "resources: {cuda.device: 9}")})
     found = review(lab.desired(), lab.desired(), lab.actual(), 1000.0)
-    assert (found.plan.changes, found.plan.waits, found.places, found.refused) == ((), (), (), ())
+    assert (found.plan.changes, found.plan.waits, found.places, found.plan.violations) == ((), (), (), ())
     assert [wait.session for wait in found.still] == ["Session/p/b"]
     assert found.pending > 0
     assert "No changes" in render(found)
@@ -123,8 +123,8 @@ def test_what_is_protected_is_refused_and_said(tmp_path: Path) -> None:
     base = lab.desired()
     lab.drop("a")
     found = review(base, lab.desired(), lab.actual(), 1000.0)
-    assert found.refused == ("Session/p/a",)
-    assert "refuses this" in render(found)
+    assert [one.resources for one in found.plan.violations] == [("Session/p/a",)] and not found.passes
+    assert "Refused: bai apply does not carry this out" in render(found)
 
 
 def test_the_digest_is_that_of_what_happens(tmp_path: Path) -> None:

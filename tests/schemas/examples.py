@@ -275,6 +275,23 @@ SPECS["SecretStore"] = {
     "infrastructure": True,
     "plugin": {"name": "vault", "options": {"path": "bai"}},
 }
+SPECS["Policy"] = {
+    "cluster": "lab",
+    "match": {"kinds": ["Session", "Node"], "projects": ["vision"], "labels": {"tier": "prod"}},
+    "enforcement": "warn",
+    "overridable": True,
+    "guards": {
+        "maxDeletions": {"count": 3, "percent": "10%"},
+        "preventDestroy": True,
+        "maxProvisioned": 2,
+        "requireOwner": True,
+        "images": {"allowed": ["registry.example/team/*"], "digest": True},
+        "mounts": {"allowed": ["data*"], "readOnly": ["datasets"]},
+        "forbid": ["root", "host-network", "capabilities"],
+        "quotaHeadroom": "5%",
+    },
+    "validations": [{"expression": "action.verb != 'delete'", "message": "nothing is deleted"}],
+}
 IN_PROJECT = {"Session", "SessionTemplate", "Sweep", "Volume"}
 
 

@@ -115,6 +115,7 @@ def _apply_new(
     from bai.cli.node_waves import asking, carry_on
     from bai.cli.show_plan import say_unmoved, show_plan
     from bai.render.plan_view import summary
+    from reconciler.guards.judge import refuse
 
     with settings.workspace(acting=True) as workspace:
         if hardware:
@@ -126,6 +127,7 @@ def _apply_new(
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         if moves:
             say_unmoved(plan)
+        refuse(plan)
         if not plan.changes:
             _look_around(workspace)
             return
@@ -142,10 +144,12 @@ def _apply_saved(settings: Settings, path: Path, parallel: int) -> None:
     from bai.cli.show_plan import read_plan
     from bai.render.plan_view import summary
     from reconciler.diff.health import refuse_unfit
+    from reconciler.guards.judge import refuse
 
     plan = read_plan(path)
     with settings.workspace(acting=True) as workspace:
         typer.echo(summary(plan))
+        refuse(plan)
         refuse_unfit(plan, lambda: workspace.actual().health)
         if not carry_out(settings, workspace, plan, parallel):
             raise typer.Exit(1)

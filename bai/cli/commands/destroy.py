@@ -25,11 +25,13 @@ def destroy(
     from bai.cli.names import targets_named
     from bai.cli.show_plan import show_plan
     from bai.render.plan_view import summary
+    from reconciler.guards.judge import refuse
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         plan = workspace.plan(targets=targets_named(target or (), workspace), destroy=True)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
+        refuse(plan)
         if not plan.changes:
             return
         typer.echo("")

@@ -87,6 +87,8 @@ def plan(
         say_unmoved(made)
     if out is not None and format is PlanFormat.text:
         typer.echo(_saved(out, unseen=offline))
+    if made.violations:
+        raise typer.Exit(1)
     if detailed_exitcode and made.changes:
         raise typer.Exit(CHANGES)
 
@@ -125,7 +127,7 @@ def _review(
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)
-    if found.distrusted:
+    if not found.passes:
         raise typer.Exit(1)
     if detailed_exitcode and found.plan.changes:
         raise typer.Exit(CHANGES)

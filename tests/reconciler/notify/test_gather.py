@@ -132,7 +132,7 @@ def seen(**fields: Any) -> Sight:
         desired=lambda: SimpleNamespace(nodes=[SimpleNamespace(name="n1")]),
     )
     done = SimpleNamespace(
-        workspace=workspace, began=1000.0, ended=1000.0, signs=fields.get("signs", {}),
+        workspace=workspace, began=1000.0, ended=1000.0, signs=fields.get("signs", {}), violations=(),
         plan=SimpleNamespace(**plan) if fields.get("planned", True) else None,
         actual=SimpleNamespace(**actual) if fields.get("observed", True) else None,
     )  # fmt: skip

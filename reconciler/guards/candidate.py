@@ -1,0 +1,89 @@
+"""An action as guards look at it: what it is about, and what stood and will stand in its document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from reconciler.derive import ENDED
+from reconciler.plan import Action
+from reconciler.plan_values import compact
+from schemas.policy import OVERRIDE, PolicyMatch
+from schemas.policy_rules import Override, override_of
+from schemas.session import Session
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One change of a plan."""
+
+    action: Action
+
+    @property
+    def id(self) -> str:
+        return self.action.id
+
+    @cached_property
+    def kind(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def before(self) -> Mapping[str, Any]:
+        """The recorded document; empty without one."""
+        return self.action.before.document if self.action.before else {}
+
+    @property
+    def after(self) -> Mapping[str, Any]:
+        """The document as it is to be; empty for a deletion."""
+        return self.action.after.document if self.action.after else {}
+
+    @property
+    def deletes(self) -> bool:
+        """Whether something is lost that anybody may miss."""
+        before = self.action.before
+        return self.action.verb == "delete" and (before is None or before.phase not in ENDED)
+
+    @cached_property
+    def session(self) -> Session | None:
+        """The session that this starts, or whose document it changes; None for everything else, and where it
+        ends or only makes room."""
+        before, after = self.action.before, self.action.after
+        if self.kind != "Session" or after is None or not after.document or after.phase in ENDED:
+            return None
+        if not after.specs and before is not None and before.digest == after.digest:
+            return None
+        return Session.model_validate_json(compact(after.document))
+
+    @cached_property
+    def holds(self) -> bool:
+        """Whether a session gets devices that it did not have."""
+        before, after = self.action.before, self.action.after
+        if after is None or after.placement is None or not after.specs:
+            return False
+        return before is None or before.placement != after.placement
+
+    def override(self, policy: str) -> Override | None:
+        """What its document says against a policy: the one that stays, or what is deleted."""
+        metadata = (self.after or self.before).get("metadata", {})
+        text = metadata.get("annotations", {}).get(f"{OVERRIDE}{policy}")
+        return override_of(text) if text is not None else None
+
+
+def matches(match: PolicyMatch, identity: str, *documents: Mapping[str, Any]) -> bool:
+    """Whether one of a resource's documents has all that a policy is about. Of a node of a pool, which has
+    none, only its kind is known."""
+    kind = identity.partition("/")[0]
+    if kind == "Kernel" or (match.kinds and kind not in match.kinds):
+        return False
+    if not match.projects and not match.labels:
+        return True
+    return any(_has(match, identity, document.get("metadata", {})) for document in documents if document)
+
+
+def _has(match: PolicyMatch, identity: str, metadata: Mapping[str, Any]) -> bool:
+    project = identity.split("/")[1] if identity.startswith("Project/") else metadata.get("project")
+    if match.projects and project not in match.projects:
+        return False
+    return bool(match.labels.items() <= metadata.get("labels", {}).items())

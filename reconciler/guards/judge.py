@@ -1,0 +1,173 @@
+"""A plan against what is protected and what Policies ask for. Pure; asked when a plan is made, and again
+before it is carried out.
+
+A Policy holds as it is recorded and as it is to be: a commit that deletes or loosens one is still held to it,
+and as long as it breaks it, the Policy stays as it is, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from planner.types import QuotaUse
+from reconciler.guards.builtin import Facts, Finding, Guard, asked
+from reconciler.guards.candidate import Candidate, matches
+from reconciler.guards.values import Overridden, Verdict, Violation
+from reconciler.plan import Action, Plan
+from reconciler.plan_values import compact
+from reconciler.records import Recorded
+from schemas.errors import GuardRefused, PlanError
+from schemas.policy import Policy
+
+SHOWN = 5
+_PREFIX = "Policy/"
+
+
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """A policy as it is recorded, or as it is to be. `changes`: this plan makes another one of it."""
+
+    policy: Policy
+    changes: bool = False
+
+
+def enforced(
+    recorded: Mapping[str, Recorded], digests: Mapping[str, str], documents: Mapping[str, Mapping[str, Any]]
+) -> tuple[Enforced, ...]:
+    """Every version that holds: as recorded, and as it is to be. `digests`, `documents`: of all that is to
+    be. Raises PlanError for a recorded one that cannot be read and is not to be another one."""
+    found = [
+        Enforced(_read(identity, documents[identity]))
+        for identity in sorted(digests)
+        if identity.startswith(_PREFIX)
+    ]
+    for identity, record in sorted(recorded.items()):
+        if not identity.startswith(_PREFIX) or digests.get(identity) == record.digest:
+            continue
+        try:
+            found.append(Enforced(_read(identity, record.document), changes=True))
+        except PlanError:
+            if identity not in digests:
+                raise
+    return tuple(found)
+
+
+def judge(
+    actions: Iterable[Action],
+    policies: Sequence[Enforced],
+    recorded: Mapping[str, Recorded],
+    quotas: tuple[QuotaUse, ...],
+    now: float,
+) -> Verdict:
+    """What stands against these actions at that time (seconds since the epoch)."""
+    changes = [Candidate(action) for action in actions if action.verb != "no-op"]
+    found = [Verdict(tuple(_protected(changes, recorded)))]
+    if policies and changes:
+        facts = Facts({name: one.document for name, one in recorded.items()}, quotas)
+        today = datetime.fromtimestamp(now, UTC).date().isoformat()
+        found += [_judged(each, changes, facts, today) for each in policies]
+    return Verdict(
+        tuple(dict.fromkeys(one for each in found for one in each.violations)),
+        tuple(dict.fromkeys(one for each in found for one in each.overridden)),
+        tuple(dict.fromkeys(one for each in found for one in each.warnings)),
+    )
+
+
+def refuse(plan: Plan, found: Iterable[Violation] = ()) -> None:
+    """Raises GuardRefused where something stands against the plan."""
+    violations = tuple(dict.fromkeys((*plan.violations, *found)))
+    if not violations:
+        return
+    told = [said(one) for one in violations[:SHOWN]]
+    if len(violations) > SHOWN:
+        told.append(f"and {len(violations) - SHOWN} more")
+    hint = next((one.hint for one in violations if one.hint), "")
+    raise GuardRefused(why="; ".join(told), hint=hint)
+
+
+def said(violation: Violation) -> str:
+    """In a line, with the policy's name."""
+    return f"{_PREFIX}{violation.policy}: {violation.why}" if violation.policy else violation.why
+
+
+def _protected(changes: Iterable[Candidate], recorded: Mapping[str, Recorded]) -> Iterator[Violation]:
+    for each in changes:
+        if each.action.verb != "delete":
+            continue
+        record = recorded.get(each.id)
+        if each.action.protected or (record is not None and record.protected):
+            hint = 'first apply the document with the annotation bai/protect: "false", then delete it'
+            yield Violation("", "protect", (each.id,), f"{each.id} would be deleted, and is protected", hint)
+
+
+def _judged(each: Enforced, changes: Sequence[Candidate], facts: Facts, today: str) -> Verdict:
+    policy = each.policy
+    mine = [one for one in changes if matches(policy.spec.match, one.id, one.before, one.after)]
+    aside = {one.id: one for one in mine if policy.spec.overridable and _counts(one, policy, today)}
+    left = [one for one in mine if one.id not in aside]
+    violations: list[Violation] = []
+    overridden: list[Overridden] = []
+    warnings: list[str] = []
+    for name, guard in asked(policy.spec.guards):
+        findings = list(guard(policy, left, facts))
+        if policy.spec.enforcement == "warn":
+            warnings += [f"{policy.identity}: {finding.why}" for finding in findings]
+            continue
+        violations += [_violation(each, name, finding) for finding in findings]
+        if aside:
+            overridden += _put_aside(policy, name, guard, mine, aside, facts, findings)
+    return Verdict(tuple(violations), tuple(overridden), tuple(warnings))
+
+
+def _put_aside(
+    policy: Policy,
+    name: str,
+    guard: Guard,
+    mine: Sequence[Candidate],
+    aside: Mapping[str, Candidate],
+    facts: Facts,
+    findings: Sequence[Finding],
+) -> Iterator[Overridden]:
+    """The overrides without which more would be wrong."""
+    known = {one for finding in findings for one in finding.resources}
+    more = {one for finding in guard(policy, mine, facts) for one in finding.resources} - known
+    for identity in sorted(more & aside.keys()):
+        override = aside[identity].override(policy.name)
+        assert override is not None
+        yield Overridden(policy.name, name, identity, override.until.isoformat(), override.reason)
+
+
+def _violation(each: Enforced, guard: str, finding: Finding) -> Violation:
+    resources, hint = finding.resources, finding.hint
+    if each.changes:
+        resources = (*resources, each.policy.identity)
+        hint = hint or "a policy that is recorded holds until a commit that keeps to it has changed it"
+    return Violation(each.policy.name, guard, resources, finding.why, hint)
+
+
+def _counts(change: Candidate, policy: Policy, today: str) -> bool:
+    override = change.override(policy.name)
+    return override is not None and today <= override.until.isoformat()
+
+
+def _read(identity: str, document: Mapping[str, Any]) -> Policy:
+    try:
+        return Policy.model_validate_json(compact(document))
+    except ValidationError as error:
+        why = f"the recorded {identity} cannot be read: {error.errors()[0]['msg']}"
+        raise PlanError(why=why, hint="apply it with a document that can be read") from error
+
+
+def with_verdict(plan: Plan, verdict: Verdict) -> Plan:
+    """The plan with what stands against it."""
+    return replace(
+        plan,
+        violations=verdict.violations,
+        overridden=verdict.overridden,
+        warnings=(*plan.warnings, *verdict.warnings),
+    )

@@ -1,0 +1,85 @@
+"""What a Policy must fulfil beyond the types of its fields, and what annotations must that override one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from schemas.envelope import Resource
+from schemas.issues import Issue
+from schemas.names import NAME_PATTERN
+from schemas.policy import OVERRIDE
+from schemas.text import shown
+
+LONGEST_REASON = 500
+_ABOUT: Mapping[str, str] = {
+    "max_provisioned": "Node",
+    "require_owner": "Session",
+    "images": "Session",
+    "mounts": "Session",
+    "forbid": "Session",
+    "quota_headroom": "Session",
+}
+"""Guards of one kind only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What an annotation says: good until the end of that day (UTC), and why."""
+
+    until: date
+    reason: str
+
+
+def override_of(text: str) -> Override | None:
+    """`2026-12-31 why`; None for what is written otherwise."""
+    day, _, reason = text.partition(" ")
+    reason = reason.strip()
+    if not re.match(r"\d{4}-\d\d-\d\d\Z", day) or not 0 < len(reason) <= LONGEST_REASON:
+        return None
+    try:
+        return Override(date.fromisoformat(day), reason)
+    except ValueError:
+        return None
+
+
+def override_rules(resource: Resource) -> Iterator[Issue]:
+    """Its annotations that override policies."""
+    for key, value in resource.metadata.annotations.items():
+        if not key.startswith(OVERRIDE):
+            continue
+        at = ("metadata", "annotations", key)
+        if not re.match(NAME_PATTERN, key.removeprefix(OVERRIDE)):
+            hint = f"write {OVERRIDE}<name of the policy>"
+            yield Issue(at, f"{shown(key)} names no policy", hint, "BAI-V033", key=True)
+        elif override_of(value) is None:
+            message = f"{shown(value)} is not the last day on which it counts, and a reason"
+            yield Issue(at, message, 'write "2026-12-31 why"', "BAI-V030")
+
+
+def policy_rules(policy: Any) -> Iterator[Issue]:
+    """One Policy, judged alone."""
+    spec = policy.spec
+    asked = [name for name in type(spec.guards).model_fields if _asks(getattr(spec.guards, name))]
+    if not asked and not spec.validations:
+        yield Issue(("spec",), "it asks for nothing", "write guards or validations", "BAI-V050")
+    most = spec.guards.max_deletions
+    if most is not None and most.count is None and most.percent is None:
+        message = "neither count nor percent"
+        yield Issue(("spec", "guards", "maxDeletions"), message, "write one of them, or both", "BAI-V050")
+    for field in asked:
+        kind, name = _ABOUT.get(field), type(spec.guards).model_fields[field].alias or field
+        at = ("spec", "guards", name)
+        if kind and spec.match.kinds and kind not in spec.match.kinds:
+            message = f"it is about kind {kind}, which match.kinds leaves out"
+            yield Issue(at, message, f"add {kind} to match.kinds, or leave kinds out", "BAI-V034", key=True)
+        elif kind == "Node" and (spec.match.projects or spec.match.labels):
+            message = "nodes of pools have no project and no labels of their own to match by"
+            yield Issue(at, message, "leave match.projects and match.labels out", "BAI-V034", key=True)
+
+
+def _asks(value: object) -> bool:
+    return value is not None and value is not False and value != ()
