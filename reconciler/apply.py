@@ -76,7 +76,7 @@ def apply(
     try:
         _verify(plan, ledger, store, provider, started)
         _close_intents(ledger, store, provider)
-        ledger.begin(len(plan.changes))
+        ledger.begin(len(plan.changes), plan.overridden)
         tell(ApplyEvent("begin", started, total=len(plan.changes)))
         engine = Engine(
             plan, parts, ledger=ledger, provider=provider, storage=storage, clock=clock, runner=runner,

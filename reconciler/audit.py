@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.types import Placement
+from reconciler.guards.values import Overridden
 from reconciler.plan import Action, Side
 from reconciler.records import Audit, FieldChange
 
@@ -32,6 +33,12 @@ def begun(action: Action, apply: str, plan: str, commit: str, at: float) -> Audi
         after=action.after.digest if action.after else "",
         changes=tuple(_changes(action)),
     )
+
+
+def overridden(one: Overridden, apply: str, plan: str, commit: str, at: float) -> Audit:
+    """A Policy does not count for a resource, by its annotation."""
+    cause = f"Policy/{one.policy}: {one.guard}, until {one.until}: {one.reason}"
+    return Audit("override", one.resource, at, cause, commit=commit, plan=plan, apply=apply)
 
 
 def failed(action: Action, error: str, apply: str, plan: str, commit: str, at: float) -> Audit:

@@ -5,13 +5,14 @@ Nothing counts before `flush`; the engine flushes before it starts an effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from reconciler import audit
 from reconciler.accounts import charges
 from reconciler.clock import Clock
 from reconciler.derive import ENDED, timed
+from reconciler.guards.values import Overridden
 from reconciler.plan import Action
 from reconciler.records import Event, Forget, JournalEntry, JournalState, Put, Recorded, Standing, StoreChange
 from reconciler.steps import Step
@@ -44,9 +45,12 @@ class Ledger:
         self.known = self._store.recorded(self.lease.cluster)
         self.standings = self._store.standings(self.lease.cluster)
 
-    def begin(self, count: int) -> None:
-        """For the audit: a plan of so many actions is carried out."""
-        self._changes.append(audit.applying(self.apply, self._plan, self._commit, count, self._clock.now()))
+    def begin(self, count: int, overridden: Iterable[Overridden] = ()) -> None:
+        """For the audit: a plan of so many actions is carried out, with these policies put aside."""
+        now = self._clock.now()
+        self._changes.append(audit.applying(self.apply, self._plan, self._commit, count, now))
+        for one in overridden:
+            self._changes.append(audit.overridden(one, self.apply, self._plan, self._commit, now))
 
     def begin_action(self, action: Action) -> None:
         """For the audit: who changes what, before it happens."""

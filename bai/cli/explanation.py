@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bai.cli.names import resolve
 from bai.render.explain import Explanation
+from reconciler.guards.judge import said
 
 if TYPE_CHECKING:
     from planner.nearness import NeedView
@@ -43,6 +44,7 @@ def explain_session(workspace: Workspace, name: str, *, offline: bool) -> Explan
             if wait and each.group == wait.group and each.position > 0
         ),
         needs=_needs(study, identity),
+        refused=tuple(said(one) for one in study.plan.violations if identity in one.resources),
         nodes=study.case.nodes,
     )
 

@@ -50,6 +50,8 @@ class Explanation:
     queue: tuple[str, ...]
     """Everybody who waits in its group, in order."""
     needs: tuple[NeedView, ...]
+    refused: tuple[str, ...]
+    """Why guards hold back what the plan does with it."""
     nodes: Mapping[str, NodeInfo]
 
 
@@ -73,6 +75,8 @@ def _head(found: Explanation) -> Iterator[str]:
         yield f"bai apply --replace {found.id} starts it again"
     if found.plan:
         yield f"bai apply would {found.plan}"
+    for line in found.refused:
+        yield f"refused: {clean(line)}"
 
 
 def _place(title: str, placement: Placement, found: Explanation) -> Iterator[Section]:

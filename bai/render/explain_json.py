@@ -17,6 +17,7 @@ def as_json(found: Explanation) -> dict[str, object]:
         "phase": found.phase,
         "reason": found.reason,
         "plan": found.plan,
+        "refused": list(found.refused),
         "placement": _placement(found.now, found),
         "planned": _placement(found.then, found),
         "wait": _wait(found.wait, len(found.queue)),

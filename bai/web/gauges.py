@@ -52,6 +52,8 @@ def _values(watched: Watched, now: float) -> Iterator[_Value]:
         yield "bai_loop_good", "Whether the last pass found nothing wrong.", name, float(latest.good)
         commit = {**name, "commit": watched.loop.workspace.commit}
         yield "bai_commit_info", "The commit that is in force.", commit, 1.0
+        held = float(len(latest.violations))
+        yield "bai_policy_violations", "Reasons for which guards hold changes back.", name, held
     if good is None or good.plan is None or good.actual is None:
         return
     phases = Count(each.phase for key, each in good.actual.existing.items() if key.startswith("Session/"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from planner.slots import plural
 from planner.types import QuotaUse
 from reconciler.guards.candidate import Candidate, matches
 from schemas.image_reference import ImageReference, parse_reference
@@ -43,11 +44,11 @@ def _max_deletions(policy: Policy, changes: Sequence[Candidate], facts: Facts) -
     if most is None or not gone:
         return
     if most.count is not None and len(gone) > most.count:
-        yield Finding(gone, f"{len(gone)} resources would be deleted, at most {most.count} may be")
+        yield Finding(gone, f"{plural(len(gone), 'deletion')} in one plan, {most.count} at most")
     elif most.percent is not None:
         total = sum(matches(policy.spec.match, name, text) for name, text in facts.recorded.items())
         if len(gone) * 100 > most.percent * total:
-            why = f"{len(gone)} of {total} resources would be deleted, at most {most.percent}% may be"
+            why = f"{plural(len(gone), 'deletion')} of {total} resources in one plan, {most.percent}% at most"
             yield Finding(gone, why)
 
 
@@ -63,7 +64,7 @@ def _max_provisioned(policy: Policy, changes: Sequence[Candidate], facts: Facts)
     most = policy.spec.guards.max_provisioned
     nodes = tuple(each.id for each in changes if each.action.after and each.action.after.provision)
     if most is not None and len(nodes) > most:
-        why = f"{len(nodes)} nodes would be provisioned at once, at most {most} may be"
+        why = f"{plural(len(nodes), 'node')} would be provisioned by one plan, {most} at most"
         yield Finding(nodes, why, "lower maxUnavailable of their profile")
 
 
