@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reconciler.plan import Plan
+from providers.base import Network
+from reconciler.guards.judge import Enforced, judge
+from reconciler.plan import Action, Plan, Side
+from reconciler.plan_json import sealed
+from reconciler.provisioning.values import Provision
 from schemas.errors import GuardRefused
+from schemas.policy import Policy
 from tests.reconciler.lab import Lab, session, summary
 
 DAY = 86_400
@@ -235,3 +241,29 @@ def test_a_policy_of_another_cluster_or_project_says_nothing_here(lab: Lab) -> N
     lab.write({"two": policy("match: {projects: [other]}, guards: {requireOwner: true}", name="two")})
     assert refused(lab.plan()) == []
     assert "Policy/one" not in summary(lab.plan()) and "Policy/two" in summary(lab.plan())
+
+
+def test_containers_stay_off_their_nodes_own_network(lab: Lab) -> None:
+    """What a plan has come to, whatever was asked for."""
+    lab.write({"policy": policy("guards: {forbid: [host-network]}"), "a": session("a")})
+    plan = lab.plan()
+    assert refused(plan) == []
+    new = next(each for each in plan.actions if each.id == "Session/p/a")
+    assert new.after is not None
+    specs = tuple(replace(spec, network=Network("host")) for spec in new.after.specs)
+    with pytest.raises(GuardRefused, match="Session/p/a would be on its nodes' own network"):
+        lab.apply(sealed(replace(plan, actions=(replace(new, after=replace(new.after, specs=specs)),))))
+
+
+def test_no_more_nodes_are_provisioned_than_one_may(lab: Lab) -> None:
+    lab.write({"policy": policy("guards: {maxProvisioned: 1}")})
+    plan, node = lab.plan(), Side(0, "")
+    provision = Provision("n", "gpu", (), {}, {}, {}, "f" * 64)
+    wave = tuple(
+        Action(f"Node/n{at}", "here", node, replace(node, provision=provision), why="its profile")
+        for at in (1, 2)
+    )
+    policies = [Enforced(each) for each in lab.desired().repository.of(Policy)]
+    (found,) = judge(wave, policies, {}, plan.quotas, 0.0).violations
+    assert (found.guard, found.resources) == ("maxProvisioned", ("Node/n1", "Node/n2"))
+    assert judge(wave[:1], policies, {}, plan.quotas, 0.0).violations == ()

@@ -13,6 +13,7 @@ from planner.types import QuotaUse, Reason, Wait
 from providers.health.codes import Finding
 from providers.health.values import Health
 from reconciler.actual import Missed
+from reconciler.guards.values import Violation
 from reconciler.notify.gather import begun, taken_in
 from reconciler.notify.news import News
 from reconciler.notify.sight import Sight, sight_of
@@ -132,7 +133,8 @@ def seen(**fields: Any) -> Sight:
         desired=lambda: SimpleNamespace(nodes=[SimpleNamespace(name="n1")]),
     )
     done = SimpleNamespace(
-        workspace=workspace, began=1000.0, ended=1000.0, signs=fields.get("signs", {}), violations=(),
+        workspace=workspace, began=1000.0, ended=1000.0, signs=fields.get("signs", {}),
+        violations=fields.get("violations", ()),
         plan=SimpleNamespace(**plan) if fields.get("planned", True) else None,
         actual=SimpleNamespace(**actual) if fields.get("observed", True) else None,
     )  # fmt: skip
@@ -177,6 +179,19 @@ def test_quotas_that_are_used_up(desk: Desk) -> None:
     assert lasts(desk, seen(quotas=(replace(use, after={"cuda.device": 7}),))) == [
         ("quota-reached over", "Quota/vision-gpus")
     ]
+
+
+def test_what_guards_hold_back(desk: Desk) -> None:
+    one = Violation("care", "requireOwner", ("Session/p/s",), "Session/p/s has no owner")
+    many = Violation("care", "maxDeletions", ("Session/p/a", "Session/p/b"), "2 deletions in one plan")
+    held = seen(violations=(one, many))
+    assert sorted(lasts(desk, held)) == [("policy-violated", ""), ("policy-violated", "Session/p/s")]
+    assert {each.what for each in desk.found} == {
+        "Policy/care: Session/p/s has no owner",
+        "Policy/care: 2 deletions in one plan",
+    }
+    assert lasts(desk, held) == [] and lasts(desk, seen(planned=False)) == []
+    assert len(lasts(desk, seen())) == 2, "both are over"
 
 
 def test_who_waits_for_long(desk: Desk) -> None:
