@@ -117,7 +117,7 @@ def overrides(plan: Plan) -> list[str]:
 
 def origin(plan: Plan) -> str:
     """`cluster lab at 3f2a9c01d2e4`, or where the documents are uncommitted, their digest."""
-    source = f"commit {plan.commit[:12]}" if plan.commit else f"working files {plan.tree[:12]}"
+    source = f"commit {clean(plan.commit[:12])}" if plan.commit else f"working files {clean(plan.tree[:12])}"
     targets = f", only {listed(map(clean, plan.targets))}" if plan.targets else ""
     return f"cluster {clean(plan.cluster)}, {source}{targets}"
 

@@ -215,7 +215,7 @@ def _refusals(plan: Plan) -> list[RenderableType]:
 
 def bar(full: int, look: Look, width: int = 10) -> Text:
     """A bar for thousandths: full at 1000."""
-    filled = min(width, -(-full * width // 1000))
+    filled = max(0, min(width, -(-full * width // 1000)))
     style = "red" if full >= 1000 else "yellow" if full >= 800 else "green"
     return Text(look.bar * filled, style).append(look.rest * (width - filled), "dim")
 
