@@ -13,6 +13,8 @@ from schemas.image import Image, Registry
 from schemas.image_rules import among_images, among_registries, default_image, session_images
 from schemas.issues import Issue, Loc
 from schemas.node import Node, NodePool
+from schemas.policy import Policy
+from schemas.policy_rules import among_policies
 from schemas.profile.on_nodes import machine_issues
 from schemas.quantities import format_memory
 from schemas.repository import Repository
@@ -51,6 +53,8 @@ def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
         yield from default_image(repository, resource)
     elif isinstance(resource, Registry):
         yield from among_registries(repository, resource)
+    elif isinstance(resource, Policy):
+        yield from among_policies(repository, resource)
 
 
 def _clear(repository: Repository, named: str | None, kind: type[Resource], at: Loc) -> Iterator[Issue]:

@@ -11,10 +11,14 @@ from typing import Any
 from schemas.envelope import Resource
 from schemas.issues import Issue
 from schemas.names import NAME_PATTERN
-from schemas.policy import OVERRIDE
+from schemas.policy import OVERRIDE, Policy
+from schemas.repository import Repository
 from schemas.text import shown
 
 LONGEST_REASON = 500
+MOST_POLICIES = 100
+MOST_VALIDATIONS = 100
+"""In a repository."""
 _ABOUT: Mapping[str, str] = {
     "max_provisioned": "Node",
     "require_owner": "Session",
@@ -79,6 +83,18 @@ def policy_rules(policy: Any) -> Iterator[Issue]:
         elif kind == "Node" and (spec.match.projects or spec.match.labels):
             message = "nodes of pools have no project and no labels of their own to match by"
             yield Issue(at, message, "leave match.projects and match.labels out", "BAI-V034", key=True)
+
+
+def among_policies(repository: Repository, policy: Policy) -> Iterator[Issue]:
+    """Every change is held to each of them, so that there is a bound; told once, of the first."""
+    every = list(repository.of(Policy)) if policy is next(repository.of(Policy)) else []
+    if len(every) > MOST_POLICIES:
+        message = f"{len(every)} policies, {MOST_POLICIES} at most"
+        yield Issue(("metadata", "name"), message, "let one Policy ask for more", "BAI-V050")
+    rules = sum(len(each.spec.validations) for each in every)
+    if rules > MOST_VALIDATIONS:
+        message = f"{rules} validations in all policies together, {MOST_VALIDATIONS} at most"
+        yield Issue(("metadata", "name"), message, "join some with &&", "BAI-V050")
 
 
 def _asks(value: object) -> bool:

@@ -154,3 +154,10 @@ def test_an_override_has_a_day_and_a_reason(lab: Lab, text: str) -> None:
         lab.plan()
     assert "the last day on which it counts" in str(wrong.value.problems[0])
     lab.drop("a")
+
+
+def test_a_flood_of_policies_is_refused(lab: Lab) -> None:
+    lab.write({"flood": "---\n".join(policy(GUARD, name=f"p{at}") for at in range(101))})
+    with pytest.raises(InvalidRepository) as wrong:
+        lab.plan()
+    assert [problem.message for problem in wrong.value.problems] == ["102 policies, 100 at most"]
