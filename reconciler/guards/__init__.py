@@ -1,0 +1,1 @@
+"""What may stop a plan before it is carried out."""
