@@ -8,8 +8,8 @@ Left out of the language: unsigned numbers, bytes, messages of Protocol Buffers,
 booleans, and patterns of `matches` that are computed.
 """
 
-from schemas.expressions.build import DEEPEST
+from schemas.expressions.build import DEEPEST, GREATEST
 from schemas.expressions.nodes import Comprehension, InvalidExpression, Node, Type
 from schemas.expressions.parse import MOST_TEXT, parse
 
-__all__ = ["DEEPEST", "MOST_TEXT", "Comprehension", "InvalidExpression", "Node", "Type", "parse"]
+__all__ = ["DEEPEST", "GREATEST", "MOST_TEXT", "Comprehension", "InvalidExpression", "Node", "Type", "parse"]

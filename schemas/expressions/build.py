@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEEPEST = 50
 """Operations inside of each other; brackets alone are none."""
 GREATEST = 2**63 - 1
+"""Of whole numbers."""
 
 TYPES = ("bool", "double", "int", "list", "map", "null_type", "string", "type")
 MACROS = {"all": (2, 2), "exists": (2, 2), "exists_one": (2, 2), "filter": (2, 2), "map": (2, 3)}
@@ -58,23 +59,23 @@ class Builder:
 
     def binary(self, found: list[Any]) -> Node:
         left, operator, right = found
-        return _node(str(operator), [left, right], _place(operator))
+        return _node(str(operator), [left, right], place(operator))
 
     def negated(self, found: list[Any]) -> Node:
-        return _node("!", found[1:], _place(found[0]))
+        return _node("!", found[1:], place(found[0]))
 
     def negative(self, found: list[Any]) -> Node:
-        place, part = _place(found[0]), found[1]
+        at, part = place(found[0]), found[1]
         # -9223372036854775808 is a number, although 9223372036854775808 is none.
         if part.op == "literal" and type(part.value) in (int, float) and part.value > 0:
-            return Node("literal", (), place, -part.value)
-        return _node("negative", [part], place)
+            return Node("literal", (), at, -part.value)
+        return _node("negative", [part], at)
 
     def field(self, found: list[Any]) -> Node:
-        return _node("field", found[:1], _place(found[1]), _named(found[1]))
+        return _node("field", found[:1], place(found[1]), _named(found[1]))
 
     def index(self, found: list[Any]) -> Node:
-        return _node("index", [found[0], found[2]], _place(found[1]))
+        return _node("index", [found[0], found[2]], place(found[1]))
 
     def method(self, found: list[Any]) -> Node:
         target, token, arguments = found
@@ -84,7 +85,7 @@ class Builder:
             return _comprehension(name, token, target, arguments)
         if name not in METHODS:
             hint = did_you_mean(name, [*METHODS, *MACROS])
-            raise InvalidExpression(f"no method {shown(name)} here", _place(token), hint)
+            raise InvalidExpression(f"no method {shown(name)} here", place(token), hint)
         _counted(token, METHODS[name], arguments)
         return _call(name, token, [target, *arguments])
 
@@ -93,73 +94,74 @@ class Builder:
         name = str(token)
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS)
-            raise InvalidExpression(f"no function {shown(name)} here", _place(token), hint)
+            raise InvalidExpression(f"no function {shown(name)} here", place(token), hint)
         _counted(token, FUNCTIONS[name], arguments)
         if name == "has":
             if arguments[0].op != "field":
                 why = "has() asks for a field, as in has(a.b)"
-                raise InvalidExpression(why, _place(token))
-            return _node("has", list(arguments[0].parts), _place(token), arguments[0].value)
+                raise InvalidExpression(why, place(token))
+            return _node("has", list(arguments[0].parts), place(token), arguments[0].value)
         return _call(name, token, arguments)
 
     def arguments(self, parts: Nodes) -> Nodes:
         return parts
 
     def list_of(self, found: list[Any]) -> Node:
-        return _node("[]", found[1:], _place(found[0]))
+        return _node("[]", found[1:], place(found[0]))
 
     def map_of(self, found: list[Any]) -> Node:
-        return _node("{}", found[1:], _place(found[0]))
+        return _node("{}", found[1:], place(found[0]))
 
     def name(self, found: Tokens) -> Node:
         name = _named(found[0])
         if name in TYPES:
-            return Node("literal", (), _place(found[0]), Type(name))
-        return Node("name", (), _place(found[0]), name)
+            return Node("literal", (), place(found[0]), Type(name))
+        return Node("name", (), place(found[0]), name)
 
     def string(self, found: Tokens) -> Node:
         try:
-            return Node("literal", (), _place(found[0]), unquoted(found[0]))
+            return Node("literal", (), place(found[0]), unquoted(found[0]))
         except ValueError as error:
             hint = "r'...' takes a backslash as it is"
-            raise InvalidExpression(str(error), _place(found[0]), hint) from None
+            raise InvalidExpression(str(error), place(found[0]), hint) from None
 
     def integer(self, found: Tokens) -> Node:
         word = found[0].lstrip("0")
         number = GREATEST + 2 if len(word) > 20 else int(found[0], 16 if "x" in word else 10)
         if number > GREATEST + 1:  # One more may turn out to be the least negative one.
-            raise InvalidExpression(f"whole numbers reach to {GREATEST}", _place(found[0]))
-        return Node("literal", (), _place(found[0]), number)
+            raise InvalidExpression(f"whole numbers reach to {GREATEST}", place(found[0]))
+        return Node("literal", (), place(found[0]), number)
 
     def double(self, found: Tokens) -> Node:
         number = float(found[0])
         if math.isinf(number):
-            raise InvalidExpression("the number is too large", _place(found[0]))
-        return Node("literal", (), _place(found[0]), number)
+            raise InvalidExpression("the number is too large", place(found[0]))
+        return Node("literal", (), place(found[0]), number)
 
     def true(self, found: Tokens) -> Node:
-        return Node("literal", (), _place(found[0]), True)
+        return Node("literal", (), place(found[0]), True)
 
     def false(self, found: Tokens) -> Node:
-        return Node("literal", (), _place(found[0]), False)
+        return Node("literal", (), place(found[0]), False)
 
     def null(self, found: Tokens) -> Node:
-        return Node("literal", (), _place(found[0]))
+        return Node("literal", (), place(found[0]))
 
     def unsigned(self, found: Tokens) -> Node:
-        raise InvalidExpression("there are no unsigned numbers here", _place(found[0]), "leave out the 'u'")
+        raise InvalidExpression("there are no unsigned numbers here", place(found[0]), "leave out the 'u'")
 
     def octets(self, found: Tokens) -> Node:
-        raise InvalidExpression("there are no bytes here", _place(found[0]), "leave out the 'b' for a text")
+        raise InvalidExpression("there are no bytes here", place(found[0]), "leave out the 'b' for a text")
 
 
-def _place(token: Token) -> Place:
+def place(token: Token) -> Place:
+    """Where it begins."""
     return Place(token.line or 1, token.column or 1)
 
 
 def _named(token: Token) -> str:
     if len(token) > LONGEST_NAME:
-        raise InvalidExpression(f"a name has {LONGEST_NAME} characters at most", _place(token))
+        raise InvalidExpression(f"a name has {LONGEST_NAME} characters at most", place(token))
     return str(token)
 
 
@@ -178,7 +180,7 @@ def _counted(token: Token, wanted: tuple[int, int], arguments: Nodes) -> None:
     if not least <= len(arguments) <= most:
         number = str(least) if least == most else f"{least} or {most}"
         word = "argument" if number == "1" else "arguments"
-        raise InvalidExpression(f"{token}() takes {number} {word}, not {len(arguments)}", _place(token))
+        raise InvalidExpression(f"{token}() takes {number} {word}, not {len(arguments)}", place(token))
 
 
 def _comprehension(name: str, token: Token, target: Node, arguments: Nodes) -> Node:
@@ -186,12 +188,12 @@ def _comprehension(name: str, token: Token, target: Node, arguments: Nodes) -> N
     if variable.op != "name" or str(variable.value) in _RESERVED:
         why = f"{name}() begins with the name of a variable, as in {name}(x, x > 0)"
         raise InvalidExpression(why, variable.place)
-    return _bounded(Comprehension(name, (target, *arguments[1:]), _place(token), str(variable.value)))
+    return _bounded(Comprehension(name, (target, *arguments[1:]), place(token), str(variable.value)))
 
 
 def _call(name: str, token: Token, parts: Nodes) -> Node:
     if name != "matches":
-        return _node("call", parts, _place(token), name)
+        return _node("call", parts, place(token), name)
     text, pattern = parts
     if pattern.op != "literal" or not isinstance(pattern.value, str):
         raise InvalidExpression("the pattern of matches() is written out, not computed", pattern.place)
@@ -199,4 +201,4 @@ def _call(name: str, token: Token, parts: Nodes) -> Node:
         patterns.matcher(pattern.value)
     except ValueError as error:
         raise InvalidExpression(str(error), pattern.place) from None
-    return _node("matches", [text], _place(token), pattern.value)
+    return _node("matches", [text], place(token), pattern.value)

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from schemas.expressions import patterns
-from schemas.expressions.build import GREATEST, METHODS
+from schemas.expressions.build import GREATEST, METHODS, place
 from schemas.expressions.grammar import lark
 from schemas.expressions.nodes import Comprehension, InvalidExpression, Node, Place, Type
 from schemas.text import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from lark import Token
+    pass
 
 MOST_TEXT = 10_000
 """Characters of one expression."""
@@ -48,8 +48,9 @@ _WORDS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||"}
 
 
 def parse(text: str, variables: Collection[str]) -> Node:
-    """Raises InvalidExpression for what is no expression, is too long or too deep, uses a variable that is
-    not among `variables` or a function that there is not, or cannot give true or false."""
+    """`variables`: the names that may be used; none may be a type's, as `int` or `list`. Raises
+    InvalidExpression for what is no expression, is too long or too deep, uses another variable or a function
+    that there is not, or cannot give true or false."""
     if len(text) > MOST_TEXT:
         raise InvalidExpression(f"an expression has {MOST_TEXT} characters at most", Place(1, 1))
     tree = _read(text)
@@ -78,22 +79,18 @@ def _read(text: str) -> Node:
     except UnexpectedToken as error:
         if error.token.type == "$END":
             raise InvalidExpression("the expression ends too early", _end(text)) from None
-        raise _misplaced(str(error.token), _place(error.token)) from None
+        raise _misplaced(str(error.token), place(error.token)) from None
     except UnexpectedCharacters as error:
         raise _misplaced(text[error.pos_in_stream or 0], Place(error.line, error.column)) from None
     assert isinstance(found, Node)
     return found
 
 
-def _misplaced(word: str, place: Place) -> InvalidExpression:
+def _misplaced(word: str, at: Place) -> InvalidExpression:
     hint = f"CEL writes `{_WORDS[word]}`" if word in _WORDS else ""
     if word in ("'", '"'):
         hint = "the text that begins here does not end in its line, or there is no operator before it"
-    return InvalidExpression(f"{shown(word)} cannot stand here", place, hint)
-
-
-def _place(token: Token) -> Place:
-    return Place(token.line or 1, token.column or 1)
+    return InvalidExpression(f"{shown(word)} cannot stand here", at, hint)
 
 
 def _end(text: str) -> Place:

@@ -112,6 +112,7 @@ def test_what_is_no_expression_is_refused_at_once() -> None:
 
 
 ENDLESS = [
+    "[[0]]" + ".map(s, [s, s])" * 40 + ".all(x, x == x)",
     "numbers.all(a, numbers.all(b, numbers.all(c, true)))",
     "numbers.map(a, numbers.map(b, [a, b])).size() == 0",
     "numbers.map(a, numbers.map(b, {})).size() == 0",

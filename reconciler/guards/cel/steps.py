@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 MOST_STEPS = 1_000_000
-"""Of one evaluation: about half a second of a processor, and 100 MiB at worst."""
+"""Of one evaluation: at worst about half a second of a processor, and 50 MiB."""
 MOST_STEPS_OF_A_PLAN = 20_000_000
 """Of all evaluations that share a budget, unless it says otherwise."""
 

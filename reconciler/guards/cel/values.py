@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.guards.cel.steps import EvaluationError, Run
-from schemas.expressions import Type
+from schemas.expressions import GREATEST, Type
 
-LEAST, GREATEST = -(2**63), 2**63 - 1
+LEAST = -GREATEST - 1
 LONGEST = timedelta(seconds=315_576_000_000)
 """Of durations: 10,000 years."""
 DEEPEST = 50
