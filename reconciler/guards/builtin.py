@@ -10,6 +10,7 @@ from typing import Any
 from planner.slots import plural
 from planner.types import QuotaUse
 from reconciler.guards.candidate import Candidate, matches
+from reconciler.guards.cel.steps import Budget
 from schemas.image_reference import ImageReference, parse_reference
 from schemas.linux_users import is_root
 from schemas.policy import Guards, Policy
@@ -29,10 +30,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What guards know besides the changes. `recorded`: identity → document."""
+    """What guards know besides the changes. `recorded`: identity → document; `plan`: what rules in CEL know
+    of it; `budget`: what all of them together may cost."""
 
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quotas: tuple[QuotaUse, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
 
 
 Guard = Callable[[Policy, Sequence[Candidate], Facts], Iterator[Finding]]
@@ -194,7 +198,7 @@ GUARDS: Mapping[str, Guard] = {
 
 
 def asked(guards: Guards) -> Iterator[tuple[str, Guard]]:
-    """The rules that a policy has, by their names in documents."""
+    """Those that a policy asks for, by their names in documents."""
     for field_name, guard in GUARDS.items():
         if getattr(guards, field_name) not in (None, False, ()):
             yield type(guards).model_fields[field_name].alias or field_name, guard
