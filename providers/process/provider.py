@@ -13,7 +13,7 @@ from pathlib import Path
 from signal import SIGHUP, SIGKILL, SIGTERM
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
-from providers.base import Capabilities, KernelSpec, Observation, Observed
+from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.process import (
     cgroup,
     files,
@@ -31,7 +31,7 @@ from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
 from providers.process.share import Sharing
 from schemas import room
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable, StoreError
 
 if TYPE_CHECKING:
     from providers.process.entry import Entrance
@@ -169,7 +169,7 @@ class ProcessProvider(Interaction):
     # making
 
     @_speaking
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         self.root.ensure()
         with self.root.locked(spec.id):
             record = self.root.read(spec.id)
@@ -181,8 +181,9 @@ class ProcessProvider(Interaction):
             launch.check(spec)
             record = self._intend(record, spec)
             try:
+                fence()
                 self._launch(record, spec)
-            except KernelRefused:
+            except (KernelRefused, StoreError):
                 self._wait(record, STUBBORN)
                 self._discard(self.root.read(spec.id) or record)
                 self._leave()
@@ -229,9 +230,10 @@ class ProcessProvider(Interaction):
             time.sleep(0.01)
 
     @_speaking
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         with self.root.locked(kernel_id):
             record = self._record(kernel_id)
+            fence()
             changed = replace(record.spec, **{name: getattr(spec, name) for name in IN_PLACE})
             problem = launch.problem(changed)
             if problem:

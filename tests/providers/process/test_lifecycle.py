@@ -16,6 +16,7 @@ from providers.base import RestartRule, env_digest
 from providers.process import procfs
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelNotFound, KernelRefused
+from tests.providers.fences import keeps_its_promise
 from tests.providers.process.kernels import LABELS, ended, output, running_of, said, script, seen, spec, state
 from tests.waiting import until
 
@@ -272,3 +273,7 @@ def test_it_shares_the_machines_network(provider: ProcessProvider) -> None:
         with connection:
             connection.settimeout(60)
             assert connection.recv(5) == b"hello"
+
+
+def test_who_lost_the_lease_starts_nothing(provider: ProcessProvider) -> None:
+    keeps_its_promise(provider, spec())
