@@ -100,7 +100,7 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
         raise
     try:
         if place is not None:
-            home.make(engine, spec, who, place)
+            home.make(engine, spec, who, place, image)
         engine.call("POST", f"/containers/{segment(spec.id)}/start", timeout=SLOW)
     except (Refusal, KernelRefused):
         with contextlib.suppress(OSError, Refusal):
