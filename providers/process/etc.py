@@ -151,7 +151,7 @@ def put(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[st
 def _make(
     place: Path, users: Mapping[str, str], copied: Mapping[str, str], mounted: Mapping[str, str]
 ) -> None:
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(mode=0o700, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".", dir=place.parent))
     try:
         draft.chmod(0o755)
