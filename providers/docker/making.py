@@ -100,7 +100,7 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
         raise
     try:
         if place is not None:
-            home.make(engine, spec, who, place)
+            home.make(engine, spec, who, place, image)
         fence()
         engine.call("POST", f"/containers/{segment(str(new['Id']))}/start", timeout=SLOW)
     except StoreError:
