@@ -124,8 +124,8 @@ class ResourceGroupSpec(Model):
     engine has no user namespace they are root of the machine's kernel, too."""
     allow_capabilities: tuple[Capability, ...] = ()
     """What root may ask for with `container.capabilities` beside those that a container holds (Docker's own
-    default, SYS_PTRACE, SYS_NICE, IPC_LOCK, IPC_OWNER, LEASE, NET_BROADCAST). With most others, such as
-    SYS_ADMIN, it is root of the node."""
+    default without MKNOD; SYS_PTRACE, SYS_NICE, IPC_LOCK, IPC_OWNER, LEASE, NET_BROADCAST). With most others,
+    such as SYS_ADMIN, it is root of the node."""
     preemption: Preemption = Preemption()
     node_loss: NodeLoss = NodeLoss()
     """For sessions that do not say so themselves; batch sessions are started again only if they have
