@@ -232,9 +232,7 @@ def test_numbers_of_projects_are_nobody_elses(tmp_path: Path) -> None:
         assert refused(tmp_path, fine) == ""
 
 
-@pytest.mark.parametrize(
-    "name", ["ALL", "SYS_ADMIN", "CAP_SYS_MODULE", "DAC_READ_SEARCH", "MKNOD", "BPF"]
-)
+@pytest.mark.parametrize("name", ["ALL", "SYS_ADMIN", "CAP_SYS_MODULE", "DAC_READ_SEARCH", "MKNOD", "BPF"])
 def test_capabilities_that_make_root_of_the_node(tmp_path: Path, name: str) -> None:
     """`allowRoot` alone does not give them: root that has SYS_ADMIN writes the node's core_pattern."""
     plain, more = name.removeprefix("CAP_"), f"    capabilities: [SYS_PTRACE, {name}]\n"
