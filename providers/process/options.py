@@ -64,7 +64,9 @@ def foreign(root: Path) -> str:
                 continue  # Where it leads to is looked at, too.
             if found.st_uid not in (0, os.geteuid()):
                 return f"{folder} belongs to user {found.st_uid}, who could replace what is in it"
-            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
+            # Many users have a group of their own, whose folders it may write to.
+            groups = 0 if found.st_gid in (0, os.getegid()) else stat.S_IWGRP
+            if found.st_mode & (groups | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
                 return f"others may write to {folder}, and replace what is in it"
     return ""
 

@@ -152,7 +152,11 @@ def test_records_of_sessions_are_not_a_sessions(tmp_path: Path, way: str) -> Non
         open_process({}, state_root=tmp_path / way)
     with pytest.raises(InvalidOption, match="replace what is in it"):
         open_process({"root": str(tmp_path / way)})
+    (tmp_path / "safe").chmod(0o775)
     open_process({}, state_root=tmp_path / "safe" / "new")
+    os.chown(tmp_path / "safe", 0, OURS)
+    with pytest.raises(InvalidOption, match="others may write to"):
+        open_process({}, state_root=tmp_path / "safe" / "new")
 
 
 # Devices, rights and numbers
