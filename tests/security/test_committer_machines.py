@@ -33,7 +33,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: others' f
 
 SYSTEM = [
     "/", "/.", "//", "/etc", "//etc", "/etc/", "/etc/cron.d", "/proc/self/root/etc", "/proc/self/root",
-    "/lib", "/usr/lib", "/var", "/var/lib", "/var/lib/bai/process", "/root", "/root/.ssh", "/run", "/dev/shm",
+    "/lib", "/usr/lib", "/var", "/var/lib", "/var/lib/bai/process", "/root", "/root/.ssh", "/dev/shm",
     "/run", "/boot", "/sbin", "/home", "LINK/etc", "LINK/var/lib", "CHAIN",
 ]  # fmt: skip
 
