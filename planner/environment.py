@@ -88,8 +88,10 @@ def kernel_environment(
         gpus = bool(_grants(place, "cuda"))
         derived |= network_variables(facts.network, gpus=gpus)
         derived |= _peers(facts, kernel) | _fabric(place, placement, hardware, facts.network)
-    # Limits are no preferences: what a session says about them does not count.
-    limits = _fractions(place, hardware, facts.fractional)
+    # Limits are no preferences: what a session says about them does not count. Engines' runtimes give a
+    # container the GPUs that NVIDIA_VISIBLE_DEVICES names, whosever they are.
+    obeyed = {"NVIDIA_VISIBLE_DEVICES": derived["NVIDIA_VISIBLE_DEVICES"]}
+    limits = obeyed | _fractions(place, hardware, facts.fractional)
     return dict(sorted((derived | dict(user or {}) | limits).items()))
 
 

@@ -13,7 +13,7 @@ from schemas.errors import StoreError
 
 SCHEMES = ("postgresql", "postgres")
 ENVIRONMENT = "BAI_STATE"
-_FOLDER, _FILE = ".bai", "store.db"
+_FOLDER, _FILE, _KEY_FILE = ".bai", "store.db", "store.key"
 _KEY, _PASSWORD, _SCHEMA = "keyFile", "passwordFrom", "schema"
 _OWN = (_KEY, _PASSWORD, _SCHEMA)
 _SECRET = frozenset({"password", "sslpassword"})
@@ -39,13 +39,28 @@ class Address:
         return cls(path=path / _FILE if path.is_dir() else path, folder=folder)
 
     @classmethod
-    def choose(cls, directory: Path, given: str | Path | Address | None, document: str | None = None) -> Self:
-        """What the command line says, else `$BAI_STATE`, else the cluster's document, else `.bai/store.db`
-        in the directory. An address that was chosen before stays with its folder."""
+    def choose(
+        cls,
+        directory: Path,
+        given: str | Path | Address | None,
+        *,
+        named: str | None = None,
+        default: Path | None = None,
+    ) -> Self:
+        """What the command line says, else `$BAI_STATE`, else `default`, by default `.bai/store.db` in the
+        directory. An address that was chosen before stays with its folder. `named`: what the cluster's
+        document says. It is only a reminder: whoever commits would get bai's password, or say what bai
+        remembers. Raises StoreError where nobody else names a store, and for what a repository has put in the
+        place of the default one."""
         folder = directory / _FOLDER
-        chosen = given or os.environ.get(ENVIRONMENT) or document
+        chosen = given or os.environ.get(ENVIRONMENT)
+        if not chosen and named:
+            shown = str(cls.parse(named))
+            why = "the Cluster's document names it, and documents do not choose the store"
+            hint = f"if it is yours: --state, or export {ENVIRONMENT}='{shown}'"
+            raise StoreError(store=shown, why=why, hint=hint)
         if not chosen:
-            return cls(path=folder / _FILE, folder=folder)
+            return cls(path=default or _own(folder), folder=folder)
         if isinstance(chosen, Address):
             return cls(chosen.path, chosen.url, folder if chosen.folder == Path() else chosen.folder)
         return cls.parse(chosen, folder)
@@ -70,7 +85,7 @@ class Address:
         if self.path is not None:
             return self.path.with_suffix(".key")
         named = self._parameter(_KEY)
-        return Path(named) if named else self.folder / "store.key"
+        return Path(named) if named else self.folder / _KEY_FILE
 
     @property
     def plain_url(self) -> str:
@@ -93,6 +108,15 @@ class Address:
 
     def _parameter(self, name: str) -> str:
         return dict(_query(urlsplit(self.url))).get(name, "")
+
+
+def _own(folder: Path) -> Path:
+    """The store in this folder. Git makes links where a commit has some. Raises StoreError."""
+    for path in (folder, folder / _FILE, folder / _KEY_FILE):
+        if path.is_symlink():
+            hint = f"remove the link, or name the store with --state or {ENVIRONMENT}"
+            raise StoreError(store=str(folder / _FILE), why=f"{path} is a link", hint=hint)
+    return folder / _FILE
 
 
 def _checked(url: str) -> str:

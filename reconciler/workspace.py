@@ -89,7 +89,7 @@ class Workspace:
     ) -> Self:
         """`revision` is any git revision; without it, the working directory's files count. `cluster` must be
         given when there are several. `state`: the store's file (or the folder for it) or URL, by default
-        `$BAI_STATE`, else what the cluster's document says, else `.bai/store.db` in the directory.
+        `$BAI_STATE`, else `.bai/store.db` in the directory.
         """
         return cls.at(open_source(directory, revision), cluster=cluster, state=state, clock=clock)
 
@@ -106,7 +106,7 @@ class Workspace:
         """The same for documents that were found already; `store`: the one at `state`, open."""
         repository, commit = source.load()
         chosen = choose_cluster(repository, cluster)
-        address = Address.choose(source.directory, state, chosen.spec.state)
+        address = Address.choose(source.directory, state, named=chosen.spec.state)
         made = cls(source, repository, commit, chosen, address, clock or SystemClock())
         made._store = store
         return made

@@ -45,6 +45,7 @@ def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
         yield from _clear(repository, resource.spec.host, StorageHost, ("spec", "host"))
         yield from _member(repository, resource)
         yield from volume_rules.apart(repository, resource)
+        yield from volume_rules.numbers(repository, resource)
     elif isinstance(resource, Session):
         yield from _session(repository, resource)
     elif isinstance(resource, Image):
@@ -176,6 +177,8 @@ def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Itera
                 hint,
                 "BAI-V053",
             )
+        elif volume is not None:
+            yield from volume_rules.joined(repository, session, volume, ("spec", "mounts", index, "volume"))
 
 
 def _may(repository: Repository, session: Session, volume: Volume, read_only: bool) -> bool:

@@ -113,8 +113,10 @@ class ClusterSpec(Model):
     state_root: AbsolutePath | None = None
     """Where the provider keeps its own state on a machine; its default when left out."""
     state: StoreUrl | None = None
-    """Where bai itself remembers: `postgresql://...`, without a password and without files. `--state` and
-    `BAI_STATE` win, and may name them; a file in `.bai` when left out."""
+    """Where bai itself remembers, for people to read: `postgresql://...`, without a password and without
+    files. It is not used, but where it stands, whoever runs bai must name a store with `--state` or
+    `BAI_STATE`, so that nobody begins another one by mistake. The loop that follows a remote does not look at
+    it."""
     ssh: Ssh = Ssh()
     networks: Networks = Networks()
     profile: Name | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schemas.cluster import Cluster
+from schemas.docker import HELD_CAPABILITIES
 from schemas.issues import Issue, Loc
 from schemas.linux_users import FIRST_OF_PEOPLE, LARGEST, LAST_OF_IMAGES, is_root, number
 from schemas.repository import Repository
@@ -31,11 +32,21 @@ def user_rules(repository: Repository, session: Session, group: ResourceGroup) -
         message = "native sessions are never root: they run as their project's user"
         yield Issue(_AT, message, "leave it out, or use a provider of containers", "BAI-V050")
         return
+    if is_root(user):
+        yield from _capabilities(session, group)
     own = repository.uid_of(cluster, session.metadata.project)
     for what, word in (("user", user), ("group", of)):
         wanted = number(word)
         if wanted and wanted != own:
             yield from _number(repository, cluster, session, what, wanted)
+
+
+def _capabilities(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+    for index, name in enumerate(session.spec.container.capabilities):
+        if name not in HELD_CAPABILITIES and name not in group.spec.allow_capabilities:
+            message = f"{name} can make it root of its node, which {group.identity} does not allow"
+            hint = f"leave it out, or name it in allowCapabilities of {group.identity}"
+            yield Issue(("spec", "container", "capabilities", index), message, hint, "BAI-V053")
 
 
 def _number(
@@ -49,6 +60,6 @@ def _number(
     elif wanted > LAST_OF_IMAGES:
         message = f"{what} {wanted} may be another project's: those of images end with {LAST_OF_IMAGES}"
         yield Issue(_AT, message, hint, "BAI-V053")
-    elif (whose := repository.owners(cluster).get(wanted)) is not None and whose != project:
+    elif (whose := repository.other_owner(cluster, wanted, project)) is not None:
         message = f"{what} {wanted} is of Project/{whose}"
         yield Issue(_AT, message, hint, "BAI-V053")

@@ -23,6 +23,14 @@ CAPABILITY_NAMES = (
     *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM"),
 )
 """As capabilities(7) names them, without `CAP_`; engines refuse any other name when a container is made."""
+HELD_CAPABILITIES = frozenset({
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE",
+    "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+    "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE",
+})  # fmt: skip
+"""Those that a container's namespaces hold: Docker's own default without MKNOD (a disk's device in a volume
+is there for others, too), and what computing needs. With any other one, root of a container is root of its
+node, or may change its clock or its network."""
 CAPABILITY_PATTERN = f"^(CAP_)?({'|'.join(CAPABILITY_NAMES)})$"
 
 

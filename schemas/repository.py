@@ -163,21 +163,28 @@ class Repository:
                 found.setdefault((cluster.name, self.uid_of(cluster.name, project.name)), project.name)
         return found
 
-    def owners(self, cluster: str) -> Mapping[int, str]:
-        """Linux user or group → the project that it is of, by itself or by one of its volumes."""
+    def owners(self, cluster: str) -> Mapping[int, Sequence[str]]:
+        """Linux user or group → the projects that it is of, by themselves or by their volumes."""
         return self._owners.get(cluster, {})
 
+    def other_owner(self, cluster: str, number: int, project: str | None) -> str | None:
+        """A project but this one that a Linux user or group is of."""
+        return next((each for each in self.owners(cluster).get(number, ()) if each != project), None)
+
     @cached_property
-    def _owners(self) -> Mapping[str, Mapping[int, str]]:
-        found: dict[str, dict[int, str]] = {cluster.name: {} for cluster in self.of(Cluster)}
+    def _owners(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
+        found: dict[str, dict[int, dict[str, None]]] = {cluster.name: {} for cluster in self.of(Cluster)}
         for (cluster, uid), project in self.uids.items():
-            found[cluster][uid] = project
+            found[cluster].setdefault(uid, {})[project] = None
         for volume in self.of(Volume):
             numbers = found.get(self.cluster_of(volume) or "", {})
             for number in (volume.spec.uid, volume.spec.gid):
                 if number is not None and number >= FIRST_OF_PEOPLE and volume.project:
-                    numbers.setdefault(number, volume.project)
-        return found
+                    numbers.setdefault(number, {})[volume.project] = None
+        return {
+            cluster: {number: tuple(projects) for number, projects in numbers.items()}
+            for cluster, numbers in found.items()
+        }
 
     def volume_of(self, session: Session, name: str) -> Volume | None:
         """The volume that a session's mount means: the project's own before one without a project."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from schemas.docker import Capability
 from schemas.envelope import Count, Flag, Model, Positive, Resource
 from schemas.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
 from schemas.quantities import Duration, Memory, Shares, Timestamp
@@ -121,6 +122,10 @@ class ResourceGroupSpec(Model):
     allow_root: Flag = False
     """Sessions may ask for `container.user: root`: root of their image, with few capabilities. Where the
     engine has no user namespace they are root of the machine's kernel, too."""
+    allow_capabilities: tuple[Capability, ...] = ()
+    """What root may ask for with `container.capabilities` beside those that a container holds (Docker's own
+    default without MKNOD; SYS_PTRACE, SYS_NICE, IPC_LOCK, IPC_OWNER, LEASE, NET_BROADCAST). With most others,
+    such as SYS_ADMIN, it is root of the node."""
     preemption: Preemption = Preemption()
     node_loss: NodeLoss = NodeLoss()
     """For sessions that do not say so themselves; batch sessions are started again only if they have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -167,7 +168,7 @@ def _quota(quota: Any) -> Iterator[Issue]:
 
 
 def _host(host: Any) -> Iterator[Issue]:
-    if host.spec.root.strip("/") in {
+    if posixpath.normpath(host.spec.root).strip("/") in {
         "",
         "etc",
         "proc",

@@ -1,4 +1,5 @@
-"""Volumes lie apart, those of different hosts, too: none is another's folder, or in it, nor in the trash."""
+"""Volumes lie apart, those of different hosts, too: none is another's folder, or in it, nor in the trash. And
+who mounts one becomes no member of another project's group by it."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import PurePosixPath
 
 from schemas.issues import Issue, Loc
 from schemas.repository import Repository
+from schemas.session import Session
 from schemas.storage import TRASH, StorageHost, Volume
 
 _AT: Loc = ("spec", "path")
@@ -41,3 +43,23 @@ def _may_meet(repository: Repository, one: StorageHost, other: StorageHost) -> b
     if local and one.spec.node and other.spec.node and one.spec.node != other.spec.node:
         return False
     return repository.cluster_of(one) == repository.cluster_of(other)
+
+
+def numbers(repository: Repository, volume: Volume) -> Iterator[Issue]:
+    """A project's volume belongs to no other project's user."""
+    cluster = repository.cluster_of(volume) or ""
+    for name, number in (("uid", volume.spec.uid), ("gid", volume.spec.gid)):
+        whose = repository.uids.get((cluster, number)) if number is not None and volume.project else None
+        if whose is not None and whose != volume.project:
+            message = f"{number} is the user of Project/{whose}"
+            yield Issue(("spec", name), message, "choose a number that is no project's", "BAI-V053")
+
+
+def joined(repository: Repository, session: Session, volume: Volume, at: Loc) -> Iterator[Issue]:
+    """Sessions are members of the group of each volume that they mount: it must not be another project's,
+    whose files in a shared volume they could then use."""
+    gid, cluster = volume.spec.gid, repository.cluster_of(volume) or ""
+    whose = repository.other_owner(cluster, gid, session.project) if gid is not None else None
+    if whose is not None:
+        message = f"who mounts {volume.identity} would be in its group {gid}, which is of Project/{whose}"
+        yield Issue(at, message, "give the volume another gid, or none", "BAI-V053")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import stat
 import sys
 import tarfile
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +88,8 @@ class _Unpacking:
         self._into = target
         self._done = done
         self._modes: list[tuple[Path, int]] = []
+        self._links: set[str] = set()
+        """Names of the links that it has made."""
         self._strip = not target.is_dir()
         """The first part of every name is replaced by the target's own."""
 
@@ -118,7 +122,19 @@ class _Unpacking:
             member = _stripped(member)
         self._extract(member, self._into)
 
+    def _behind(self, name: str) -> bool:
+        """Whether a link of this archive is at this name, or on the way there. No program that packs a folder
+        makes such a member, and where links lead to is nothing that Python's filters can be asked: with names
+        longer than the system takes they lead wherever an attacker likes (CVE-2025-4517)."""
+        steps = _place(name).split("/")
+        return any("/".join(steps[:count]) in self._links for count in range(1, len(steps) + 1))
+
     def _extract(self, member: tarfile.TarInfo, folder: Path) -> None:
+        if self._behind(member.name) or (member.islnk() and self._behind(member.linkname)):
+            self._done.left_out.append(f"{clean(member.name)}: a link of the archive is in its way")
+            return
+        if member.issym():
+            self._links.add(_place(member.name))
         if member.islnk() and not (folder / member.linkname).is_file():
             self._done.left_out.append(f"{clean(member.name)}: it links to what is not in the archive")
             return
@@ -133,6 +149,11 @@ class _Unpacking:
             self._modes.append((folder / member.name, kept))
         else:
             self._done.count(member)
+
+
+def _place(name: str) -> str:
+    """The same for all names that some file system takes for the same."""
+    return unicodedata.normalize("NFC", posixpath.normpath(name)).casefold()
 
 
 def _with_mode(member: tarfile.TarInfo, path: str, mode: int) -> tarfile.TarInfo | None:

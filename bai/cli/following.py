@@ -62,7 +62,7 @@ def _far(settings: Settings, origin: Origin) -> Iterator[tuple[Workspace, Docume
 
     home = _home(origin)
     home.mkdir(parents=True, exist_ok=True)
-    address = Address.choose(home, settings.state, str(home / "store.db"))
+    address = Address.choose(home, settings.state, default=home / "store.db")
     remote = Remote(origin.url, home / "copy.git", environment_login(os.environ))
     ref = origin.ref or remote.default_branch()
     owner = owner_stores(settings.stores, [remote.folder], final=True)

@@ -95,8 +95,7 @@ def options(
         typer.Option(
             metavar="STORE",
             envvar="BAI_STATE",
-            help="The store: a file, or postgresql://...; default: what the cluster says, else"
-            " DIR/.bai/store.db.",
+            help="The store: a file, or postgresql://...; default: DIR/.bai/store.db.",
         ),
     ] = None,
     revision: Annotated[

@@ -76,11 +76,15 @@ def _contents(opened: Store, path: Address) -> Iterator[Finding]:
 def store_address(settings: Settings) -> Address:
     """Where the store is, or would be; documents that cannot be read do not say. Raises StoreError."""
     from reconciler.address import Address
-    from schemas.errors import BaiError
+    from schemas.errors import BaiError, StoreError
 
-    with contextlib.suppress(BaiError), settings.workspace() as workspace:
-        return workspace.state
-    return Address.choose(settings.directory, settings.state)
+    try:
+        with settings.workspace() as workspace:
+            return workspace.state
+    except StoreError:
+        raise
+    except BaiError:
+        return Address.choose(settings.directory, settings.state)
 
 
 def disks(settings: Settings) -> Iterator[Finding]:

@@ -42,6 +42,7 @@ def _requests(mounts: Sequence[Mount], owner: int | None = None) -> tuple[list[M
                 "root": str(root),
                 "path": path,
                 "make": bool(mount.root),
+                "anywhere": not mount.root,
                 "newOwner": owner,
                 "fileSystems": mount.file_systems,
             }

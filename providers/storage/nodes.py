@@ -15,7 +15,10 @@ from schemas.errors import BaiError, ProviderError, VolumeRefused
 _HERE = "providers.storage.node"
 MODULES = (
     "providers.storage.beneath",
-    *(f"{_HERE}.{name}" for name in ("walk", "mounts", "usage", "project", "quota", "trash", "main")),
+    *(
+        f"{_HERE}.{name}"
+        for name in ("walk", "allowed", "mounts", "usage", "project", "quota", "trash", "main")
+    ),
 )
 _AT_ONCE = 16
 

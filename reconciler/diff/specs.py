@@ -233,7 +233,11 @@ def _linux_groups(desired: Desired, session: Session) -> tuple[int, ...]:
 def _others(desired: Desired, project: str) -> str:
     """Numbers that an image could have for a user of its own."""
     owners = desired.repository.owners(desired.cluster)
-    return format_cpus(uid for uid, whose in owners.items() if uid <= LAST_OF_IMAGES and whose != project)
+    return format_cpus(
+        uid
+        for uid, whose in owners.items()
+        if uid <= LAST_OF_IMAGES and any(each != project for each in whose)
+    )
 
 
 def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from reconciler.trust.history import MOST, between, changed, commits, file_at
+from reconciler.trust.history import MOST, between, changed, commits, differing, file_at, rests_on
 from reconciler.trust.owners import NAME, Rule, refusals, rules
 from reconciler.trust.settings import Settings
 from reconciler.trust.signatures import Verifier
@@ -15,6 +16,7 @@ from schemas.errors import InvalidRepository, NotTrusted
 
 SHOWN = 5
 """Refusals that are told of one commit."""
+_REPAIR = "to repair it, take `owners` out of the owner's file for one commit"
 
 
 class Gate:
@@ -95,22 +97,29 @@ def _owned(
     base: str,
 ) -> list[Refusal]:
     """By the rules of the base: nobody makes himself an owner. A tip whose own rules cannot be understood
-    would leave nobody able to change anything."""
+    would leave nobody able to change anything. A tip that does not rest on the base takes away what it lacks:
+    all that differs is its signer's change."""
     _, wrong = _rules(folder, tip)
     known, unclear = _rules(folder, base) if base else (None, [])
     if wrong or unclear:
-        return [*wrong, *unclear]
+        return [*wrong, *(replace(one, why=f"{one.why}; {_REPAIR}") for one in unclear)]
     if known is None:
         return []
-    changes = zip(found, changed(folder, found), strict=True)
-    return refusals([(one.name, by[one.name], paths) for one, paths in changes], known, teams)
+    changes = [
+        (each.name, by[each.name], paths) for each, paths in zip(found, changed(folder, found), strict=True)
+    ]
+    if not rests_on(folder, tip, base):
+        changes.append((tip, by[tip], differing(folder, tip, base)))
+    return refusals(changes, known, teams)
 
 
 def _rules(folder: Path, commit: str) -> tuple[tuple[Rule, ...] | None, list[Refusal]]:
     """Those of a commit, None where it has none, and what is wrong with them."""
-    data = file_at(folder, commit, NAME)
     try:
+        data = file_at(folder, commit, NAME)
         return (rules(data) if data is not None else None), []
+    except ValueError as error:
+        return None, [Refusal(commit, str(error))]
     except InvalidRepository as error:
         return None, [Refusal(commit, str(problem)) for problem in error.problems]
 

@@ -48,11 +48,13 @@ def commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list[Refu
 
 
 def file_at(folder: Path, commit: str, path: str) -> bytes | None:
-    """A regular file of a commit; None where there is none."""
+    """A regular file of a commit; None where there is nothing. Raises ValueError for something else."""
     line = _git(folder, "ls-tree", "-z", "--full-tree", commit, "--", path)
     facts = line.partition(b"\t")[0].split()
-    if not facts or facts[0] not in _PLAIN:
+    if not facts:
         return None
+    if facts[0] not in _PLAIN:
+        raise ValueError(f"{path} is no plain file")
     return _git(folder, "cat-file", "blob", facts[2].decode("ascii"))
 
 
@@ -78,6 +80,16 @@ def changed(folder: Path, found: Sequence[Commit]) -> list[Paths]:
                 pairs += [(commit.name, parent) for parent in parents]
     differences = iter(_differences(folder, pairs))
     return [_own(commit, bases.get(commit.name, []), differences) for commit in found]
+
+
+def rests_on(folder: Path, commit: str, base: str) -> bool:
+    """Whether `base` is this commit, or in its history."""
+    return not _git(folder, "rev-list", "--max-count=1", base, f"^{commit}")
+
+
+def differing(folder: Path, one: str, other: str) -> Paths:
+    """The paths that differ between two commits."""
+    return next(_differences(folder, [(one, other)]), frozenset())
 
 
 def _own(commit: Commit, bases: list[str], differences: Iterator[Paths]) -> Paths:

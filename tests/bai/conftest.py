@@ -88,9 +88,9 @@ class Repo:
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
         err = io.StringIO()
         with pytest.MonkeyPatch.context() as patch, open(os.devnull) as nothing:
+            patch.delenv("BAI_STATE", raising=False)
             for name, value in self.env.items():
                 patch.setenv(name, value)
-            patch.delenv("BAI_STATE", raising=False)
             patch.setattr("sys.stdin", nothing)
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = run(["-C", str(self.root), *words])

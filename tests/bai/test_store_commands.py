@@ -24,8 +24,9 @@ def url(postgres: Server) -> Iterator[str]:
 
 @pytest.fixture
 def shared(tmp_path: Path, url: str) -> Iterator[Repo]:
-    """A repository whose cluster says where the store is."""
+    """A repository whose cluster says where the store is, as its owner does."""
     repo = new_repo(tmp_path)
+    repo.env["BAI_STATE"] = url
     document = CLUSTER.replace("{provider: process}", f"{{provider: process, state: '{url}'}}", 1)
     repo.write("cluster.yaml", document)
     yield repo

@@ -52,11 +52,13 @@ def test_who_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     url = "postgresql://db/bai"
     assert Address.choose(tmp_path, None).path == tmp_path / ".bai" / "store.db"
     assert Address.choose(tmp_path, None).key_file == tmp_path / ".bai" / "store.key"
-    assert Address.choose(tmp_path, None, url).url == url
-    assert Address.choose(tmp_path, None, url).key_file == tmp_path / ".bai" / "store.key"
+    with pytest.raises(StoreError, match="documents do not choose the store"):
+        Address.choose(tmp_path, None, named=url)
+    assert Address.choose(tmp_path, url).key_file == tmp_path / ".bai" / "store.key"
+    assert Address.choose(tmp_path, None, default=tmp_path / "own.db").path == tmp_path / "own.db"
     monkeypatch.setenv("BAI_STATE", "postgresql://other/bai")
-    assert Address.choose(tmp_path, None, url).url == "postgresql://other/bai"
-    assert Address.choose(tmp_path, str(tmp_path), url).path == tmp_path / "store.db"
+    assert Address.choose(tmp_path, None, named=url).url == "postgresql://other/bai"
+    assert Address.choose(tmp_path, str(tmp_path), named=url).path == tmp_path / "store.db"
     chosen = Address.choose(tmp_path, url)
     assert Address.choose(tmp_path / "copy.git", chosen).key_file == tmp_path / ".bai" / "store.key"
     assert Address.choose(tmp_path, tmp_path / "x.db").key_file == tmp_path / "x.key"

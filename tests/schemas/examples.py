@@ -150,6 +150,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "packing": "whole-queue",
         "gpuDirectStorage": True,
         "allowRoot": True,
+        "allowCapabilities": ["SYS_ADMIN"],
         "allowedTypes": ["batch"],
         "allowedProjects": ["vision"],
         "scratch": {"default": "20GiB", "max": "100GiB"},

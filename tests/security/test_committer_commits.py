@@ -132,6 +132,17 @@ class Lab:
             return str(refused)
         return ""
 
+    def distrust(self, commit: str) -> str:
+        """Why a commit that the forge shows is not followed, whether it rests on what was good or not."""
+        self.pair.push("--force")
+        follow = self.follow()
+        follow.remote.fetch("main")
+        try:
+            follow.trust(commit)
+        except NotTrusted as refused:
+            return str(refused)
+        return ""
+
 
 @pytest.fixture
 def lab(tmp_path: Path, keys: Signers) -> Lab:

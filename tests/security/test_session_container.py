@@ -235,14 +235,15 @@ spec:
 """
 
 
-def refused(folder: Path, user: str, group: str = "", provider: str = "docker") -> str:
-    """What is said about it, with its place; empty when it is accepted."""
+def refused(folder: Path, user: str, group: str = "", provider: str = "docker", more: str = "") -> str:
+    """What is said about it last, with its place; empty when it is accepted. `more`: of the container, and
+    other documents."""
     (folder / "base.yaml").write_text(BASE % (provider, group))
-    (folder / "s.yaml").write_text(SESSION % user)
+    (folder / "s.yaml").write_text(SESSION % user + more)
     try:
         load_directory(folder)
     except InvalidRepository as error:
-        (problem,) = error.problems
+        problem = error.problems[-1]
         return f"{problem.place.line}:{problem.place.column} {problem.message}"
     return ""
 
@@ -270,3 +271,46 @@ def test_numbers_of_projects_are_nobody_elses(tmp_path: Path) -> None:
     assert "system's" in refused(tmp_path, str(2**32))
     for fine in ("4200", "4200:4200", "5000", "5000:5001", "user", "user:staff"):
         assert refused(tmp_path, fine) == ""
+
+
+@pytest.mark.parametrize("name", ["ALL", "SYS_ADMIN", "CAP_SYS_MODULE", "DAC_READ_SEARCH", "MKNOD", "BPF"])
+def test_capabilities_that_make_root_of_the_node(tmp_path: Path, name: str) -> None:
+    """`allowRoot` alone does not give them: root that has SYS_ADMIN writes the node's core_pattern."""
+    plain, more = name.removeprefix("CAP_"), f"    capabilities: [SYS_PTRACE, {name}]\n"
+    said = refused(tmp_path, "root", "allowRoot: true", more=more)
+    assert said == f"9:32 {plain} can make it root of its node, which ResourceGroup/g does not allow"
+    assert refused(tmp_path, "root", f"allowRoot: true, allowCapabilities: [{plain}]", more=more) == ""
+
+
+VOLUME = """---
+apiVersion: bai/v1
+kind: Volume
+metadata: {name: w, %s}
+spec: {%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gid", "project"), [(4301, "project: mine"), (4302, "project: mine"), (4300, ""), (4302, "")]
+)
+def test_a_volume_makes_nobody_a_member_of_anothers_group(tmp_path: Path, gid: int, project: str) -> None:
+    mounted = "  mounts: [{volume: w, path: /w}]\n" + VOLUME
+    said = refused(tmp_path, "user", more=mounted % (project, f"gid: {gid}"))
+    assert said.startswith("9:21 who mounts Volume/")
+    assert f"would be in its group {gid}, which is of Project/theirs" in said
+    assert refused(tmp_path, "user", more=mounted % (project, "gid: 5000")) == ""
+
+
+@pytest.mark.parametrize("user", ["4301", "user:4302"])
+def test_a_volume_of_ones_own_makes_no_number_ones_own(tmp_path: Path, user: str) -> None:
+    for claim in ("uid: 4301", "gid: 4302", "uid: 4302, gid: 4301"):
+        assert "is of Project/theirs" in refused(tmp_path, user, more=VOLUME % ("project: mine", claim))
+
+
+def test_projects_and_volumes_of_others_have_no_number_in_common(tmp_path: Path) -> None:
+    other = "---\napiVersion: bai/v1\nkind: Project\nmetadata: {name: new}\nspec: {uid: %s}\n"
+    assert "4301 is the user of Project/new" in refused(tmp_path, "user", more=other % 4301)
+    assert refused(tmp_path, "user", more=other % 5001) == ""
+    for field in ("uid", "gid"):
+        said = refused(tmp_path, "user", more=VOLUME % ("project: mine", f"{field}: 4300"))
+        assert said.endswith("4300 is the user of Project/theirs")

@@ -96,9 +96,7 @@ def move(
     confirm(f"Everything in {source} will be moved to {address}.", yes=yes)
     count = carry(source, address, now=time.time(), actor=holder())
     typer.echo(f"Moved {plural(count, 'resource')} with history from {source} to {address}.")
-    typer.echo(
-        f"Say so to everybody: --state, BAI_STATE, or `state:` of the cluster. {source} is not used any more."
-    )
+    typer.echo(f"Say so to everybody, for --state or BAI_STATE. {source} is not used any more.")
 
 
 @app.command()

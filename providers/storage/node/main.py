@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from providers.storage.node import mounts, quota, trash, usage
+from providers.storage.node import allowed, mounts, quota, trash, usage
 from providers.storage.node.mounts import Mounted
 from providers.storage.node.walk import Refused, below, parts_of, reference, root_of
 
@@ -35,6 +35,8 @@ def _answer(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str, 
 @contextlib.contextmanager
 def _root(folder: dict[str, Any]) -> Iterator[tuple[int, Mounted]]:
     with root_of(folder["root"]) as root:
+        if not folder.get("anywhere"):
+            allowed.check(root, folder["root"])
         yield root, mounts.check(folder["root"], folder.get("fileSystems", ()))
 
 
@@ -94,7 +96,8 @@ def _own(here: int, uid: Any, gid: Any) -> None:
 
 
 def check(folder: dict[str, Any]) -> dict[str, Any]:
-    """Whether a folder may be mounted: its root is, and no link leads out.
+    """Whether a folder may be mounted: its root is, and no link leads out. `anywhere`: its root is no storage
+    host's.
 
     With `make`, missing ones are made, and belong to `newOwner`, or to whom the folder above belongs.
     """

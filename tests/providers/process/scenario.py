@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from dataclasses import replace
@@ -123,7 +124,8 @@ def scratch(provider: ProcessProvider) -> None:
     for way in hidden:
         provider.create(replace(shell("scratch", way), scratch=4 * MIB))
         end = ended(provider, "scratch")
-        assert end.reason.startswith("scratch-full: 9MiB used"), end
+        # It may be counted while it still grows.
+        assert re.match("scratch-full: [5-9]MiB used", end.reason), end
         provider.remove("scratch")
 
 

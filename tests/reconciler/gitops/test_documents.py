@@ -49,7 +49,7 @@ class Site:
         path = self.folder / "state" / f"{cluster}.db"
         store = new_store(path)
         follow = Follow(self.remote, "main", "", store, cluster, gate=self.gate)
-        address = Address.choose(path.parent, str(path), str(path))
+        address = Address.choose(path.parent, str(path))
         source = follow.source(first(follow))
         world = World(VirtualClock(1_800_000_000.0))
         workspace = Workspace.at(source, cluster=cluster, state=address, store=store, clock=world.clock)
