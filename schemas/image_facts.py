@@ -31,6 +31,9 @@ class ImageFacts(BaseModel):
     """What the tag means: the digest of the manifest or index, `sha256:…`; empty when it was never pushed."""
     platforms: Mapping[str, Platform]
     """By architecture as images name them: `amd64`, `arm64`."""
+    signers: tuple[str, ...] = ()
+    """Fingerprints of the public keys that were found to have signed `digest`. Kept with references by digest
+    alone: a signature that was verified stays one."""
 
     @property
     def labels(self) -> Mapping[str, str]:
