@@ -143,7 +143,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def _small(size: Any) -> bool:
-    return isinstance(size, int) and 0 < size <= LARGEST_PAYLOAD
+    return isinstance(size, int) and not isinstance(size, bool) and 0 < size <= LARGEST_PAYLOAD
 
 
 def _decoded(text: Any) -> bytes:

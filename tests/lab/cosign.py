@@ -4,8 +4,8 @@
         key = cosign.key("release")
         cosign.sign(key, f"{lab.address}/tool@{digest}")
 
-Debian has no package of it: `scripts/cosign.sh` builds it, and tests that ask for it are skipped by name until
-that was done.
+Debian has no package of it: `scripts/cosign.sh` builds it, and tests that ask for it are skipped by name
+until that was done.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_several_sign_and_each_is_found(registry: StartRegistry, cosign: Cosign)
 
 
 def test_a_signature_of_a_member_is_none_of_the_index(registry: StartRegistry, cosign: Cosign) -> None:
-    """What is started is named by the index's digest; who signs one architecture has not signed the others."""
+    """What is started is named by the index's digest; who signs one member has not signed the others."""
     lab = registry()
     digest = lab.push("tool:1", architectures=("amd64", "arm64"))
     with RegistryClient(Access(lab.address, plain_http=True)) as client:
