@@ -110,7 +110,8 @@ def unpinned(case: Case, session: Session) -> tuple[str, ...]:
     for image in _unknown(session, case.desired.repository, case.actual):
         what = "is to be pinned, and what its tag means is not known"
         why = case.actual.unanswered.get(str(reference_of(case.desired.repository, image)), "")
-        said[image.identity] = f"{image.identity} {what}: {why or 'run `bai images scan`'}"
+        told = f" ({why})" if why else ""
+        said[image.identity] = f"{image.identity} {what}{told}: run `bai images scan`"
     return tuple(said.values())
 
 
@@ -167,6 +168,8 @@ def _moved(case: Case, existing: Existing, text: str) -> ImageFacts | None:
     ran, found = parse_reference(text), set()
     for container in session.spec.containers():
         image, facts = _known(container.image, case.desired.repository, case.actual)
+        if image is not None and image.spec.pull_policy == "always":
+            continue
         if facts is not None and facts.digest and _pins(image, facts, case.actual):
             reference = parse_reference(facts.reference)
             if reference.name == ran.name and not reference.digest:
@@ -201,10 +204,8 @@ def _document(case: Case, text: str) -> Image | None:
     found = image_of(repository, text)
     if found is not None or "@" not in text:
         return found
-    for image in repository.of(Image):
-        if _pinned(case, str(reference_of(repository, image))) == text:
-            return image
-    return None
+    alike = repository.described_by_name.get(_repository(text), ())
+    return next((i for i in alike if _pinned(case, str(reference_of(repository, i))) == text), None)
 
 
 def _pull(case: Case, node: str, text: str, policy: PullPolicy, *, machine: str) -> Pull:

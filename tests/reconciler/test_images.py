@@ -259,7 +259,7 @@ def test_a_tag_that_is_known_is_run_by_digest(lab: ImageLab, rules: str | None, 
 
 
 def test_a_container_that_joins_others_is_made_from_what_they_are(lab: ImageLab) -> None:
-    gang = "image: 'r.io/tool:1', resources: {cpu: 1}, cluster: {mode: multi-node, size: 2}"
+    gang = "image: 'r.io/tool:1', resources: {cpu: 1}, cluster: {roles: {main: 1, sub: 1}}"
     lab.learn("r.io/tool:1", DIGEST, amd64=7)
     lab.write({"s": session("s", gang)})
     assert lab.converge().changes == ()
