@@ -14,7 +14,7 @@ help:
 	@echo "make coverage  which lines the tests reach"
 	@echo "make mutants   which small changes to the code no test notices: AREA=planner SAMPLE=200 SEED=0"
 	@echo "make simulate  simulated lives of a cluster, each from one seed: SEEDS=10000"
-	@echo "make fuzz      inputs of strangers, led by coverage: TARGET=loader|importers|plan|access|webhook|api SECONDS=3600"
+	@echo "make fuzz      inputs of strangers, led by coverage: TARGET=loader|importers|expressions|plan|access|webhook|api SECONDS=3600"
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -312,6 +312,14 @@ class Capabilities:
     """What is weaker here than it looks, in words: said with plans that start something."""
 
 
+Fence = Callable[[], None]
+"""Raises LeaseLost when who asks for an effect is no longer the one who may."""
+
+
+def unfenced() -> None:
+    """Nobody else has a say."""
+
+
 class Provider(Protocol):
     """One agent provider. Methods raise `ProviderError` only; `ProviderUnavailable` and its kind are
     retryable."""
@@ -322,13 +330,18 @@ class Provider(Protocol):
         """All kernels of all owners; never raises for one bad kernel, says `complete=False` instead."""
         ...
 
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         """Create and start. Idempotent by `spec.id`: an existing kernel with the same id is adopted and
-        returned."""
+        returned.
+
+        `fence` is called when others can observe the kernel, and before it starts. What it raises is raised
+        after the kernel was removed again.
+        """
         ...
 
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
-        """Bring an existing kernel's in-place fields and labels to `spec`."""
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
+        """Bring an existing kernel's in-place fields and labels to `spec`; `fence` is called right before,
+        and what it raises leaves the kernel as it is."""
         ...
 
     def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:

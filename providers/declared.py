@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from providers.base import Capabilities, KernelSpec, Limit, Observation, Observed
+from providers.base import Capabilities, Fence, KernelSpec, Limit, Observation, Observed, unfenced
 from providers.machine import Endpoint
 from schemas.errors import KernelNotFound, KernelRefused
 
@@ -20,7 +20,7 @@ class DeclaredProvider:
     def observe(self) -> Observation:
         return Observation(())
 
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         raise KernelRefused(
             provider="declared",
             kernel=spec.id,
@@ -28,7 +28,7 @@ class DeclaredProvider:
             hint="give the Cluster a real `provider` to run sessions on it",
         )
 
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         raise KernelNotFound(provider="declared", kernel=kernel_id)
 
     def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:

@@ -24,6 +24,7 @@ from typing import IO, Literal
 from providers.abilities import GpuUsage, Usage
 from providers.base import (
     Capabilities,
+    Fence,
     KernelSpec,
     KernelState,
     Labels,
@@ -31,8 +32,9 @@ from providers.base import (
     Observation,
     Observed,
     env_digest,
+    unfenced,
 )
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 
 Operation = Literal["observe", "create", "update", "stop", "remove", "execute", "logs"]
 Moment = Literal["before", "after"]
@@ -245,7 +247,7 @@ class FakeProvider:
         errors = tuple(f"{kernel_id}: cannot be read" for kernel_id in missing)
         return Observation(seen, not missing, errors, world.unlabelled, unreachable)
 
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         world = self.world
         with world.lock:
             world.calls.append(("create", spec.id))
@@ -257,6 +259,11 @@ class FakeProvider:
                 now = world.clock.now()
                 kept = replace(spec, secret_env={})
                 world.kernels[spec.id] = Kernel(kept, created=now, ready=now + world.slow_create)
+                try:
+                    fence()
+                except BaiError:
+                    del world.kernels[spec.id]
+                    raise
                 world.created.append(spec.id)
             world.boundary("create", spec.id, "after")
             return _observed(world, spec.id)
@@ -272,12 +279,13 @@ class FakeProvider:
         if kernel_id in self.world.kernels:
             self.world.reach(self.world.kernels[kernel_id].spec.labels.node)
 
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         world = self.world
         with world.lock:
             world.calls.append(("update", kernel_id))
             world.boundary("update", kernel_id, "before")
             self._reach(kernel_id)
+            fence()
             kernel = world.settle(kernel_id)
             changes = {name: getattr(spec, name) for name in self._capabilities.in_place}
             kernel.spec = replace(kernel.spec, **changes)

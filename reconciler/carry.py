@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from providers.base import KernelSpec, Provider
+from providers.base import Fence, KernelSpec, Provider, unfenced
 from providers.images import PullProgress
 from providers.storage.base import Storage
 from reconciler.derive import LIVE
@@ -42,13 +42,15 @@ def carry_out(
     storage: Storage | None = None,
     tell: Callable[[News], None] = _nobody,
     site: Site | None = None,
+    fence: Fence = unfenced,
 ) -> None:
-    """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError."""
+    """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError; what `fence`
+    raises, which is asked right before kernels are changed."""
     match step.kind:
         case "create" if step.spec is not None:
             spec = _with_secrets(step, step.spec, values)
             secret = values.secrets.infrastructure
-            with_image(step.pull, lambda: _create(spec, provider), provider, secret, tell)
+            with_image(step.pull, lambda: _create(spec, provider, fence), provider, secret, tell)
         case "pull" if step.pull is not None:
             pull(step.pull, provider, values.secrets.infrastructure, tell)
         case "provision" if step.provision is not None:
@@ -56,10 +58,12 @@ def carry_out(
         case "probe":
             probe(step.kernel_id, provider, tell)
         case "update" if step.spec is not None:
-            provider.update(step.kernel_id, _with_secrets(step, step.spec, values))
+            provider.update(step.kernel_id, _with_secrets(step, step.spec, values), fence)
         case "stop":
+            fence()
             _stop(step, provider)
         case "remove":
+            fence()
             provider.remove(step.kernel_id)
         case "make" if step.folder is not None and storage is not None:
             storage.make(step.folder)
@@ -81,8 +85,8 @@ def explain(error: BaseException) -> str:
     return str(error) if isinstance(error, BaiError) else f"{type(error).__name__}: {error}"
 
 
-def _create(spec: KernelSpec, provider: Provider) -> None:
-    found = provider.create(spec).labels
+def _create(spec: KernelSpec, provider: Provider, fence: Fence) -> None:
+    found = provider.create(spec, fence).labels
     wanted = spec.labels
     if (found.repo, found.resource, found.digest) != (wanted.repo, wanted.resource, wanted.digest):
         # Creating adopts a kernel with the same id: it must really be this one.

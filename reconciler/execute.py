@@ -191,6 +191,7 @@ class Engine:
             self._storage,
             lambda news: self._heard.put((effect, news)),
             self._site,
+            self._ledger.fence,
         )
 
     def _hear(self) -> None:

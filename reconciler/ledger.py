@@ -17,6 +17,7 @@ from reconciler.plan import Action
 from reconciler.records import Event, Forget, JournalEntry, JournalState, Put, Recorded, Standing, StoreChange
 from reconciler.steps import Step
 from reconciler.store import Store
+from schemas.errors import LeaseLost
 
 TTL = 60.0
 """Seconds that a lease is good for without renewal."""
@@ -44,6 +45,12 @@ class Ledger:
         """Read what is recorded, under the lease."""
         self.known = self._store.recorded(self.lease.cluster)
         self.standings = self._store.standings(self.lease.cluster)
+
+    def fence(self) -> None:
+        """From any thread: raises LeaseLost once somebody else has the lease, or may have it."""
+        now = self._store.lease(self.lease.cluster)
+        if now is None or now.token != self.lease.token:
+            raise LeaseLost(cluster=self.lease.cluster, token=self.lease.token)
 
     def begin(self, count: int, overridden: Iterable[Overridden] = ()) -> None:
         """For the audit: a plan of so many actions is carried out, with these policies put aside."""

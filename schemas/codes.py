@@ -90,6 +90,10 @@ _TABLE = {
         "A SOPS file that cannot be used",
         "Encrypt it with `sops` for recipients of age, texts at its top level, and commit it.",
     ),
+    "BAI-V059": (
+        "An expression that is none in CEL",
+        "Correct it at the line and column that are named, counted from the expression's own beginning.",
+    ),
     "BAI-V060": (
         "Not the exact version of a driver",
         "Write it in full, such as 550.90.07: a branch is another driver every month.",

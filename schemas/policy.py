@@ -14,6 +14,8 @@ from schemas.quantities import Percent
 
 OVERRIDE = "override.bai/"
 """What the annotation begins with that overrides a policy; the policy's name follows."""
+RULE_VARIABLES = ("action", "before", "after", "plan")
+"""What expressions of `validations` know."""
 KindName = Literal[
     "Cluster", "Node", "NodePool", "NodeProfile", "ResourceGroup", "Domain", "Project", "User", "Quota",
     "StorageHost", "Volume", "SecretStore", "Registry", "Image", "Session", "SessionTemplate", "Sweep",

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.envelope import Resource
 from schemas.issues import Issue
 from schemas.names import NAME_PATTERN
-from schemas.policy import OVERRIDE, Policy
+from schemas.policy import OVERRIDE, RULE_VARIABLES, Policy
 from schemas.repository import Repository
 from schemas.text import shown
 
@@ -74,6 +74,7 @@ def policy_rules(policy: Any) -> Iterator[Issue]:
     if most is not None and most.count is None and most.percent is None:
         message = "neither count nor percent"
         yield Issue(("spec", "guards", "maxDeletions"), message, "write one of them, or both", "BAI-V050")
+    yield from _expressions(policy)
     for field in asked:
         kind, name = _ABOUT.get(field), type(spec.guards).model_fields[field].alias or field
         at = ("spec", "guards", name)
@@ -83,6 +84,22 @@ def policy_rules(policy: Any) -> Iterator[Issue]:
         elif kind == "Node" and (spec.match.projects or spec.match.labels):
             message = "nodes of pools have no project and no labels of their own to match by"
             yield Issue(at, message, "leave match.projects and match.labels out", "BAI-V034", key=True)
+
+
+def _expressions(policy: Policy) -> Iterator[Issue]:
+    from schemas.expressions import InvalidExpression, parse  # Lark, which few repositories need.
+
+    for index, rule in enumerate(policy.spec.validations):
+        try:
+            parse(rule.expression, RULE_VARIABLES)
+        except InvalidExpression as error:
+            at = ("spec", "validations", index, "expression")
+            where = (
+                f"line {error.line}, column {error.column}"
+                if "\n" in rule.expression
+                else f"column {error.column}"
+            )
+            yield Issue(at, f"{where}: {error.why}", error.hint, "BAI-V059")
 
 
 def among_policies(repository: Repository, policy: Policy) -> Iterator[Issue]:

@@ -50,6 +50,8 @@ class Engine:
         self.naming = Lock()
         self.named: dict[tuple[str, str], str] = {}
         """`passwd` and `group` → the folder of the node that has them."""
+        self.layers = True
+        """Whether its node lets us write to containers' layers, as far as is known."""
         self._version = ""
         self._silent: tuple[float, TimeoutError] | None = None
         self._facts: tuple[float, Facts] | None = None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from providers.base import KernelSpec, Limit
+from providers.base import Fence, KernelSpec, Limit
 from providers.docker import config, devices, given, home, notes, share, subpaths, user
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
@@ -17,7 +17,7 @@ from providers.docker.errors import NAME, speaking
 from providers.docker.extras import Extras
 from providers.docker.http import Refusal, segment
 from providers.docker.labels import ID, read
-from schemas.errors import BaiError, ImageMissing, KernelRefused, ProviderUnavailable
+from schemas.errors import BaiError, ImageMissing, KernelRefused, ProviderUnavailable, StoreError
 
 PATIENCE = 60.0
 """Seconds for what another request has begun with a container of this name."""
@@ -28,9 +28,9 @@ SLOW = 180.0
 _GONE, _CONFLICT = 404, 409
 
 
-def make(engine: Engine, spec: KernelSpec, cores: Cores) -> bool:
+def make(engine: Engine, spec: KernelSpec, cores: Cores, fence: Fence) -> bool:
     """Create and start; a kernel that is there already is left as it is: False. Raises KernelRefused,
-    ProviderUnavailable."""
+    ProviderUnavailable, and what `fence` raises."""
     if not spec.image:
         hint = "set `image` of the session, or a default in the cluster"
         raise KernelRefused(provider=NAME, kernel=spec.id, why="it names no image", hint=hint)
@@ -39,7 +39,7 @@ def make(engine: Engine, spec: KernelSpec, cores: Cores) -> bool:
     with speaking(engine.node, spec.id, making=True), _without_image(engine, spec):
         while not (look_first and _stands(engine, spec)):
             with cores.given(spec) as cpus:
-                made = _made(engine, spec, cpus)
+                made = _made(engine, spec, cpus, fence)
             if made:
                 return True
             if time.monotonic() > deadline:
@@ -82,7 +82,7 @@ def _stands(engine: Engine, spec: KernelSpec) -> bool:
     return False
 
 
-def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
+def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence) -> bool:
     """False when the name is taken."""
     image = engine.call("GET", f"/images/{segment(spec.image)}/json")
     who = user.of(engine, spec, image)
@@ -92,7 +92,7 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
     user.check_groups(engine, spec, image, (*who.groups, *extras.groups))
     body = config.payload(spec, engine.options, who, extras)
     try:
-        engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
+        new = engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
     except Refusal as refusal:
         if refusal.status == _CONFLICT:
             return False
@@ -100,11 +100,17 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...]) -> bool:
         raise
     try:
         if place is not None:
-            home.make(engine, spec, who, place)
-        engine.call("POST", f"/containers/{segment(spec.id)}/start", timeout=SLOW)
+            home.make(engine, spec, who, place, image)
+        fence()
+        engine.call("POST", f"/containers/{segment(str(new['Id']))}/start", timeout=SLOW)
+    except StoreError:
+        # By its own id, and nothing else: somebody else may have made another one of this name meanwhile.
+        with contextlib.suppress(OSError, Refusal):
+            undo(engine, str(new["Id"]))
+        raise
     except (Refusal, KernelRefused):
         with contextlib.suppress(OSError, Refusal):
-            undo(engine, spec.id)
+            undo(engine, str(new["Id"]))
         _forget(engine, spec, extras)
         raise
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from providers.abilities import KernelEvent, Usage
-from providers.base import Capabilities, KernelSpec, Observation, Observed
+from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.docker import abilities, ending, events, images, logs, making, seeing, usage
 from providers.docker.engine import Engine
 from providers.docker.errors import speaking
@@ -69,14 +69,15 @@ class DockerProvider(Interaction):
 
     # making
 
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         engine = self.fleet.of(spec.labels.node)
-        new = making.make(engine, self.networks.prepared(spec), self.sight.cores[engine.node])
+        new = making.make(engine, self.networks.prepared(spec), self.sight.cores[engine.node], fence)
         self.fleet.found(spec.id, engine.node)
         return self._now(spec.id, new=new)
 
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         engine, found = self.fleet.find(kernel_id)
+        fence()
         making.change(engine, kernel_id, spec, found, self.sight.cores[engine.node])
         return self._now(kernel_id)
 

@@ -109,13 +109,14 @@ def _begin(
     if not sandboxed:
         return _piped(argv, feed=feed, cwd=record.folder / "scratch")
     bare = replace(record.spec, devices=(), workdir="", mounts=_present(record))
-    wrapped = sandbox.wrap(bare, record.folder, list(argv))
+    user = launch.user_of(record, record.spec)
+    wrapped = sandbox.wrap(bare, record.folder, list(argv), user)
     box: Box = {
         "argv": wrapped.before,
         "sources": wrapped.sources,
         "command": wrapped.after,
         "env": _ENVIRONMENT,
-        "user": launch.user_of(record, record.spec),
+        "user": user,
         "filter": "",
     }
     source, sink = os.pipe2(os.O_CLOEXEC)

@@ -1,15 +1,24 @@
 """The `/etc` of a sandbox: what programs need of the machine's, and users of its own. Nothing else of it is
-shown, whatever the rights of a file there are.
+shown, and nothing that not everybody may read.
+
+It is a folder with copies of plain files, over which folders of the machine are mounted: bubblewrap reads the
+list of all mounts anew for each thing that it mounts. Sessions of one user share it while nothing changes.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 
 from providers import accounts
+from providers.process import procfs
 from providers.process.mounts import HOME
 
 SHOWN = (
@@ -69,35 +78,109 @@ SHOWN = (
 USERS = accounts.FILES
 """Made for each kernel."""
 TOP = "/etc"
+LARGEST = 2**20
+"""Bytes of a file that is copied; larger ones are mounted."""
 
 
-def shown(more: Iterable[str] = ()) -> list[str]:
-    """bubblewrap's arguments that show each file or folder read-only, and `more`.
+def shown(more: Iterable[str] = ()) -> dict[str, str]:
+    """Name below /etc → what is to be seen there, a file or folder; none lies in another. `more`: further
+    names.
 
     A link shows what it leads to: `/run`, where resolv.conf often is, is not the machine's in there.
     """
     there = sorted(os.listdir(TOP))
-    words: list[str] = []
+    found: dict[str, str] = {}
+    passed = {"/"}
     for name in (*SHOWN, *more):
         first, _, below = name.partition("/")
-        for found in fnmatch.filter(there, first) if "*" in first else (first,):
-            path = os.path.join(TOP, found, below).rstrip("/")
-            if os.access(path, os.R_OK):
-                words += ["--ro-bind-try", os.path.realpath(path), path]
-    return words
+        for one in fnmatch.filter(there, first) if "*" in first else (first,):
+            path = os.path.join(one, below).rstrip("/")
+            source = os.path.realpath(os.path.join(TOP, path))
+            if path not in USERS and _public(source, passed):
+                found[path] = source
+    inner = {path for path in found if any(str(above) in found for above in PurePath(path).parents)}
+    return {path: source for path, source in found.items() if path not in inner}
 
 
-def write(kernel: Path, uid: int, gid: int, groups: Sequence[int]) -> None:
-    """`passwd` and `group` of a kernel, in its folder, readable to its user alone. Raises OSError."""
-    place = kernel / "etc"
-    place.mkdir(mode=0o700, exist_ok=True)
-    made = accounts.texts(uid, gid, groups, home=str(HOME), shell=_shell())
-    for name, text in zip(USERS, made, strict=True):
-        # Written anew at each start, and so in no need of being on the disk at once.
-        (place / name).unlink(missing_ok=True)
-        (place / name).write_text(text)
-        (place / name).chmod(0o400)
-        os.chown(place / name, uid, gid)
+def _public(path: str, passed: set[str]) -> bool:
+    """Whether everybody may read it and pass the folders above it; `passed`: those that are known."""
+    try:
+        if not os.stat(path).st_mode & stat.S_IROTH:
+            return False
+        while (path := os.path.dirname(path)) not in passed:
+            if not os.stat(path).st_mode & stat.S_IXOTH:
+                return False
+            passed.add(path)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Etc:
+    """`folder` is mounted as /etc; `words`: bubblewrap's arguments for what is mounted in it."""
+
+    folder: Path
+    words: list[str]
+
+
+def put(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[str] = ()) -> Etc:
+    """What a user's sandboxes see, made below a root when it has changed. Raises OSError."""
+    users = accounts.texts(uid, gid, groups, home=str(HOME), shell=_shell())
+    copied: dict[str, str] = {}
+    mounted: dict[str, str] = {}
+    marks: list[object] = [users]
+    for name, source in shown(more).items():
+        status = os.stat(source)
+        small = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST
+        (copied if small else mounted)[name] = source
+        mark = (status.st_ino, status.st_size, status.st_mtime_ns) if small else stat.S_IFMT(status.st_mode)
+        marks.append((name, source, mark))
+    # What the machine's power took from the disk again is another boot's.
+    boot = procfs.boot_id()
+    place = root / "etc" / f"{boot}-{hashlib.sha256(repr(marks).encode()).hexdigest()[:16]}"
+    if not place.exists():
+        _make(place, dict(zip(USERS, users, strict=True)), copied, mounted)
+        for old in place.parent.iterdir():
+            if not old.name.startswith((boot, ".")):
+                shutil.rmtree(old, ignore_errors=True)
+    words = [word for name, source in mounted.items() for word in ("--ro-bind-try", source, f"{TOP}/{name}")]
+    return Etc(place, words)
+
+
+def _make(
+    place: Path, users: Mapping[str, str], copied: Mapping[str, str], mounted: Mapping[str, str]
+) -> None:
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".", dir=place.parent))
+    try:
+        draft.chmod(0o755)
+        for name, text in users.items():
+            _file(draft / name, text.encode())
+        for name, source in copied.items():
+            _folder((draft / name).parent)
+            _file(draft / name, Path(source).read_bytes())
+        for name, source in mounted.items():
+            _folder((draft / name).parent)
+            _folder(draft / name) if os.path.isdir(source) else _file(draft / name, b"")
+        draft.rename(place)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not place.exists():  # Somebody else may have made it just now.
+            raise
+
+
+def _folder(place: Path) -> None:
+    """With those above it; everybody may see what is in it, whatever our own umask is."""
+    if not place.exists():
+        _folder(place.parent)
+        place.mkdir()
+        place.chmod(0o755)
+
+
+def _file(place: Path, content: bytes) -> None:
+    place.write_bytes(content)
+    place.chmod(0o644)
 
 
 def _shell() -> str:

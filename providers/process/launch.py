@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -9,13 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from providers import accounts
 from providers.base import KernelSpec, Limit
-from providers.process import cgroup, etc, given, mounts, sandbox, seccomp, stage
+from providers.process import cgroup, given, mounts, sandbox, seccomp, stage
 from providers.process import scratch as room
 from providers.process.machine import Machine
 from providers.process.procfs import MARKER, cpulist
@@ -138,7 +139,7 @@ def order(
     wrapped = sandbox.Wrapped(argv, [], [])
     if machine.sandbox:
         user = user_of(record, spec)
-        wrapped = sandbox.wrap(spec, record.folder, [*_controlling(spec), *argv], limits.binds, more)
+        wrapped = sandbox.wrap(spec, record.folder, [*_controlling(spec), *argv], user, limits.binds, more)
     else:
         mounts.link(spec, scratch)
         cwd = str(_workdir(spec, scratch))
@@ -180,12 +181,10 @@ def user_of(record: Record, spec: KernelSpec) -> stage.User | None:
     Raises KernelRefused, OSError.
     """
     if os.geteuid() != 0:
-        etc.write(record.folder, os.getuid(), os.getgid(), ())
         return None
     if (why := _no_user(spec)) or spec.uid is None:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     groups = sorted({*spec.groups, *sandbox.device_groups(spec.devices)} - {spec.uid})
-    etc.write(record.folder, spec.uid, spec.uid, groups)
     os.chown(record.folder / "scratch", spec.uid, spec.uid)
     return {"uid": spec.uid, "gid": spec.uid, "groups": groups}
 
@@ -209,14 +208,13 @@ def python() -> list[str]:
     return [getattr(sys, "_base_executable", None) or sys.executable, "-I", "-S"]
 
 
-def start(order: Order, unit: str) -> str:
-    """Start a supervisor and hear its answer: `running`, `taken` or `gone`.
-
-    Raises KernelRefused, ProviderUnavailable.
-    """
-    argv = [*python(), "-c", _BOOT, PACKAGES, order["id"]]
+@contextlib.contextmanager
+def waiting(kernel: str, unit: str, *, scope: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A supervisor that begins, and then waits for its order: an interpreter takes longer to begin than an
+    order to be written. Without an order it ends. Raises ProviderUnavailable."""
+    argv = [*python(), "-c", _BOOT, PACKAGES, kernel]
     env = {"LANG": "C.UTF-8"}
-    if order["scope"]:
+    if scope:
         options = ["--quiet", "--collect", "--property=Delegate=yes", f"--unit={unit}"]
         program = shutil.which("systemd-run") or "systemd-run"
         argv = [program, "--user", "--scope", *options, "--", *argv]
@@ -224,7 +222,34 @@ def start(order: Order, unit: str) -> str:
         env |= {name: os.environ[name] for name in bus if name in os.environ}
         env["PATH"] = STANDARD_PATH
     try:
-        answer = _talk(argv, env, json.dumps(order).encode())
+        keeper = subprocess.Popen(
+            argv,
+            env=env,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderUnavailable(provider="process", why=f"cannot start a supervisor: {error}") from error
+    assert keeper.stdin is not None and keeper.stdout is not None
+    with keeper.stdout:
+        try:
+            yield keeper
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                keeper.stdin.close()
+            keeper.wait()
+
+
+def start(order: Order, keeper: subprocess.Popen[bytes]) -> str:
+    """Give an order to a supervisor that waits for it, and hear its answer: `running`, `taken` or `gone`.
+
+    Raises KernelRefused, ProviderUnavailable.
+    """
+    try:
+        answer = _talk(keeper, json.dumps(order).encode())
     except OSError as error:
         raise ProviderUnavailable(provider="process", why=f"cannot start a supervisor: {error}") from error
     if answer.get("state") == "refused":
@@ -232,25 +257,11 @@ def start(order: Order, unit: str) -> str:
     return str(answer.get("state", "gone"))
 
 
-def _talk(argv: list[str], env: dict[str, str], message: bytes) -> dict[str, Any]:
-    process = subprocess.Popen(
-        argv,
-        env=env,
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    with process.stdout as answers:
-        try:
-            with process.stdin as orders:
-                orders.write(message)
-        except BrokenPipeError:
-            pass
-        line = _line(answers)
-    process.wait()
+def _talk(keeper: subprocess.Popen[bytes], message: bytes) -> dict[str, Any]:
+    assert keeper.stdin is not None and keeper.stdout is not None
+    with contextlib.suppress(BrokenPipeError), keeper.stdin as orders:
+        orders.write(message)
+    line = _line(keeper.stdout)
     return json.loads(line) if line else {}
 
 

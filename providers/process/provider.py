@@ -7,13 +7,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from signal import SIGHUP, SIGKILL, SIGTERM
+from subprocess import Popen
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
-from providers.base import Capabilities, KernelSpec, Observation, Observed
+from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.process import (
     cgroup,
     files,
@@ -31,7 +33,7 @@ from providers.process.machine import Machine, examine
 from providers.process.records import Record, Root
 from providers.process.share import Sharing
 from schemas import room
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable, StoreError
 
 if TYPE_CHECKING:
     from providers.process.entry import Entrance
@@ -169,7 +171,7 @@ class ProcessProvider(Interaction):
     # making
 
     @_speaking
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         self.root.ensure()
         with self.root.locked(spec.id):
             record = self.root.read(spec.id)
@@ -179,14 +181,16 @@ class ProcessProvider(Interaction):
                     return self._now(spec.id)
                 # The supervisor that a killed creator left has died before it began.
             launch.check(spec)
-            record = self._intend(record, spec)
-            try:
-                self._launch(record, spec)
-            except KernelRefused:
-                self._wait(record, STUBBORN)
-                self._discard(self.root.read(spec.id) or record)
-                self._leave()
-                raise
+            with self._supervisor(spec) as keeper:
+                record = self._intend(record, spec)
+                try:
+                    fence()
+                    self._launch(record, spec, keeper)
+                except (KernelRefused, StoreError):
+                    self._wait(record, STUBBORN)
+                    self._discard(self.root.read(spec.id) or record)
+                    self._leave()
+                    raise
             self._awaited(spec.id)
             return self._now(spec.id)
 
@@ -196,18 +200,22 @@ class ProcessProvider(Interaction):
         self.root.sweep(spec.id)
         return self.root.stage(spec, time.time())
 
-    def _launch(self, record: Record, spec: KernelSpec) -> None:
+    def _supervisor(self, spec: KernelSpec, attempt: str = "") -> AbstractContextManager[Popen[bytes]]:
+        return launch.waiting(spec.id, f"{self.base}-{spec.id}{attempt}", scope=self.machine.scope)
+
+    def _launch(self, record: Record, spec: KernelSpec, keeper: Popen[bytes]) -> None:
         shared = pool.shared(str(self.root.path))
         if spec.cpus:
             self._share_out()
         limits = self._sharing.give(spec, sandboxed=self.machine.sandbox)
         order = launch.order(self.root, record, spec, self.machine, self._log, limits, self._etc)
-        answer = launch.start(order, f"{self.base}-{spec.id}")
+        answer = launch.start(order, keeper)
         for attempt in range(1, TAKEN_ATTEMPTS):
             if answer != "taken" or self._awaited(spec.id).begun:
                 break
             # A supervisor of an attempt that died held the lock just then, and found itself not wanted.
-            answer = launch.start(order, f"{self.base}-{spec.id}-{attempt}")
+            with self._supervisor(spec, f"-{attempt}") as another:
+                answer = launch.start(order, another)
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
         if not spec.cpus and shared != pool.shared(str(self.root.path)):
@@ -229,9 +237,10 @@ class ProcessProvider(Interaction):
             time.sleep(0.01)
 
     @_speaking
-    def update(self, kernel_id: str, spec: KernelSpec) -> Observed:
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         with self.root.locked(kernel_id):
             record = self._record(kernel_id)
+            fence()
             changed = replace(record.spec, **{name: getattr(spec, name) for name in IN_PLACE})
             problem = launch.problem(changed)
             if problem:

@@ -25,6 +25,7 @@ from providers.process.mounts import GIVEN, HOME, inside
 
 if TYPE_CHECKING:
     from providers.process.boxed import Source
+    from providers.process.stage import User
 
 SYSTEM = ("/usr", "/opt", "/sys", "/var/lib/ca-certificates")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -165,28 +166,30 @@ def wrap(
     spec: KernelSpec,
     kernel: Path,
     command: list[str],
+    user: User | None,
     bound: Iterable[Bound] = (),
     more: Iterable[str] = (),
 ) -> Wrapped:
     """The command inside its sandbox. Every path stands behind an option that takes it as a value.
 
-    No shell is involved. `kernel`: its folder; `bound`: what else it sees; `more`: further names of the
-    machine's /etc.
+    No shell is involved. `kernel`: its folder; `user`: who it is, None for whom we are; `bound`: what else it
+    sees; `more`: further names of the machine's /etc, which is made below the root. Raises OSError.
     """
+    uid, gid, groups = (user["uid"], user["gid"], user["groups"]) if user else (os.getuid(), os.getgid(), [])
+    found = etc.put(kernel.parent.parent, uid, gid, groups, more)
     words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_machine()]
     for device in device_nodes(spec.devices):
         words += ["--dev-bind", device, device]
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
-    words += ["--tmpfs", "/etc", *etc.shown(more)]
     words += [*(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
-    sources = [_own(kernel / "etc" / name, f"/etc/{name}") for name in etc.USERS]
+    sources = [_own(found.folder, etc.TOP)]
     if folder := given.folder(kernel, spec):
         sources.append(_own(folder, str(GIVEN)))
     sources += [_own(Path(one.source), one.target, read_only=one.read_only) for one in bound]
     sources.append(_own(kernel / "scratch", str(HOME), read_only=False))
     sources += [_volume(spec.id, mount) for mount in spec.mounts]
-    sealed = ["--remount-ro", "/etc", "--remount-ro", "/"]
-    return Wrapped(words, sources, [*sealed, "--chdir", str(HOME / spec.workdir), "--", *command])
+    rest = [*found.words, "--remount-ro", "/", "--chdir", str(HOME / spec.workdir), "--", *command]
+    return Wrapped(words, sources, rest)
 
 
 def _own(path: Path, target: str, *, read_only: bool = True) -> Source:

@@ -376,6 +376,9 @@ def _answer(**fields: object) -> None:
 
 def main() -> None:
     """Entry: `python -I -S -c … <packages> <kernel id>`, the order on standard input until its end."""
+    if os.geteuid() == 0:
+        # Now nobody waits for it yet.
+        from providers.process import stage  # noqa: F401
     try:
         order: Order = json.loads(sys.stdin.buffer.read())
     except ValueError:

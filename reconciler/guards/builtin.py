@@ -10,6 +10,7 @@ from typing import Any
 from planner.slots import plural
 from planner.types import QuotaUse
 from reconciler.guards.candidate import Candidate, matches
+from reconciler.guards.cel.steps import Budget
 from reconciler.guards.signers import Signers, about, reference_in, started
 from schemas.image_reference import ImageReference
 from schemas.linux_users import is_root
@@ -30,11 +31,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What guards know besides the changes. `recorded`: identity → document."""
+    """What guards know besides the changes. `recorded`: identity → document; `plan`: what rules in CEL know
+    of it; `budget`: what all of them together may cost."""
 
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quotas: tuple[QuotaUse, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
     signers: Signers = field(default_factory=Signers)
+    budget: Budget = field(default_factory=Budget)
 
 
 Guard = Callable[[Policy, Sequence[Candidate], Facts], Iterator[Finding]]
@@ -199,7 +203,7 @@ GUARDS: Mapping[str, Guard] = {
 
 
 def asked(guards: Guards) -> Iterator[tuple[str, Guard]]:
-    """The rules that a policy has, by their names in documents."""
+    """Those that a policy asks for, by their names in documents."""
     for field_name, guard in GUARDS.items():
         if getattr(guards, field_name) not in (None, False, ()):
             yield type(guards).model_fields[field_name].alias or field_name, guard

@@ -64,6 +64,26 @@ class Candidate:
             return False
         return before is None or before.placement != after.placement
 
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What rules in CEL know as `action`."""
+        action, metadata = self.action, (self.after or self.before).get("metadata", {})
+        placed = action.after.placement if action.after else None
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "name": metadata.get("name", self.id.rpartition("/")[2]),
+            "project": metadata.get("project", ""),
+            "verb": action.verb,
+            "why": action.why,
+            "nodes": sorted({part.node for part in placed.kernels}) if placed else [],
+            "provisions": bool(action.after and action.after.provision),
+            "changes": [
+                {"path": one.path, "before": one.before, "after": one.after, "forces": one.forces}
+                for one in action.changes
+            ],
+        }
+
     def override(self, policy: str) -> Override | None:
         """What its document says against a policy: the one that stays, or what is deleted."""
         metadata = (self.after or self.before).get("metadata", {})

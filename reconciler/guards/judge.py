@@ -18,12 +18,14 @@ from planner.types import QuotaUse
 from reconciler.guards.builtin import Facts, Finding, Guard, asked
 from reconciler.guards.candidate import Candidate, matches
 from reconciler.guards.signers import Signers
+from reconciler.guards.validations import plan_facts, validations
 from reconciler.guards.values import Overridden, Verdict, Violation
 from reconciler.plan import Action, Plan
 from reconciler.plan_values import compact
 from reconciler.records import Recorded
 from schemas.errors import GuardRefused, PlanError
 from schemas.policy import Policy
+from schemas.text import printable
 
 SHOWN = 5
 _PREFIX = "Policy/"
@@ -71,7 +73,9 @@ def judge(
     changes = [Candidate(action) for action in actions if action.verb != "no-op"]
     found = [Verdict(tuple(_protected(changes, recorded)))]
     if policies and changes:
-        facts = Facts({name: one.document for name, one in recorded.items()}, quotas, signers or Signers())
+        documents = {name: one.document for name, one in recorded.items()}
+        cluster = changes[0].action.cluster
+        facts = Facts(documents, quotas, plan_facts(changes, cluster), signers or Signers())
         today = datetime.fromtimestamp(now, UTC).date().isoformat()
         found += [_judged(each, changes, facts, today) for each in policies]
     return Verdict(
@@ -95,7 +99,8 @@ def refuse(plan: Plan, found: Iterable[Violation] = ()) -> None:
 
 def said(violation: Violation) -> str:
     """In a line, with the policy's name."""
-    return f"{_PREFIX}{violation.policy}: {violation.why}" if violation.policy else violation.why
+    why = printable(" ".join(violation.why.split()))
+    return f"{_PREFIX}{violation.policy}: {why}" if violation.policy else why
 
 
 def _protected(changes: Iterable[Candidate], recorded: Mapping[str, Recorded]) -> Iterator[Violation]:
@@ -116,10 +121,11 @@ def _judged(each: Enforced, changes: Sequence[Candidate], facts: Facts, today: s
     violations: list[Violation] = []
     overridden: list[Overridden] = []
     warnings: list[str] = []
-    for name, guard in asked(policy.spec.guards):
+    rules = (("validations", validations),) if policy.spec.validations else ()
+    for name, guard in (*asked(policy.spec.guards), *rules):
         findings = list(guard(policy, left, facts))
         if policy.spec.enforcement == "warn":
-            warnings += [f"{policy.identity}: {finding.why}" for finding in findings]
+            warnings += [said(_violation(each, name, finding)) for finding in findings]
             continue
         violations += [_violation(each, name, finding) for finding in findings]
         if aside:

@@ -29,6 +29,7 @@ HEAVY = (
     "jinja2",
     "alembic",
     "jsonschema",
+    "lark",
     "pynvml",
 )
 

@@ -27,8 +27,9 @@ def test_the_way_to_a_policy(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.rstrip().endswith("=== all done"), done.stdout
-    assert done.stdout.count("exit code 1") == 2, done.stdout
+    assert done.stdout.count("exit code 1") == 3, done.stdout
     assert "Policy/care: 1 deletion in one plan, 0 at most" in done.stdout
+    assert "Policy/nights: Session/demo/urgent: priorities above 50 are for operations" in done.stdout
     why = "until 2099-12-31: the demonstration is over"
     assert f"Policy/care: maxDeletions is overridden for Session/demo/hello {why}" in done.stdout
     assert f"Policy/care: maxDeletions, {why}" in done.stdout

@@ -89,6 +89,50 @@ def _documents() -> Iterator[bytes]:
         yield from (path.read_bytes() for path in sorted(folder.rglob("*.yaml")) if path.is_file())
 
 
+# --- expressions ------------------------------------------------------------------------------------------
+
+
+def _expressions() -> Feed:
+    from reconciler.guards import cel
+
+    values: dict[str, Any] = {
+        "action": {"verb": "delete", "kind": "Session", "gpus": 8, "labels": {"team": "a"}},
+        "items": [1, 2.5, "a\u202e", None, True, [1], {}],
+        "odd": {"huge": 10**30, "nan": float("nan"), "text": "\x1b" * 2000},
+    }
+
+    def feed(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        try:
+            found = cel.compile(text, [*values, "missing"]).evaluate(values, cel.Budget(20_000))
+        except cel.InvalidExpression as error:
+            _refuse_alarming(f"{error.why} {error.hint}", "a refusal")
+            assert len(error.why) + len(error.hint) < 1000, "a refusal is long"
+            assert 1 <= error.line <= text.count("\n") + 1, error.line
+            assert 1 <= error.column <= max(map(len, text.split("\n"))) + 1, error.column
+        except cel.EvaluationError as error:
+            _refuse_alarming(str(error), "a failure")
+            assert 0 < len(str(error)) < 500, "a failure is long, or says nothing"
+        else:
+            assert found is True or found is False, found
+
+    return feed
+
+
+def _rules() -> Iterator[bytes]:
+    for text in (
+        'action.verb == "delete" && action.kind == "Session" && !(action.labels.team in ["a", "b"])',
+        "items.all(x, x in items) || items.exists_one(k, k != null) ? has(action.gpus) : 1 <= 2.5",
+        "[1, 2].map(x, x % 2 == 0, {'k': -x}).filter(m, m.k > 0x1F).size() + 1 == 9223372036854775807",
+        r"""'''a\u00e9\n''' + r"\d" != "\101\x41" && 'ab'.matches('^[a-z]{1,3}$') && matches('a', '(?i)A')""",
+        "timestamp('2026-01-02T03:04:05.5+01:00') - duration('-1h30m') < timestamp(0) // a comment",
+        "string(1.5e3) + string(action.gpus) == 'a' || int('12') / int(2.5) == 1 || double('1') > 0.5",
+        "type(items[3]) == null_type && dyn(1) == 1 && missing.x && size(odd.text) > odd.huge",
+        "timestamp(0).getDayOfWeek('Asia/Seoul') == duration('1.5s').getMilliseconds() || bool('t')",
+    ):
+        yield text.encode()
+
+
 # --- captured hardware, traces ----------------------------------------------------------------------------
 
 
@@ -314,6 +358,7 @@ def _messages() -> Iterator[bytes]:
 
 TARGETS = {
     "loader": Target(_loader, _documents, ("schemas", "planner"), 25_000),
+    "expressions": Target(_expressions, _rules, ("schemas.expressions", "reconciler.guards"), 150_000),
     "importers": Target(_importers, _captures, ("schemas", "bai.traces"), 60_000),
     "plan": Target(_plans, _saved, ("reconciler", "bai.render"), 30_000),
     "access": Target(_access, _access_files, ("bai.web", "schemas"), 400_000),

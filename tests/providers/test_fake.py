@@ -8,7 +8,7 @@ import pytest
 
 from providers.base import KernelSpec, Labels
 from providers.fake import Ending, FakeProvider, Fault, World
-from schemas.errors import KernelNotFound, KernelRefused, ProviderUnavailable
+from schemas.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderUnavailable
 
 LABELS = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
 SPEC = KernelSpec("s-main1-00000000-g1", LABELS, ("sleep", "1"), {"A": "1"}, secret_env={"TOKEN": "hush"})
@@ -86,3 +86,15 @@ def test_removing_is_idempotent_and_the_missing_are_named() -> None:
     provider.remove(SPEC.id)
     with pytest.raises(KernelNotFound):
         provider.stop(SPEC.id, grace=1)
+
+
+def test_who_lost_the_lease_starts_nothing() -> None:
+    world, seen = World(), []
+
+    def look() -> None:
+        seen.append(sorted(world.kernels))
+        raise LeaseLost(cluster="here", token=1)
+
+    with pytest.raises(LeaseLost):
+        FakeProvider(world).create(SPEC, look)
+    assert seen == [[SPEC.id]] and world.kernels == {} and world.created == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from providers.base import KernelSpec, Mount
+from providers.docker import home
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from schemas.errors import InvalidRepository, KernelRefused
@@ -124,6 +127,44 @@ def test_no_folder_of_a_volume_is_given_away(
     assert (tmp_path / "shared").stat().st_uid == 0
     plain = replace(spec, mounts=())
     assert said(provider, plain)[-1] == str(UID)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: who else makes no homes outside of engines")
+def test_no_folder_is_taken_for_a_layer_that_is_not_roots(tmp_path: Path) -> None:
+    """Whoever answers for an engine names the folder in which root makes homes: what he may change himself is
+    none, and neither is where his links lead."""
+    real = tmp_path / "overlay2" / "id" / "diff"
+    real.mkdir(parents=True)
+    theirs = tmp_path / "overlay2" / "theirs" / "diff"
+    theirs.mkdir(parents=True)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "overlay2").symlink_to(tmp_path / "overlay2")
+    os.chown(theirs, OTHER, OTHER)
+    deep = tmp_path / "other" / "overlay2" / "id" / "diff"
+    deep.mkdir(parents=True)
+    os.chown(deep.parent.parent, OTHER, OTHER)
+    with tarfile.open(tmp_path / "homes", "w") as archive:
+        archive.add(deep.parent.parent, "home", recursive=False)
+
+    def code(upper: str) -> int:
+        with (tmp_path / "homes").open("rb") as stream:
+            return subprocess.run(
+                ["sh", "-c", home.UNPACK, "sh", upper], stdin=stream, check=False
+            ).returncode
+
+    bad = (
+        f"{tmp_path}/link/overlay2/id/diff",
+        f"{real}/../diff",
+        f"{real}/",
+        str(theirs),
+        str(deep),
+        "overlay2/id/diff",
+        "",
+        str(tmp_path),
+    )
+    assert {code(upper) for upper in bad} == {home.NOT_OURS}
+    assert not any(list(folder.iterdir()) for folder in (real, theirs, deep))
+    assert code(str(real)) == 0 and (real / "home").stat().st_uid == OTHER
 
 
 @on_docker

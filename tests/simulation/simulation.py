@@ -273,6 +273,7 @@ class Life:
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         plan = make_plan(self.documents.desired(), actual, self.clock.now())
         before, self.blind = self.blind, not plan.complete
+        self._only_what_is_over_stops(plan)
         if plan.changes:
             self._apply(plan, store)
         self.blind = before

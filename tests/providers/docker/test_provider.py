@@ -11,11 +11,12 @@ import pytest
 
 from providers.base import File, KernelSpec, Limit, Mount, RestartRule
 from providers.docker.given import FOLDERS
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError
+from schemas.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderError
 from tests.lab.docker import Engines
 from tests.providers.docker.cgroups import limits
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import LABELS, kernel, script
+from tests.providers.fences import keeps_its_promise, lost
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("docker")
@@ -296,3 +297,22 @@ def test_who_shares_is_kept_off_cores_that_are_somebodys_alone(on_engines: Open,
     assert (cores("early"), cores("late")) == (everybody, everybody)
     other.update("late-main1-0-g1", placed("late", mine))
     assert (cores("early"), cores("late")) == (rest, (mine,))
+
+
+def test_who_lost_the_lease_starts_nothing(on_engines: Open) -> None:
+    keeps_its_promise(on_engines(), kernel())
+
+
+def test_who_lost_the_lease_takes_nothing_away_from_who_has_it(on_engines: Open, engines: Engines) -> None:
+    """Somebody else made the kernel anew, under the same name, while this one stood still."""
+    provider, other = on_engines(), on_engines()
+
+    def meanwhile() -> None:
+        engines(1)[0].docker("rm", "-f", ID)
+        other.create(kernel())
+        lost()
+
+    with pytest.raises(LeaseLost):
+        provider.create(kernel(), meanwhile)
+    (seen,) = provider.observe().kernels
+    assert (seen.id, seen.state) == (ID, "running")

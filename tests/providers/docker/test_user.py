@@ -13,7 +13,7 @@ from providers.docker.provider import DockerProvider
 from providers.process import sandbox
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused
-from tests.lab.derived import derived, packed
+from tests.lab.derived import derived, packed, ran_in
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import UID, kernel, script
@@ -134,3 +134,32 @@ def test_both_providers_write_volumes_as_one_user(provider: DockerProvider, tmp_
     finally:
         processes.remove(spec.id)
     assert said(provider, script("cat /data/x", mounts=(mount,))) == ["one", "two"]
+
+
+def test_the_home_is_made_on_the_node_or_by_the_engine(provider: DockerProvider, engine: Engine) -> None:
+    """With the same result, also where the image has something at its place or declares a volume there."""
+    (found,) = provider.engines.values()
+    images = [
+        ran_in(engine, "homes", "mkdir -p /home/other; echo hi > /home/other/x; chmod 700 /home"),
+        ran_in(engine, "closed", "mkdir -p /home/work/old; chmod 500 /home/work"),
+        ran_in(engine, "linked", "rm -rf /home; ln -s /etc /home"),
+        derived(engine, "volume", "VOLUME /home/work"),
+    ]
+    text = "cd; pwd; touch x; stat -c '%u %g %a' /home /home/work x; ls /home /home/work; cat /home/other/x"
+    for image in images:
+        spec = script(f"({text}) 2>&1", image=image)
+        found.layers = True
+        outside = said(provider, spec)
+        assert found.layers == (os.geteuid() == 0)
+        found.layers = False
+        assert outside == said(provider, spec)
+        assert outside[:4] == ["/home/work", "0 0 755", f"{UID} {UID} 700", f"{UID} {UID} 644"]
+
+
+def test_the_home_stays_when_it_starts_again(provider: DockerProvider, engine: Engine) -> None:
+    provider.create(script("cd; echo line >> x; cat x; stat -c %a ."))
+    until(lambda: provider.observe().kernels[0].state == "exited")
+    engine.docker("start", ID)
+    until(lambda: provider.observe().kernels[0].state == "exited")
+    assert b"".join(provider.logs(ID)).decode().split() == ["line", "700", "line", "line", "700"]
+    assert engine.docker("diff", ID).count("/home/work\n") == 1

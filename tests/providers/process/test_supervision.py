@@ -149,9 +149,13 @@ def test_an_order_cut_short_or_outdated_starts_nothing(make: Callable[..., Proce
     record = provider.root.stage(spec(), time.time())
     order = launch.order(provider.root, record, spec(), provider.machine, (10_000, 2))
     provider.root.rewrite(record, spec(), again=True)
-    assert launch.start(order, "unit") == "taken"
+    with launch.waiting(spec().id, "unit", scope=False) as keeper:
+        assert launch.start(order, keeper) == "taken"
     text = json.dumps(order).encode()
-    assert launch._talk([*launch.python(), "-c", launch._BOOT, launch.PACKAGES, "x"], {}, text[:-5]) == {}
+    with launch.waiting(spec().id, "unit", scope=False) as keeper:
+        assert launch._talk(keeper, text[:-5]) == {}
+    with launch.waiting(spec().id, "unit", scope=False):
+        pass
     assert running_of(provider) == [] and seen(provider, spec().id).state == "creating"
 
 

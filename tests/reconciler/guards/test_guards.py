@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from providers.base import Network
+from reconciler.guards.builtin import Facts
+from reconciler.guards.candidate import Candidate
+from reconciler.guards.cel import Budget
 from reconciler.guards.judge import Enforced, judge
+from reconciler.guards.validations import validations
 from reconciler.plan import Action, Plan, Side
 from reconciler.plan_json import sealed
 from reconciler.provisioning.values import Provision
 from schemas.errors import GuardRefused
 from schemas.policy import Policy
 from tests.reconciler.lab import Lab, session, summary
+
+ONE_GPU = "resources: {cuda.device: 1}"
 
 DAY = 86_400
 
@@ -269,3 +276,57 @@ def test_no_more_nodes_are_provisioned_than_one_may(lab: Lab) -> None:
     (found,) = judge(wave, policies, {}, plan.quotas, 0.0).violations
     assert (found.guard, found.resources) == ("maxProvisioned", ("Node/n1", "Node/n2"))
     assert judge(wave[:1], policies, {}, plan.quotas, 0.0).violations == ()
+
+
+def rule(expression: str, match: str = "kinds: [Session]") -> str:
+    return policy(
+        f"match: {{{match}}}, validations: [{{expression: {json.dumps(expression)}, message: nope}}]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ('action.kind == "Session" && action.name == "a" && action.project == "p"', True),
+        ('action.verb == "create" && before == null && after.metadata.name == "a"', True),
+        ('after.spec.image.startsWith("registry.example/")', True),
+        ('after.spec.resources["cuda.device"] <= 1', True),
+        ('after.spec.resources["cuda.device"] > 1', False),
+        ('action.nodes == ["n1"] && plan.creates == 6 && plan.cluster == "here"', True),
+        ("has(after.spec.owner)", False),
+        ("after.spec.owner == 'ada'", False),
+        ("plan.deletes < 1 && !action.provisions && action.changes.size() == 0", True),
+    ],
+)
+def test_rules_know_the_change_and_the_plan(lab: Lab, expression: str, holds: bool) -> None:
+    more = f"{ONE_GPU}, image: registry.example/x"
+    lab.write({"policy": rule(expression), "a": session("a", more)})
+    assert refused(lab.plan()) == ([] if holds else [("validations", ("Session/p/a",))])
+
+
+def test_a_rule_that_cannot_be_evaluated_refuses(lab: Lab) -> None:
+    lab.write({"policy": rule("after.spec.owner == 'ada'"), "a": session("a")})
+    (found,) = lab.plan().violations
+    assert found.why == "Session/p/a: nope (the rule cannot be evaluated: no such field: owner)"
+
+
+def test_a_rule_sees_what_is_deleted_and_what_is_changed(lab: Lab) -> None:
+    kept = 'action.verb != "delete" || before.metadata.labels.tier != "prod"'
+    lab.write({"policy": rule(kept), "a": session("a", meta="labels: {tier: prod}")})
+    lab.apply()
+    lab.drop("a")
+    assert refused(lab.plan()) == [("validations", ("Session/p/a",))]
+    lab.write({"policy": rule("!action.changes.exists(one, one.forces)"), "a": session("a", "env: {A: '1'}")})
+    lab.world.clock.sleep(1)
+    assert ("validations", ("Session/p/a",)) in refused(lab.plan())
+
+
+def test_rules_of_all_policies_have_one_budget_and_refuse_when_it_is_used_up(lab: Lab) -> None:
+    lab.write({name: session(name) for name in "abc"})
+    lab.write({"policy": rule('action.verb == "create"')})
+    changes = [Candidate(each) for each in lab.plan().changes if each.id.startswith("Session/")]
+    (one,) = lab.desired().repository.of(Policy)
+    assert list(validations(one, changes, Facts())) == []
+    found = list(validations(one, changes, Facts(budget=Budget(steps=5))))
+    assert [each.resources for each in found][-1] == ("Session/p/c",)
+    assert "cannot be evaluated" in found[-1].why
