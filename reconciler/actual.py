@@ -146,6 +146,10 @@ class Actual:
     """Volume → its folder as it is; None when nobody looks after folders here, or nobody looked."""
     images: Mapping[str, ImageFacts] = field(default_factory=dict)
     """Full reference → what is remembered of an image."""
+    asked: frozenset[str] = frozenset()
+    """Full references whose registries were asked for this very plan."""
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    """Full reference → why its registry's answer is not what was asked for: unreachable, not signed."""
     held: Mapping[str, tuple[NodeImage, ...]] | None = None
     """Node → the images it has, of the nodes that are to have some early; None when nobody looked."""
     unlabelled: tuple[str, ...] = ()

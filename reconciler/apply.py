@@ -22,6 +22,7 @@ from reconciler.clock import Clock
 from reconciler.execute import Engine
 from reconciler.graph import build
 from reconciler.guards.judge import enforced, judge, refuse
+from reconciler.guards.signers import Signers, asks_for_signatures
 from reconciler.ledger import Ledger
 from reconciler.marks import seeds_of
 from reconciler.observe import current_basis
@@ -102,16 +103,20 @@ def apply(
 def _verify(plan: Plan, ledger: Ledger, store: Store, provider: Provider, now: float) -> None:
     """The plan may be carried out on what is there now, and nothing stands against it."""
     ledger.load()
-    _guard(plan, ledger.known, now)
+    _guard(plan, ledger.known, store, now)
     if current_basis(store, provider, plan) != plan.basis:
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
 
 
-def _guard(plan: Plan, recorded: dict[str, Recorded], now: float) -> None:
-    """What is recorded by now counts, too: a Policy, or that something is protected."""
+def _guard(plan: Plan, recorded: dict[str, Recorded], store: Store, now: float) -> None:
+    """What is recorded by now counts, too: a Policy, or that something is protected; of signatures what the
+    store remembers, never what a plan says."""
     policies = enforced(recorded, *_policies_after(plan, recorded))
-    refuse(plan, judge(plan.actions, policies, recorded, plan.quotas, now).violations)
+    signers = Signers()
+    if asks_for_signatures(each.policy for each in policies):
+        signers = Signers.of({name: facts for name, (facts, _) in store.images().items()})
+    refuse(plan, judge(plan.actions, policies, recorded, plan.quotas, now, signers).violations)
     for action in plan.changes:
         if action.verb == "delete" and not plan.complete:
             raise IncompleteObservation(why=f"{action.id} would be deleted on a guess")

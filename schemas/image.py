@@ -82,8 +82,9 @@ class ImageSpec(Model):
     """The Registry it is in; `reference` then need not repeat the address."""
     reference: Reference
     """`team/pytorch:2.4`, or with a digest `…@sha256:…`."""
-    pin: Literal["tag", "digest"] = "tag"
-    """`digest`: new containers run the very image that the tag meant at the last `bai images scan`."""
+    pin: Literal["tag", "digest"] | None = None
+    """`digest`: new containers run the very image that the tag meant when its registry was asked last;
+    `tag`: what each node means by it. Left out: the digest where it is known and pullPolicy is `missing`."""
     pull_policy: PullPolicy = "missing"
     """When a node fetches it: if it has none (`missing`), before every start (`always`), or `never`."""
     architectures: tuple[Architecture, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 class Platform(BaseModel):
@@ -31,6 +32,15 @@ class ImageFacts(BaseModel):
     """What the tag means: the digest of the manifest or index, `sha256:…`; empty when it was never pushed."""
     platforms: Mapping[str, Platform]
     """By architecture as images name them: `amd64`, `arm64`."""
+    signers: tuple[str, ...] = ()
+    """Fingerprints of the public keys that were found to have signed `digest`. Kept with references by digest
+    alone: a signature that was verified stays one."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `signers` where there are none, as versions that know of none read it."""
+        found: dict[str, Any] = write(self)
+        return found if self.signers else {key: value for key, value in found.items() if key != "signers"}
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -6,16 +6,24 @@ import json
 from typing import Any, NoReturn
 
 
-def parse(content: str | bytes) -> Any:
+def parse(content: str | bytes, *, unique: bool = False) -> Any:
     """Its value. Raises ValueError for whatever is no JSON (RFC 8259), nested too deeply to be read, or holds
-    text that cannot be written again as UTF-8."""
+    text that cannot be written again as UTF-8; with `unique`, also where an object has a name twice, which
+    one reader takes for the first of them and another for the last."""
     text = content if isinstance(content, str) else content.decode("utf-8-sig")
     try:
-        value = json.loads(text, parse_constant=_constant)
+        value = json.loads(text, parse_constant=_constant, object_pairs_hook=_once if unique else None)
         if "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()  # Half a pair of surrogates is a ValueError here.
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("it has a name twice")
     return value
 
 

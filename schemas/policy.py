@@ -9,6 +9,7 @@ from pydantic import Field
 
 from schemas.envelope import Count, Flag, Model, Resource
 from schemas.names import Glob, LabelKey, LabelValue, Name, Text
+from schemas.public_keys import PublicKeyText
 from schemas.quantities import Percent
 
 OVERRIDE = "override.bai/"
@@ -42,6 +43,15 @@ class MaxDeletions(Model):
     """Of all that the policy matches and is recorded."""
 
 
+class Signatures(Model):
+    """Whose signatures images have, as `cosign sign --key` makes them."""
+
+    images: tuple[Glob, ...] = ()
+    """Which images, by patterns of registry and repository; all when empty."""
+    keys: Annotated[tuple[PublicKeyText, ...], Field(min_length=1, max_length=16)]
+    """Public keys in PEM; one of them has signed."""
+
+
 class ImageRules(Model):
     """Which images sessions may start."""
 
@@ -50,6 +60,8 @@ class ImageRules(Model):
     Hub begin with `docker.io/`. Any when empty."""
     digest: Flag = False
     """Only what is named by digest: in the document, or found out when it was planned."""
+    signatures: Annotated[tuple[Signatures, ...], Field(max_length=100)] = ()
+    """Only what is signed; an image that several of these are about fulfils all of them."""
 
 
 class MountRules(Model):

@@ -201,6 +201,14 @@ class Repository:
 
         return described(self)
 
+    @cached_property
+    def described_by_name(self) -> dict[str, list[Image]]:
+        """The Image documents by registry and repository, without tag and digest."""
+        found: dict[str, list[Image]] = {}
+        for reference, image in self.described.items():
+            found.setdefault(reference.name, []).append(image)
+        return found
+
     def _default_group(self) -> str | None:
         clusters = list(self.of(Cluster))
         return clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None

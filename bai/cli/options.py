@@ -33,6 +33,7 @@ MaxMoves = Annotated[
 ]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For those who wonder.")]
 How = Annotated[Format, typer.Option("--format", help="How to print it.")]
+HowShort = Annotated[Format, typer.Option("--format", "-o", help="How to print it.")]
 HowPlan = Annotated[PlanFormat, typer.Option("--format", help="How to print it.")]
 HowList = Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")]
 Yes = Annotated[

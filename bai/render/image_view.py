@@ -72,7 +72,8 @@ def lines(view: ImageView) -> Iterator[str]:
     yield from _asked(view.needs)
     if known.image is not None:
         spec = known.image.spec
-        yield f"  pinned by {spec.pin}, pulled {_WHEN[spec.pull_policy]}"
+        by = spec.pin or ("digest where it is known" if spec.pull_policy == "missing" else "tag")
+        yield f"  pinned by {by}, pulled {_WHEN[spec.pull_policy]}"
     if view.nodes is not None:
         yield f"  on {listed(map(clean, view.nodes)) or 'none of the nodes'}"
     if known.sessions:

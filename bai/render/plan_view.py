@@ -168,6 +168,7 @@ def _details(action: Action) -> Iterator[str]:
         kernels = action.before.kernels
         yield f"stops {plural(len(kernels), 'kernel')}: {listed(map(clean, kernels))}"
     yield from _scratch(action)
+    yield from _images(action)
     if action.id.startswith("Image/") and action.after:
         yield from map(pull_line, action.after.pulls)
     if action.notice:
@@ -186,6 +187,13 @@ def _scratch(action: Action) -> Iterator[str]:
         whose = f" for {listed(map(clean, names))}" if len(kernels) > 1 else ""
         if most:
             yield f"scratch at most {size(most)}{whose}"
+
+
+def _images(action: Action) -> Iterator[str]:
+    """`image r.io/tool@sha256:...` of what a session is started from, where its nodes fetch images."""
+    if action.id.startswith("Session/") and action.after:
+        for image in sorted({pull.image for pull in action.after.pulls}):
+            yield f"image {clean(image)}" + ("" if "@" in image else ", not pinned by a digest")
 
 
 def new_placements(plan: Plan) -> list[Placement]:

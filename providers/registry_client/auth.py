@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from threading import Lock
 from urllib.request import parse_http_list, parse_keqv_list
 
-from providers.registry_client.transport import Answer, Transport
+from providers.registry_client.transport import LARGEST, Answer, Transport
 from schemas.errors import RegistryError, RegistryRefused
 
 _SCHEME = re.compile(r"\s*(Bearer|Basic)\s+", re.IGNORECASE)
@@ -33,13 +33,15 @@ class Gate:
         self._basic = False
         self._lock = Lock()
 
-    def get(self, target: str, *, scope: str = "", headers: Mapping[str, str] | None = None) -> Answer:
+    def get(
+        self, target: str, *, scope: str = "", headers: Mapping[str, str] | None = None, most: int = LARGEST
+    ) -> Answer:
         """The answer once authorized, of any status but 401 and 403. `scope`: what a token must allow, such
         as `repository:team/x:pull`. Raises RegistryRefused and what Transport raises."""
-        answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)})
+        answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)}, most=most)
         if answer.status == 401:
             self._authorize(answer, scope)
-            answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)})
+            answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)}, most=most)
         if answer.status in (401, 403):
             raise self._refused(answer)
         return answer

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from providers.registry_client import manifests
+from providers.registry_client import cosign, manifests
 from providers.registry_client.access import Access
 from providers.registry_client.api import Api
 from providers.registry_client.auth import Gate, spoken
-from providers.registry_client.transport import Answer, Transport
+from providers.registry_client.transport import LARGEST, Answer, Transport
 from schemas.errors import NoSuchImage, RegistryError
 from schemas.image_facts import ImageFacts, Platform
 from schemas.image_reference import ImageReference
+from schemas.public_keys import PublicKey
 
+T = TypeVar("T")
 _PAGE = 200
 _MOST_HINTED = 2000
 """Most names that are looked at for what was probably meant."""
@@ -58,6 +60,54 @@ class RegistryClient(Api):
             platforms = {name: platform}
         return ImageFacts(reference=str(reference), digest=found.digest, platforms=platforms)
 
+    def signatures(
+        self, reference: ImageReference, keys: Sequence[PublicKey]
+    ) -> tuple[tuple[cosign.Signed, ...], tuple[str, ...]]:
+        """Which of the keys have signed the image with the reference's digest, and why other signatures that
+        are there count for nothing. What is an index is one image: its members are not looked at."""
+        found: dict[str, cosign.Signed] = {}
+        refused: list[str] = []
+        for layer in islice(self._signatures(reference.path, reference.digest), cosign.MOST_SIGNATURES):
+            try:
+                content = self._blob(reference.path, layer.digest, cosign.LARGEST_PAYLOAD)
+                for one in cosign.verified(layer, content, reference.digest, keys):
+                    found.setdefault(one.key.fingerprint, one)
+            except ValueError as error:
+                refused.append(str(error))
+            if len(found) == len(keys):
+                break
+        return tuple(found.values()), tuple(dict.fromkeys(refused))
+
+    def _signatures(self, path: str, digest: str) -> Iterator[cosign.Layer]:
+        """As cosign 2 leaves them, at a tag, and as cosign 3 does, among the image's referrers; where a
+        registry keeps no list of these, they are at a tag, too."""
+        yield from self._layers(path, cosign.tag_of(digest))
+        listed = self._gate.get(f"/v2/{quote(path)}/referrers/{quote(digest, safe=':')}", scope=_pull(path))
+        if listed.status != 200:
+            listed = self._stored(path, digest.replace(":", "-"))
+        if listed.status == 200:
+            for each in self._told(path, cosign.bundles, listed):
+                yield from self._layers(path, each)
+
+    def _layers(self, path: str, selector: str) -> Iterator[cosign.Layer]:
+        answer = self._stored(path, selector)
+        if answer.status == 200:
+            yield from self._told(path, cosign.layers, answer)
+
+    def _stored(self, path: str, selector: str) -> Answer:
+        """A manifest that may not be there."""
+        target = f"/v2/{quote(path)}/manifests/{quote(selector, safe=':')}"
+        answer = self._gate.get(target, scope=_pull(path), headers={"Accept": manifests.ACCEPT})
+        if answer.status != 404:
+            self._expect(answer, f"the signatures of {path}")
+        return answer
+
+    def _told(self, path: str, read: Callable[[bytes], Iterable[T]], answer: Answer) -> list[T]:
+        try:
+            return list(read(answer.content))
+        except ValueError as error:
+            raise self._error(f"the signatures of {path}: {error}") from None
+
     def _members(self, path: str, index: manifests.Index) -> Iterator[tuple[str, Platform]]:
         for name, digest in sorted(index.manifests.items()):
             member = self._manifest(path, digest, None)
@@ -89,9 +139,10 @@ class RegistryClient(Api):
         except ValueError as error:
             raise self._error(f"the manifest of {path} at {selector}: {error}") from None
 
-    def _blob(self, path: str, digest: str) -> bytes:
-        answer = self._gate.get(f"/v2/{quote(path)}/blobs/{quote(digest, safe=':')}", scope=_pull(path))
-        self._expect(answer, f"the configuration of {path}")
+    def _blob(self, path: str, digest: str, most: int = LARGEST) -> bytes:
+        target = f"/v2/{quote(path)}/blobs/{quote(digest, safe=':')}"
+        answer = self._gate.get(target, scope=_pull(path), most=most)
+        self._expect(answer, f"{digest} of {path}")
         if manifests.digest_of(answer.content, digest) != digest:
             raise self._error(f"what it gives for {digest} of {path} has another digest")
         return answer.content

@@ -68,16 +68,18 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         basic: tuple[str, str] | None = None,
+        most: int = LARGEST,
     ) -> Answer:
         """`target` is a path of the registry or a whole address. An answer of any status below 500, save
-        429, is given back. Raises RegistryUnreachable, RegistryUntrusted, RegistryError."""
+        429, and of at most `most` bytes is given back. Raises RegistryUnreachable, RegistryUntrusted,
+        RegistryError."""
         url = urljoin(self.access.url, target)
         if self.access.url.startswith("https:") and urlsplit(url).scheme != "https":
             raise self._error(f"it leads to {url} without TLS, which is not followed")
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
             try:
-                answer = self._once(url, headers, query, basic)
+                answer = self._once(url, headers, query, basic, most)
             except RegistryUnreachable as error:
                 if last:
                     raise self._unreachable(str(error.fields["why"])) from None
@@ -95,6 +97,7 @@ class Transport:
         headers: Mapping[str, str] | None,
         query: Mapping[str, str] | None,
         basic: tuple[str, str] | None,
+        most: int,
     ) -> Answer:
         try:
             with self._session.get(
@@ -106,7 +109,7 @@ class Transport:
                 verify=self._verify,
                 stream=True,
             ) as response:
-                content = response.raw.read(LARGEST + 1, decode_content=True)
+                content = response.raw.read(most + 1, decode_content=True)
                 answer = Answer(response.status_code, response.headers, content, response.url)
         except requests.exceptions.SSLError as error:
             raise self._untrusted(error) from None
@@ -116,8 +119,8 @@ class Transport:
             raise self._error(_reason(error)) from None
         except Exception as error:  # urllib3's own, while the body is read
             raise RegistryUnreachable(registry=self.access.address, why=_reason(error)) from None
-        if len(answer.content) > LARGEST:
-            raise self._error(f"an answer has more than {LARGEST} bytes")
+        if len(answer.content) > most:
+            raise self._error(f"an answer has more than {most} bytes")
         return answer
 
     def _untrusted(self, error: Exception) -> RegistryError:

@@ -196,7 +196,7 @@ def run_action(case: Case, decision: Decision, placement: Placement) -> Action:
     network = case.connected.get(decision.id)
     placement = network.placement if network else placement
     specs = kernel_specs(case.desired, session, placement, decision.generation, dict(case.nodes))
-    specs = pinned(case, specs)
+    specs = pinned(case, specs, existing.kernels if existing and remade else ())
     after = replace(
         _desired_side(case, decision),
         phase="RUNNING",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from planner.types import NodeInfo, Reason
-from providers.base import KernelSpec
+from providers.base import KernelSpec, Observed
 from reconciler.actual import Actual, Desired, Existing
 from reconciler.derive import LIVE
 from reconciler.diff.case import Case
@@ -59,49 +59,123 @@ def _known(text: str, repository: Repository, actual: Actual) -> tuple[Image | N
 # Which image runs
 
 
-def pinned(case: Case, specs: tuple[KernelSpec, ...]) -> tuple[KernelSpec, ...]:
-    """The specs with digests in place of tags, where the image's document wants that and they are known."""
-    return tuple(replace(spec, image=_pinned(case, spec.image)) for spec in specs)
+def pinned(
+    case: Case, specs: tuple[KernelSpec, ...], beside: Iterable[Observed] = ()
+) -> tuple[KernelSpec, ...]:
+    """The specs with digests in place of tags, where they are known and the image's document says nothing
+    else. `beside`: kernels of the same start that run; what joins them is made from what they are made from,
+    though a tag has moved since."""
+    running: dict[str, set[str]] = {}
+    for kernel in beside:
+        if kernel.image and kernel.state in LIVE:
+            running.setdefault(_repository(kernel.image), set()).add(kernel.image)
+    return tuple(replace(spec, image=_joining(case, spec.image, running)) for spec in specs)
+
+
+def _joining(case: Case, text: str, running: Mapping[str, set[str]]) -> str:
+    there = running.get(_repository(text), ()) if text else ()
+    return next(iter(there)) if len(there) == 1 else _pinned(case, text)
+
+
+def _repository(text: str) -> str:
+    try:
+        return parse_reference(text).name
+    except ValueError:
+        return text
 
 
 def _pinned(case: Case, text: str) -> str:
     image, facts = _known(text, case.desired.repository, case.actual) if text else (None, None)
-    if image is None or image.spec.pin != "digest" or facts is None or not facts.digest:
+    if facts is None or not facts.digest or not _pins(image, facts, case.actual):
         return text
     return str(parse_reference(facts.reference).at(facts.digest))
+
+
+def _pins(image: Image | None, facts: ImageFacts, actual: Actual) -> bool:
+    """Whether containers are made from the digest that is known. What an older answer said is not the newest,
+    which `always` asks for; what nobody fetches may have no digest on its node."""
+    asked = image is None or image.spec.pull_policy != "always" or facts.reference in actual.asked
+    return _may_pin(image) and (asked or (image is not None and image.spec.pin == "digest"))
+
+
+def _may_pin(image: Image | None) -> bool:
+    if image is None or image.spec.pin is not None:
+        return image is None or image.spec.pin == "digest"
+    return image.spec.pull_policy != "never"
 
 
 def unpinned(case: Case, session: Session) -> tuple[str, ...]:
     """What is said where a digest is wanted and none is known."""
     said = {}
+    for image in _unknown(session, case.desired.repository, case.actual):
+        what = "is to be pinned, and what its tag means is not known"
+        why = case.actual.unanswered.get(str(reference_of(case.desired.repository, image)), "")
+        told = f" ({why})" if why else ""
+        said[image.identity] = f"{image.identity} {what}{told}: run `bai images scan`"
+    return tuple(said.values())
+
+
+def to_be_pinned(session: Session, repository: Repository, actual: Actual) -> tuple[ImageReference, ...]:
+    """The tags of a session whose documents want a digest that is not known."""
+    return tuple(reference_of(repository, image) for image in _unknown(session, repository, actual))
+
+
+def pinnable(repository: Repository, reference: ImageReference) -> bool:
+    """Whether containers are made from the digest of a tag once it has just been asked for."""
+    return _may_pin(image_of(repository, str(reference)))
+
+
+def _unknown(session: Session, repository: Repository, actual: Actual) -> Iterator[Image]:
     for container in session.spec.containers():
-        image, facts = _known(container.image, case.desired.repository, case.actual)
+        image, facts = _known(container.image, repository, actual)
         if image is None or image.spec.pin != "digest" or (facts is not None and facts.digest):
             continue
         if not parse_reference(image.spec.reference).digest:
-            what = "is to be pinned, and what its tag means is not known"
-            said[image.identity] = f"{image.identity} {what}: run `bai images scan`"
-    return tuple(said.values())
+            yield image
 
 
 # What became of images that run
 
 
 def image_drifts(case: Case, existing: Existing) -> Iterator[Drift]:
-    """Live kernels whose image's name means something else on their node. Nothing is done about it: they run
-    on as they are, and whoever wants the other image starts them anew."""
+    """Live kernels whose image's name means something else by now, on their node or in its registry. Nothing
+    is done about it: they run on as they are, and whoever wants the other image starts them anew."""
     if existing.phase not in HOLDING:
         return
     for kernel in existing.kernels:
-        if kernel.image_now == "same" or kernel.state not in LIVE:
+        if kernel.state not in LIVE:
             continue
         image, node = _document(case, kernel.image), kernel.labels.node
         if kernel.image_now == "gone":
             what = f"runs on, and {node} no longer has its image {kernel.image}"
             yield Drift(existing.id, what, kernel.id)
-        elif image is None or image.spec.pull_policy != "always":  # Who pulls always moves the tag himself.
+        elif image is not None and image.spec.pull_policy == "always":
+            continue  # Who pulls always moves the tag himself.
+        elif kernel.image_now != "same":
             what = f"runs what {kernel.image} was when it started; on {node} the name means another image now"
             yield Drift(existing.id, f"{what}: `--replace` starts it from that", kernel.id)
+        elif moved := _moved(case, existing, kernel.image):
+            what = f"runs {kernel.image}; {moved.reference} means {moved.digest} now"
+            yield Drift(existing.id, f"{what}: `--replace` starts it from that", kernel.id)
+
+
+def _moved(case: Case, existing: Existing, text: str) -> ImageFacts | None:
+    """What the tag means by now from which a kernel's digest came; None where that is the same, or several of
+    the session's tags are of that repository."""
+    session = case.desired.sessions().get(existing.id)
+    if "@" not in text or session is None:
+        return None
+    ran, found = parse_reference(text), set()
+    for container in session.spec.containers():
+        image, facts = _known(container.image, case.desired.repository, case.actual)
+        if image is not None and image.spec.pull_policy == "always":
+            continue
+        if facts is not None and facts.digest and _pins(image, facts, case.actual):
+            reference = parse_reference(facts.reference)
+            if reference.name == ran.name and not reference.digest:
+                found.add(facts.reference)
+    facts = case.actual.images[found.pop()] if len(found) == 1 else None
+    return facts if facts is not None and facts.digest != ran.digest else None
 
 
 # What is pulled
@@ -130,10 +204,8 @@ def _document(case: Case, text: str) -> Image | None:
     found = image_of(repository, text)
     if found is not None or "@" not in text:
         return found
-    for image in repository.of(Image):
-        if _pinned(case, str(reference_of(repository, image))) == text:
-            return image
-    return None
+    alike = repository.described_by_name.get(_repository(text), ())
+    return next((i for i in alike if _pinned(case, str(reference_of(repository, i))) == text), None)
 
 
 def _pull(case: Case, node: str, text: str, policy: PullPolicy, *, machine: str) -> Pull:
@@ -212,13 +284,15 @@ def _missing(case: Case, image: Image) -> Iterator[Pull]:
         if busy or node.name not in held or (fits and machine and machine not in fits):
             continue
         names = {name for each in held[node.name] for name in (*each.names, *each.digests)}
-        if not _has(names, reference, facts, image):
+        if not _has(names, reference, facts, image, case.actual):
             yield _pull(case, node.name, text, image.spec.pull_policy, machine=machine)
 
 
-def _has(names: set[str], reference: ImageReference, facts: ImageFacts | None, image: Image) -> bool:
+def _has(
+    names: set[str], reference: ImageReference, facts: ImageFacts | None, image: Image, actual: Actual
+) -> bool:
     """Whether a node has the image; for one that follows its tag, the newest that is known."""
-    follows = image.spec.pin == "digest" or image.spec.pull_policy == "always"
+    follows = facts is not None and (image.spec.pull_policy == "always" or _pins(image, facts, actual))
     if follows and facts is not None and facts.digest:
         return str(reference.at(facts.digest)) in names
     if reference.digest:

@@ -30,10 +30,12 @@ from reconciler.diff.solve import Solution, solve
 from reconciler.diff.study import Study
 from reconciler.diff.volumes import volume_drifts, with_folders
 from reconciler.diff.warn import everywhere
-from reconciler.guards.judge import enforced, judge, with_verdict
+from reconciler.guards.judge import Enforced, enforced, judge, with_verdict
+from reconciler.guards.signers import Signers
 from reconciler.guards.values import Verdict
 from reconciler.plan import Action, Drift, Plan, Unreached
 from reconciler.plan_json import sealed
+from reconciler.records import Recorded
 from schemas.errors import PlanError
 
 
@@ -138,12 +140,19 @@ def _studied(case: Case, targets: Sequence[str], unknown: tuple[str, ...], most:
     return Study(sealed(with_verdict(plan, _verdict(case, plan))), case, solution)
 
 
+def policies_of(
+    desired: Desired, actual: Actual, *, destroy: bool = False
+) -> tuple[Mapping[str, Recorded], tuple[Enforced, ...]]:
+    """What is recorded, and the policies that hold. Raises PlanError as `enforced` does."""
+    recorded = {identity: each.recorded for identity, each in actual.existing.items()}
+    digests = {} if destroy else desired.digests
+    return recorded, enforced(recorded, digests, desired.documents)
+
+
 def _verdict(case: Case, plan: Plan) -> Verdict:
-    desired = case.desired
-    recorded = {identity: each.recorded for identity, each in case.actual.existing.items()}
-    digests = {} if case.destroy else desired.digests
-    policies = enforced(recorded, digests, desired.documents)
-    return judge(plan.actions, policies, recorded, plan.quotas, case.now)
+    recorded, policies = policies_of(case.desired, case.actual, destroy=case.destroy)
+    signers = Signers.of(case.actual.images, case.actual.unanswered)
+    return judge(plan.actions, policies, recorded, plan.quotas, case.now, signers)
 
 
 def _connected(

@@ -11,9 +11,10 @@ from planner.slots import plural
 from planner.types import QuotaUse
 from reconciler.guards.candidate import Candidate, matches
 from reconciler.guards.cel.steps import Budget
-from schemas.image_reference import ImageReference, parse_reference
+from reconciler.guards.signers import Signers, about, reference_in, started
+from schemas.image_reference import ImageReference
 from schemas.linux_users import is_root
-from schemas.policy import Guards, Policy
+from schemas.policy import Guards, Policy, Signatures
 from schemas.session import Session
 
 SHOWN = 5
@@ -36,6 +37,7 @@ class Facts:
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quotas: tuple[QuotaUse, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
+    signers: Signers = field(default_factory=Signers)
     budget: Budget = field(default_factory=Budget)
 
 
@@ -87,11 +89,27 @@ def _images(policy: Policy, changes: Sequence[Candidate], facts: Facts) -> Itera
             if rules.allowed and not any(fnmatchcase(image.name, one) for one in rules.allowed):
                 why = f"{each.id} runs {image.short}, which is none of {_listed(rules.allowed)}"
                 yield Finding((each.id,), why)
-        for image in _started(each) if rules.digest else ():
+        yield from _unsigned(each, rules.signatures, facts)
+        for image in started(each.action) if rules.digest else ():
             if not image.digest:
                 why = f"{each.id} runs {image.short}, which is not named by its digest"
                 hint = f"write {image.short}@sha256:..., or let its registry be asked (bai images)"
                 yield Finding((each.id,), why, hint)
+
+
+def _unsigned(each: Candidate, rules: Sequence[Signatures], facts: Facts) -> Iterator[Finding]:
+    for image in started(each.action):
+        for rule in rules:
+            if not about(rule, image) or facts.signers.signed_by(image.digest, rule.keys):
+                continue
+            if not image.digest:
+                why = f"{each.id} runs {image.short}, whose signatures nobody can know without its digest"
+                told = facts.signers.unanswered.get(str(image), "")
+            else:
+                why = f"{each.id} runs {image.short}, which is not known to be signed by who has to sign it"
+                told = facts.signers.unanswered.get(str(image), "its registry was not asked")
+            hint = "`bai images verify` tells who signed an image; cosign sign --key signs it"
+            yield Finding((each.id,), f"{why}: {told}" if told else why, hint)
 
 
 def _mounts(policy: Policy, changes: Sequence[Candidate], facts: Facts) -> Iterator[Finding]:
@@ -159,21 +177,8 @@ def _sessions(changes: Sequence[Candidate]) -> Iterator[tuple[Candidate, Session
 def _named(each: Candidate, session: Session) -> Iterator[ImageReference]:
     """Of all its containers, as the document names them and as they are started."""
     texts = {container.image for container in session.spec.containers() if container.image}
-    found = {_reference(text) for text in texts} | set(_started(each))
+    found = {reference_in(text) for text in texts} | set(started(each.action))
     yield from sorted(found)
-
-
-def _started(each: Candidate) -> list[ImageReference]:
-    specs = each.action.after.specs if each.action.after else ()
-    return sorted({_reference(spec.image) for spec in specs if spec.image})
-
-
-def _reference(text: str) -> ImageReference:
-    """What is no reference, which providers of native processes do not mind, is itself."""
-    try:
-        return parse_reference(text)
-    except ValueError:
-        return ImageReference("", text)
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from planner.types import QuotaUse
 from reconciler.guards.builtin import Facts, Finding, Guard, asked
 from reconciler.guards.candidate import Candidate, matches
+from reconciler.guards.signers import Signers
 from reconciler.guards.validations import plan_facts, validations
 from reconciler.guards.values import Overridden, Verdict, Violation
 from reconciler.plan import Action, Plan
@@ -65,13 +66,16 @@ def judge(
     recorded: Mapping[str, Recorded],
     quotas: tuple[QuotaUse, ...],
     now: float,
+    signers: Signers | None = None,
 ) -> Verdict:
-    """What stands against these actions at that time (seconds since the epoch)."""
+    """What stands against these actions at that time (seconds since the epoch); without `signers` no image is
+    known to be signed."""
     changes = [Candidate(action) for action in actions if action.verb != "no-op"]
     found = [Verdict(tuple(_protected(changes, recorded)))]
     if policies and changes:
         documents = {name: one.document for name, one in recorded.items()}
-        facts = Facts(documents, quotas, plan_facts(changes, changes[0].action.cluster))
+        cluster = changes[0].action.cluster
+        facts = Facts(documents, quotas, plan_facts(changes, cluster), signers or Signers())
         today = datetime.fromtimestamp(now, UTC).date().isoformat()
         found += [_judged(each, changes, facts, today) for each in policies]
     return Verdict(

@@ -236,6 +236,47 @@ def test_an_early_pinned_image_follows_what_is_learned(lab: ImageLab) -> None:
     assert lab.converge().changes == ()
 
 
+@pytest.mark.parametrize(
+    ("rules", "by_digest"),
+    [
+        (None, True),
+        ("pullPolicy: missing", True),
+        ("pin: tag", False),
+        ("pullPolicy: always", False),
+        ("pullPolicy: never", False),
+        ("pullPolicy: never, pin: digest", True),
+    ],
+)
+def test_a_tag_that_is_known_is_run_by_digest(lab: ImageLab, rules: str | None, by_digest: bool) -> None:
+    """Unless its document says otherwise; an older answer is not the newest, which `always` wants."""
+    if rules is not None:
+        lab.write({"image": image(f"reference: 'r.io/tool:1', {rules}")})
+    lab.learn("r.io/tool:1", DIGEST, amd64=7)
+    lab.write({"s": session("s", "image: 'r.io/tool:1', resources: {cpu: 1}")})
+    after = action(lab.plan(), "Session/p/s").after
+    assert after is not None
+    assert {spec.image for spec in after.specs} == {f"r.io/tool@{DIGEST}" if by_digest else "r.io/tool:1"}
+
+
+def test_a_container_that_joins_others_is_made_from_what_they_are(lab: ImageLab) -> None:
+    gang = "image: 'r.io/tool:1', resources: {cpu: 1}, cluster: {roles: {main: 1, sub: 1}}"
+    lab.learn("r.io/tool:1", DIGEST, amd64=7)
+    lab.write({"s": session("s", gang)})
+    assert lab.converge().changes == ()
+    lab.learn("r.io/tool:1", OTHER, amd64=7)
+    lab.world.vanish(next(iter(lab.world.kernels)))
+    after = action(lab.plan(), "Session/p/s").after
+    assert after is not None
+    assert [spec.image for spec in after.specs] == [f"r.io/tool@{DIGEST}"]
+    assert lab.converge().changes == ()
+    assert {kernel.spec.image for kernel in lab.world.kernels.values()} == {f"r.io/tool@{DIGEST}"}
+    (first, second) = lab.plan().drifts
+    assert f"r.io/tool:1 means {OTHER} now" in first.what and first.kernel != second.kernel
+    after = action(lab.plan(anew=("Session/p/s",)), "Session/p/s").after
+    assert after is not None
+    assert {spec.image for spec in after.specs} == {f"r.io/tool@{OTHER}"}
+
+
 def test_another_tag_replaces_the_sessions_that_use_it(lab: ImageLab) -> None:
     lab.write({"image": image("reference: 'r.io/tool:1'"), "s": session("s", SMALL)})
     assert lab.converge().changes == ()

@@ -1,14 +1,15 @@
-"""`bai images`: list, scan, show, pull, registries."""
+"""`bai images`: list, scan, show, verify, pull, registries."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bai.cli.formats import Format
 from bai.cli.lazy import new_app
-from bai.cli.options import How
+from bai.cli.options import How, HowShort
 from bai.cli.settings import settings_of
 
 app = new_app(help="List images, ask registries about them, and bring them to nodes.")
@@ -57,6 +58,26 @@ def show(
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         show_image(workspace, name, as_json=format is Format.json, offline=offline)
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    name: Name,
+    keys: Annotated[
+        list[Path],
+        typer.Option("--key", metavar="FILE", help="A public key in PEM; may be repeated."),
+    ],
+    format: HowShort = Format.text,
+) -> None:
+    """Ask the image's registry who has signed it, as `cosign sign --key` does; exit code 1 where that is none
+    of the keys."""
+    from bai.cli.image_verify import verify_image
+
+    with settings_of(ctx).workspace() as workspace:
+        signed = verify_image(workspace, name, tuple(keys), as_json=format is Format.json)
+    if not signed:
+        raise typer.Exit(1)
 
 
 @app.command()
