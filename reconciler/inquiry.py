@@ -6,6 +6,7 @@ be slow on purpose, and the loop has other things to do.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reconciler.images import Resolve, access_to
-from reconciler.questions import Question
-from schemas.errors import BaiError
+from schemas.errors import BaiError, StoreError
 from schemas.image_facts import ImageFacts
 from schemas.image_reference import ImageReference
 from schemas.public_keys import PublicKey, read_key
@@ -23,12 +23,37 @@ from schemas.repository import Repository
 if TYPE_CHECKING:
     from providers.registry_client.access import Access
     from providers.registry_client.client import RegistryClient
+    from reconciler.actual import Actual
+    from reconciler.plan import Plan
+    from reconciler.questions import Question
+    from reconciler.workspace import Workspace
 
 LONGEST = 30.0
 """Seconds that all registries together may take."""
 AGAIN = 60.0
 """Seconds for which an answer counts, also a bad one: a session that is refused is planned in every pass."""
 _TIMEOUT = 5.0
+
+
+def answered(
+    workspace: Workspace, make: Callable[[Actual], Plan], plan: Plan, actual: Actual, *, destroy: bool
+) -> Plan:
+    """The plan, made again with what registries say of the images that it starts, where its policies or
+    documents have to know it; the same where nothing has to be asked. The store remembers what they say."""
+    from reconciler.diff.make import policies_of
+    from reconciler.questions import questions
+
+    desired = workspace.desired()
+    _, policies = policies_of(desired, actual, destroy=destroy)
+    todo = questions(plan.changes, policies, desired, actual)
+    if not todo:
+        return plan
+    told = workspace.inquiry.ask(todo, workspace.repository, workspace.secrets.infrastructure)
+    if told.facts:
+        with contextlib.suppress(StoreError):  # What is not remembered is asked again.
+            workspace.store.save_images(told.facts, workspace.clock.now())
+    images = {**actual.images, **{facts.reference: facts for facts in told.facts}}
+    return make(replace(actual, images=images, asked=told.asked, unanswered=told.why))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +16,7 @@ from reconciler.actual import Actual, Desired
 from reconciler.address import Address
 from reconciler.clock import Clock, SystemClock
 from reconciler.clock_check import clock_doubts
-from reconciler.inquiry import Inquiry
+from reconciler.inquiry import Inquiry, answered
 from reconciler.plan import Plan
 from reconciler.provisioning.workshop import Workshop
 from reconciler.secret_reader import SecretReader
@@ -24,7 +24,6 @@ from reconciler.source import Source, choose_cluster, make_desired, open_source
 from schemas.cluster import Cluster
 from schemas.errors import LeaseHeld, StalePlan, StoreError
 from schemas.hardware.model import Hardware
-from schemas.image import Registry
 from schemas.repository import Repository
 
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ class Workspace:
         self.nodes = Workshop(self)
         """Their provisioning."""
         self.inquiry = Inquiry(clock.now)
-        """What registries were asked of late."""
         self.secrets = SecretReader(repository.stores)
         """What documents name of secret stores; the same one for all that is opened here."""
 
@@ -282,33 +280,12 @@ class Workspace:
         actual = actual or self.actual(offline=offline)
         if check is not None and not offline:
             actual = self.nodes.checked(actual, check)
-
-        def made(actual: Actual) -> Plan:
-            return make_plan(
-                desired, actual, self.clock.now(), targets=targets, refresh_only=refresh_only,
-                destroy=destroy, anew=anew, moves=moves, without=without, place=placer(desired),
-            )  # fmt: skip
-
-        plan = made(actual)
-        asked = actual if offline else self._asked(plan, actual, destroy=destroy)
-        return plan if asked is actual else made(asked)
-
-    def _asked(self, plan: Plan, actual: Actual, *, destroy: bool) -> Actual:
-        """With what registries say of images that the plan starts, where its policies or documents have to
-        know it; the same where nothing has to be asked. What they say is remembered."""
-        from reconciler.diff.make import policies_of
-        from reconciler.questions import questions
-
-        _, policies = policies_of(self.desired(), actual, destroy=destroy)
-        todo = questions(plan.changes, policies, self.desired(), actual)
-        if not todo:
-            return actual
-        told = self.inquiry.ask(todo, self.repository, self.secrets.infrastructure)
-        if told.facts:
-            with contextlib.suppress(StoreError):  # What is not remembered is asked again.
-                self.store.save_images(told.facts, self.clock.now())
-        images = {**actual.images, **{facts.reference: facts for facts in told.facts}}
-        return replace(actual, images=images, asked=told.asked, unanswered=told.why)
+        make = partial(
+            make_plan, desired, now=self.clock.now(), targets=targets, refresh_only=refresh_only,
+            destroy=destroy, anew=anew, moves=moves, without=without, place=placer(desired),
+        )  # fmt: skip
+        plan = make(actual)
+        return plan if offline else answered(self, make, plan, actual, destroy=destroy)
 
     def study(self, *, offline: bool = False) -> Study:
         """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
@@ -377,11 +354,9 @@ class Workspace:
             return self
         cluster = choose_cluster(repository, self.cluster.name)
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
-        new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
+        new._store, new._repo, new.secrets, new.inquiry = self._store, self._repo, self.secrets, self.inquiry
         new.secrets.follow(repository.stores)
         new.nodes.take_over(self.nodes)
-        if new.repository.of(Registry) == self.repository.of(Registry):
-            new.inquiry = self.inquiry
         nodes = repository.nodes_of(cluster.name)
         if cluster == self.cluster and nodes == self.repository.nodes_of(cluster.name):
             new._provider, new._found = self._provider, self._found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from providers.base import Capabilities, ImageNow, KernelSpec, Observation, Observed
+from providers.base import Capabilities, Fence, ImageNow, KernelSpec, Observation, Observed, unfenced
 from providers.fake import FakeProvider, World
 from providers.images import NodeImage, PullProgress, PullRequest, Tell
 from reconciler.actual import Actual
@@ -48,10 +48,10 @@ class PullingProvider(FakeProvider):
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities(), pulls=True)
 
-    def create(self, spec: KernelSpec) -> Observed:
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         if spec.image and full(spec.image) not in self.shelf.has.get(spec.labels.node, set()):
             raise ImageMissing(provider="fake", node=spec.labels.node, image=spec.image)
-        return super().create(spec)
+        return super().create(spec, fence)
 
     def observe(self) -> Observation:
         found = super().observe()
