@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.process import (
+    binding,
     cgroup,
     files,
     hierarchies,
@@ -219,11 +220,11 @@ class ProcessProvider(Interaction):
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
         if not spec.cpus and shared != pool.shared(str(self.root.path)):
-            self._bind(self._record(spec.id), spec)
+            binding.bind(self.root, self._record(spec.id), spec)
 
     def _share_out(self) -> None:
         """Cores were taken or given back: those who share the rest are told."""
-        pool.settle(self.root, lambda record: self._bind(record, record.spec))
+        pool.settle(self.root, lambda record: binding.bind(self.root, record, record.spec))
 
     def _awaited(self, kernel_id: str) -> Record:
         """An existing kernel; one whose first start is still under way is waited for."""
@@ -246,7 +247,7 @@ class ProcessProvider(Interaction):
             if problem:
                 raise KernelRefused(provider="process", kernel=kernel_id, why=problem)
             if record.alive:
-                self._bind(record, changed)
+                binding.bind(self.root, record, changed)
             self.root.rewrite(record, changed, again=False)
             if changed.scratch != record.spec.scratch:
                 scratch.hold(record.folder, kernel_id, changed.scratch, new=False)
@@ -254,27 +255,6 @@ class ProcessProvider(Interaction):
         if changed.cpus != record.spec.cpus:
             self._share_out()
         return self._now(kernel_id)
-
-    def _bind(self, record: Record, spec: KernelSpec) -> None:
-        limits: cgroup.Limits = {
-            "cpus": list(spec.cpus),
-            "memory_nodes": list(spec.memory_nodes),
-            "memory": spec.memory,
-            "pids": spec.pids,
-            "cpu_milli": spec.cpu_milli,
-            "pool": pool.shared(str(self.root.path)),
-        }
-        cgroup.limit(record.groups, limits)
-        bound = any("cpuset" in group["controllers"] for group in record.groups)
-        cpus = limits["cpus"] or limits["pool"]
-        if cpus and not bound:
-            for pid in self._processes(record):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.sched_setaffinity(pid, cpus)
-
-    def _processes(self, record: Record) -> set[int]:
-        keeper = int(record.state.get("supervisor") or 0)
-        return cgroup.members(record.groups) | set(procfs.descendants(keeper) if keeper else ())
 
     # ending
 

@@ -365,15 +365,6 @@ class Supervisor:
         cgroup.destroy(self.groups, seconds=2.0)
 
 
-def _answer(**fields: object) -> None:
-    """Tell bai, if it still listens."""
-    with contextlib.suppress(OSError):
-        os.write(1, json.dumps(fields).encode() + b"\n")
-    null = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-
-
 def main() -> None:
     """Entry: `python -I -S -c … <packages> <kernel id>`, the order on standard input until its end."""
     if os.geteuid() == 0:
@@ -389,7 +380,7 @@ def main() -> None:
     os.umask(0o077)
     os.chdir("/")
     if place.take_over(order) < 0:
-        _answer(state="taken")
+        place.answer(state="taken")
         return
     supervisor = Supervisor(order)
     try:
@@ -397,7 +388,7 @@ def main() -> None:
         supervisor.start()
     except (Refused, OSError) as error:
         supervisor.clear()
-        _answer(state="refused", why=str(error))
+        place.answer(state="refused", why=str(error))
         return
-    _answer(state="running")
+    place.answer(state="running")
     supervisor.keep()

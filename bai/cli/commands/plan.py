@@ -22,6 +22,7 @@ from bai.cli.options import (
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from reconciler.plan import Plan
     from reconciler.workspace import Workspace
 
 app = new_app()
@@ -87,9 +88,13 @@ def plan(
         say_unmoved(made)
     if out is not None and format is PlanFormat.text:
         typer.echo(_saved(out, unseen=offline))
-    if made.violations:
+    _end(made, refused=bool(made.violations), detailed=detailed_exitcode)
+
+
+def _end(made: Plan, *, refused: bool, detailed: bool) -> None:
+    if refused:
         raise typer.Exit(1)
-    if detailed_exitcode and made.changes:
+    if detailed and made.changes:
         raise typer.Exit(CHANGES)
 
 
@@ -127,7 +132,4 @@ def _review(
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)
-    if not found.passes:
-        raise typer.Exit(1)
-    if detailed_exitcode and found.plan.changes:
-        raise typer.Exit(CHANGES)
+    _end(found.plan, refused=not found.passes, detailed=detailed_exitcode)
