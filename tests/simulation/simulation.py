@@ -59,6 +59,8 @@ class Life:
         """Sessions whose end was the world's doing, not the reconciler's."""
         self.guarded: dict[str, dict[str, Any]] = {}
         """Protected sessions that were deleted from the repository: identity → document."""
+        self.refused: frozenset[str] = frozenset()
+        """Of these, those that were deleted when the plan was made that is carried out."""
         self.patient = self.rng.random() < 0.4
         """Little happens but what time brings: nodes stay away for long, sessions do nothing for long."""
         self.ghosts: set[str] = set()
@@ -237,7 +239,7 @@ class Life:
         desired = self.documents.desired()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         plan = make_plan(desired, actual, self.clock.now())
-        self.blind = not plan.complete
+        self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
         self._only_what_is_over_stops(plan)
         meanwhile = self.rng.random() if mortal else 1.0
@@ -272,11 +274,14 @@ class Life:
         self._edit()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         plan = make_plan(self.documents.desired(), actual, self.clock.now())
-        before, self.blind = self.blind, not plan.complete
+        before = self.blind, self.refused
+        self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._only_what_is_over_stops(plan)
-        if plan.changes:
-            self._apply(plan, store)
-        self.blind = before
+        try:
+            if plan.changes:
+                self._apply(plan, store)
+        finally:
+            self.blind, self.refused = before
 
     def _stand_still(self) -> None:
         """This process is held up between two instructions, perhaps for longer than its lease lasts, and
@@ -383,7 +388,7 @@ class Life:
         labels = kernel.spec.labels
         if self.blind:
             raise Violation(f"{kernel_id} is taken away on an incomplete observation")
-        if labels.protected and labels.resource in self.guarded and kernel.ended is None:
+        if labels.protected and labels.resource in self.refused and kernel.ended is None:
             raise Violation(f"{kernel_id} is protected, and no document says it may go")
 
     # Calm
