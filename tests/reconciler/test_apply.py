@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.types import DeviceGrant, KernelPlacement, Placement
-from providers.base import KernelSpec, Labels, Observed
+from providers.base import Fence, KernelSpec, Labels, Observed
 from providers.fake import FakeProvider, Fault, World
 from reconciler import graph
 from reconciler.apply import ApplyResult, apply
@@ -385,9 +385,9 @@ def test_secrets_reach_the_kernel_and_nothing_else(bench: Bench, monkeypatch: py
     given: list[KernelSpec] = []
     create = bench.provider.create
 
-    def listen(spec: KernelSpec) -> Observed:
+    def listen(spec: KernelSpec, fence: Fence) -> Observed:
         given.append(spec)
-        return create(spec)
+        return create(spec, fence)
 
     monkeypatch.setattr(bench.provider, "create", listen)
     assert bench.apply(new("secretive", 0)).ok
