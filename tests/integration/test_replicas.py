@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bai.conftest import CLUSTER, Repo, new_repo
+from tests.bai.conftest import Repo, new_repo
 from tests.lab.postgres import Server
 from tests.waiting import until
 
@@ -67,9 +67,7 @@ class Replica:
 def repo(tmp_path: Path, postgres: Server) -> Iterator[Repo]:
     url = postgres.database()
     made = new_repo(tmp_path)
-    made.write(
-        "cluster.yaml", CLUSTER.replace("{provider: process}", f"{{provider: process, state: '{url}'}}", 1)
-    )
+    made.env["BAI_STATE"] = url
     yield made
     for path in made.root.glob("s*.yaml"):
         path.unlink()
