@@ -46,6 +46,7 @@ _RECONCILER_TESTS = ("tests/reconciler",)
 AREAS = {
     "planner": Area(("planner",), ("tests/planner",)),
     "diff": Area(("reconciler/diff",), _RECONCILER_TESTS),
+    "guards": Area(("reconciler/guards",), ("tests/reconciler/guards",)),
     "apply": Area(
         tuple(
             f"reconciler/{name}.py"

@@ -3,7 +3,8 @@ the mapping's NICs and of no others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from providers.base import KernelSpec
 from providers.docker.engine import Engine
@@ -38,6 +39,15 @@ done
 """
 """Prints the groups that may use nodes which others may not: `render`, for one."""
 
+NO_MORE = {
+    "AMD_VISIBLE_DEVICES": "none", "ASCEND_VISIBLE_DEVICES": "", "HABANA_VISIBLE_DEVICES": "void",
+    "HABANA_VISIBLE_MODULES": "", "NVIDIA_GDRCOPY": "", "NVIDIA_GDS": "", "NVIDIA_IMEX_CHANNELS": "",
+    "NVIDIA_MIG_CONFIG_DEVICES": "", "NVIDIA_MIG_MONITOR_DEVICES": "", "NVIDIA_MOFED": "",
+    "NVIDIA_NVSWITCH": "",
+}  # fmt: skip
+"""Variables by which vendors' runtimes give a container devices that it names itself → what names none.
+NVIDIA_VISIBLE_DEVICES is set by the plan, always."""
+
 
 def give(engine: Engine, spec: KernelSpec) -> Extras:
     """All of them. Raises KernelRefused, ProviderUnavailable."""
@@ -55,6 +65,12 @@ def give(engine: Engine, spec: KernelSpec) -> Extras:
     if pci or spec.nics:
         found += _nodes(engine, spec, pci)
     return found
+
+
+def withheld(spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
+    """No other devices, whatever the document or the image asks a runtime for. `image`: as inspected."""
+    named = {line.partition("=")[0] for line in (image.get("Config") or {}).get("Env") or ()}
+    return Extras(firm={name: none for name, none in NO_MORE.items() if name in named | spec.env.keys()})
 
 
 def _is_pci(device: str) -> bool:

@@ -119,7 +119,8 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
 def _extras(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
     """What has to be found out or put on the node before."""
     _check_mounts(engine, spec)
-    extras = devices.give(engine, spec) + share.give(engine, spec) + given.give(engine, spec, image)
+    extras = devices.give(engine, spec) + devices.withheld(spec, image) + share.give(engine, spec)
+    extras += given.give(engine, spec, image)
     return extras + subpaths.give(engine, spec) + _sized(engine, spec)
 
 

@@ -1,8 +1,8 @@
 """Since when a session has done next to nothing, from samples of what its kernels used. Pure.
 
 The time between two samples is quiet when what was used in it is below the rule's threshold. A session is
-idle since the latest moment at which one of its kernels was not quiet. Where samples are missing or too far
-apart nothing is known, and what is not known counts as busy.
+idle since the latest moment at which one of its kernels was not quiet, or ended. Where samples are missing or
+too far apart nothing is known, and what is not known counts as busy.
 """
 
 from __future__ import annotations
@@ -114,8 +114,19 @@ def _session(
         found.append(quiet)
     if not found:
         return None
-    since = max(started + rule.grace, *(quiet.since for quiet in found))
+    since = max(started + rule.grace, *_ends(existing, samples), *(quiet.since for quiet in found))
     return Quiet(since, max(quiet.mean for quiet in found))
+
+
+def _ends(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> Iterator[float]:
+    """When its other kernels ended: nobody knows how busy they were until then, and those that are left may
+    have waited for them."""
+    for kernel in existing.kernels:
+        if kernel.state not in LIVE:
+            if kernel.finished is not None:
+                yield kernel.finished.timestamp()
+            elif samples.get(kernel.id):
+                yield samples[kernel.id][-1].at
 
 
 def _running(existing: Existing) -> list[Observed]:

@@ -69,13 +69,12 @@ def environment_login(found: Mapping[str, str]) -> Login:
 
 
 def git(
-    login: Login, *arguments: str, folder: Path | None, patience: float = PATIENCE
+    login: Login, url: str, *arguments: str, folder: Path | None, patience: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
-    """`folder`: of the repository; None: in none. A command that takes longer than `patience` has failed, and
-    nothing of it is left."""
+    """`url`: of the remote, whose server alone is told the password. `folder`: of the repository; None: in
+    none. A command that takes longer than `patience` has failed, and nothing of it is left."""
     where = ("--git-dir", str(folder)) if folder else ()
-    helper = ("-c", f"credential.helper={_HELPER}") if login.password else ()
-    command = ["git", *_SAFE, *helper, *where, *arguments]
+    command = ["git", *_SAFE, *_helper(login, url), *where, *arguments]
     try:
         child = subprocess.Popen(
             command, env={**environment(), **_QUIET, **login.environment()}, text=True, errors="replace",
@@ -91,6 +90,17 @@ def git(
         if child.returncode is None:
             _end(child)
     return subprocess.CompletedProcess(command, child.returncode, out, err)
+
+
+def _helper(login: Login, url: str) -> list[str]:
+    """Git asks for a login wherever it is led to, also by a redirect and by a proxy. From `http://` to
+    `https://` of the same name is where servers lead who are asked without TLS."""
+    scheme, mark, rest = url.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    if not login.password or not mark or scheme not in ("http", "https"):
+        return []
+    places = [f"{scheme}://{host}", *([f"https://{host}"] if scheme == "http" and ":" not in host else [])]
+    return [word for place in places for word in ("-c", f"credential.{place}.helper={_HELPER}")]
 
 
 def _end(child: subprocess.Popen[str]) -> None:

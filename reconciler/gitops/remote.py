@@ -233,9 +233,8 @@ class Remote:
         self, *arguments: str, patience: float = PATIENCE, folder: Path | None = _HERE
     ) -> subprocess.CompletedProcess[str]:
         """`folder`: by default the copy; None: in no repository."""
-        return git(
-            self._login, *arguments, folder=self.folder if folder is _HERE else folder, patience=patience
-        )
+        where = self.folder if folder is _HERE else folder
+        return git(self._login, self.url, *arguments, folder=where, patience=patience)
 
     def _unreachable(self, said: str) -> RemoteUnreachable:
         lines = [line for line in map(str.strip, said.splitlines()) if line and not _IDLE.match(line)]

@@ -276,6 +276,22 @@ def test_a_gpu_that_works_now_and_then_is_used(lab: Lab) -> None:
     assert "gpu-utilization 0.0 % < 5 %" in action(lab.plan(), "Session/p/a").why
 
 
+def test_who_waited_for_one_that_has_ended_is_not_idle_yet(lab: Lab) -> None:
+    begun(lab, a=f"{SIZE}, {CPU}, cluster: {{mode: multi-node, roles: {{main: 1, sub: 1}}}}")
+    busy = lab.kernel("a", "sub1")
+    lab.world.use(lab.kernel("a"), Load())
+    lab.world.use(busy, Load(cores=1))
+    for _ in range(15):
+        refresh(lab, 60)
+    lab.world.die(busy, exit_code=0)
+    for _ in range(9):
+        refresh(lab, 60)
+        assert not lab.plan().changes
+    for _ in range(2):
+        refresh(lab, 60)
+    assert action(lab.plan(), "Session/p/a").why.startswith("idle since ")
+
+
 def test_missing_data_stops_nobody(lab: Lab) -> None:
     begun(lab, a=f"{SIZE}, {CPU}")
     lab.world.use(lab.kernel("a"), Load())

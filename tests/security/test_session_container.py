@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tarfile
@@ -106,6 +107,19 @@ def test_no_program_of_the_image_gives_more_rights(provider: DockerProvider) -> 
     found = dict(line.split(":\t") for line in said(provider, script(text, user="root")))
     assert found["NoNewPrivs"] == "1"
     assert int(found["CapBnd"], 16) == sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 18))
+
+
+@on_docker
+def test_no_variable_asks_a_runtime_for_devices(provider: DockerProvider, engine: Engine) -> None:
+    """Vendors' runtimes make the device nodes that variables of an image or a document name."""
+    asked = ("NVIDIA_IMEX_CHANNELS", "NVIDIA_MOFED", "NVIDIA_NVSWITCH", "HABANA_VISIBLE_DEVICES")
+    image = derived(engine, "asks", *(f"ENV {name}=all" for name in asked))
+    env = {"NVIDIA_MIG_CONFIG_DEVICES": "all", "NVIDIA_GDS": "enabled", "AMD_VISIBLE_DEVICES": "all"}
+    provider.create(replace(script("sleep 1000", image=image), env={"MINE": "all", **env}))
+    found = json.loads(engine.docker("inspect", "--format", "{{json .Config.Env}}", ID))
+    variables = dict(line.split("=", 1) for line in found)
+    assert variables["MINE"] == "all"
+    assert {variables[name] for name in (*asked, *env)} == {"", "none", "void"}
 
 
 @on_docker

@@ -278,9 +278,9 @@ def test_a_pass_without_news_costs_next_to_nothing(site: Site, loop: Loop) -> No
     asked: list[tuple[str, ...]] = []
     ask = remote.git
 
-    def git(login: Login, *arguments: str, **named: Any) -> Any:
+    def git(login: Login, url: str, *arguments: str, **named: Any) -> Any:
         asked.append(arguments[:1])
-        return ask(login, *arguments, **named)
+        return ask(login, url, *arguments, **named)
 
     event.listen(store._engine, "begin", begun.append)
     with pytest.MonkeyPatch.context() as patch:

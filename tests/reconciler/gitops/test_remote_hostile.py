@@ -299,10 +299,10 @@ def test_history_that_cannot_be_read_in_time_is_not_called_rewritten(
     lab.pair.push()
     real = remote.git
 
-    def slow(login: Login, *words: str, **named: Any) -> Any:
+    def slow(login: Login, url: str, *words: str, **named: Any) -> Any:
         if words[0] == "merge-base":
             return subprocess.CompletedProcess(words, 124, "", "no answer within 120 s")
-        return real(login, *words, **named)
+        return real(login, url, *words, **named)
 
     monkeypatch.setattr(remote, "git", slow)
     commit, error = follow.latest()
