@@ -432,3 +432,15 @@ def test_a_store_that_fails_at_the_very_end_takes_nothing_back(tmp_path: Path) -
         assert lab.apply().ok
     lab.write({"c": session("c")})
     assert lab.apply().ok
+
+
+def test_an_apply_keeps_the_journal_within_its_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    monkeypatch.setattr("reconciler.store.life.JOURNAL_ROWS", 3)
+    for name in "abcd":
+        lab.write({name: session(name)})
+        assert lab.apply().ok
+        assert len(lab.store.journal("here")) <= 3
+    assert lab.apply().ok and not lab.plan().changes

@@ -14,6 +14,7 @@ from reconciler.records import Put, Recorded
 from reconciler.store import Store
 from schemas.errors import LeaseLost
 from tests.lab.postgres import Server
+from tests.waiting import until
 
 CLUSTER = "here"
 
@@ -121,6 +122,39 @@ def test_the_apply_of_somebody_else_is_left_alone(
     clock.advance(15)
     assert b.step()
     store.write(applying, [Put(Recorded("Node/n", CLUSTER, 1, "d"))])
+
+
+def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
+    """In threads of their own, as `bai serve` and the loop have them."""
+    a, b = Replica(store, "a", clock), Replica(store, "b", clock)
+    a.leader.start()
+    until(lambda: a.leads, "the first leads")
+    b.leader.start()
+    until(lambda: b.leader.leader() == "a", "the second sees who leads")
+    held = a.leader.lease()
+    assert held is not None and held.holder == "a" and b.leader.lease() is None
+    a.leader.stop()
+    until(lambda: b.leads, "the second leads")
+    assert a.leader.lease() is None and (a.gained, b.gained) == (1, 1)
+    b.leader.stop()
+    assert not b.leads and b.said[-1] == "leads"
+
+
+def test_a_lead_that_is_over_names_no_lease(pair: tuple[Replica, Replica], clock: VirtualClock) -> None:
+    a, _ = pair
+    assert a.step() and a.leader.lease() is not None
+    clock.advance(15)
+    assert a.leader.lease() is None
+
+
+def test_a_lead_that_cannot_be_handed_over_is_said(tmp_path: Path, clock: VirtualClock) -> None:
+    with Store.open(Address(path=tmp_path / "store.db")) as store:
+        a = Replica(store, "a", clock)
+        assert a.step()
+        (tmp_path / "store.db").unlink()
+        (tmp_path / "store.db").mkdir()
+    a.leader.stop()
+    assert a.said[-1].startswith("the lead could not be handed over: ") and not a.leads
 
 
 def test_clusters_have_leaders_of_their_own(store: Store, clock: VirtualClock) -> None:
