@@ -13,7 +13,7 @@ from providers.base import Network
 from reconciler.guards.builtin import Facts
 from reconciler.guards.candidate import Candidate
 from reconciler.guards.cel import Budget
-from reconciler.guards.judge import Enforced, judge
+from reconciler.guards.judge import SHOWN, Enforced, judge
 from reconciler.guards.validations import validations
 from reconciler.plan import Action, Plan, Side
 from reconciler.plan_json import sealed
@@ -198,6 +198,36 @@ def test_quotas_keep_room(lab: Lab) -> None:
     plan = lab.plan()
     assert refused(plan) == [("quotaHeadroom", ("Session/p/b",))]
     assert plan.violations[0].why == "12% of q's cpu would stay unused, 25% have to"
+
+
+def test_room_that_is_not_taken_is_nobodys_fault(lab: Lab) -> None:
+    """Who takes nothing of a quota that is full, or is not charged for it, may begin."""
+    user = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\n"
+    user += "spec: {projects: [p], email: ada@example.org}\n"
+    quota = "apiVersion: bai/v1\nkind: Quota\nmetadata: {name: q}\n"
+    quota += "spec: {subject: {user: ada}, total: {cpu: 4, cuda.device: 1}}\n"
+    lab.write({"user": user, "quota": quota, "a": session("a", "owner: ada, resources: {cpu: 4}")})
+    lab.apply()
+    lab.write({"policy": policy("guards: {quotaHeadroom: 50%}")})
+    lab.write({"b": session("b", "resources: {cpu: 2}")})
+    assert refused(lab.converge()) == [], "it is somebody else's"
+    lab.write({"c": session("c", "owner: ada@example.org, resources: {cuda.device: 1}")})
+    plan = lab.plan()
+    assert refused(plan) == [("quotaHeadroom", ("Session/p/c",))], "of cpu it takes nothing"
+    assert plan.violations[0].why == "0% of q's cuda.device would stay unused, 50% have to"
+
+
+def test_as_much_is_told_as_one_reads(lab: Lab) -> None:
+    lab.write({"policy": policy("guards: {requireOwner: true}")})
+    names = [f"s{number:02}" for number in range(SHOWN + 2)]
+    lab.write({name: session(name) for name in names})
+    with pytest.raises(GuardRefused) as caught:
+        lab.apply()
+    assert str(caught.value).count("has no owner") == SHOWN and "; and 2 more" in str(caught.value)
+    lab.drop(*names[SHOWN:])
+    with pytest.raises(GuardRefused) as caught:
+        lab.apply()
+    assert str(caught.value).count("has no owner") == SHOWN and "more" not in str(caught.value)
 
 
 def test_an_override_counts_until_its_last_day_and_is_named(lab: Lab) -> None:
