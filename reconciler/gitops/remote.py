@@ -28,6 +28,8 @@ LOOSE = 4000
 _NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
 """What may be the name of a branch: no expression of git's."""
 _OURS = "refs/bai"
+_SHALLOW = "because shallow roots are not allowed"
+"""What git only warns of: branches and tags that it leaves as they were."""
 _HERE = Path()
 _IDLE = re.compile(r"fatal: Could not read from remote|Please make sure|and the repository exists|@@@")
 """Lines of git and ssh that do not say why."""
@@ -183,6 +185,9 @@ class Remote:
         if done.returncode and self._unlocked(folder):
             done = self._fetched(folder, patience)
         if done.returncode == 0:
+            if _SHALLOW in done.stderr:
+                why = "it is a shallow repository: its history is not whole"
+                raise RemoteUnreachable(remote=shown(self.url), why=why, hint="git fetch --unshallow there")
             return
         if folder == self.folder and not self._whole(
             "--connectivity-only", "--no-dangling", patience=patience

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import NoSuchRevision
+from schemas.errors import RemoteUnreachable
 from tests.bai.conftest import CLUSTER
 from tests.lab.signers import Signers, mail, signers
 from tests.reconciler.gitops.repositories import git
@@ -167,10 +167,13 @@ def test_a_forge_that_leaves_commits_out(owned: Lab, tmp_path: Path) -> None:
     shutil.rmtree(owned.pair.bare)
     shallow.rename(owned.pair.bare)
     follow = owned.follow()
-    assert follow.latest() == (good, None)
+    follow.accept(good)
+    for _ in range(2):
+        commit, error = follow.latest()
+        assert commit == good and "shallow" in str(error)
     shutil.rmtree(follow.remote.folder)
-    with pytest.raises(NoSuchRevision):
-        follow.latest()
+    with pytest.raises(RemoteUnreachable, match="shallow"):
+        follow.remote.fetch(follow.ref)
 
 
 def test_settings_of_git_in_what_is_pushed(owned: Lab) -> None:
