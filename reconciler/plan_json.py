@@ -57,7 +57,7 @@ def _shorten(side: dict[str, Any]) -> None:
     """One side of an action, without what says nothing."""
     _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
     if "folder" in side:
-        _drop_empty(side["folder"], "new_owner")
+        _drop_empty(side["folder"], "new_owner", "projects")
     for pull in side.get("pulls", ()):
         _drop_empty(pull, "size", "registry", "username", "username_from", "password_from")
     for spec in side["specs"]:

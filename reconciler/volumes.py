@@ -47,6 +47,7 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
         uid=spec.uid,
         gid=spec.gid,
         new_owner=_new_owner(repository, volume),
+        projects=_projects(repository, volume),
         mode=None if spec.mode is None else int(spec.mode, 8),
         quota=spec.quota,
         host=host.name,
@@ -55,10 +56,19 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
 
 def _new_owner(repository: Repository, volume: Volume) -> int | None:
     """Sessions run as their project's user."""
+    cluster = _of_users(repository, volume)
+    return repository.uid_of(cluster, volume.project) if cluster and volume.project else None
+
+
+def _projects(repository: Repository, volume: Volume) -> tuple[tuple[int, int], ...]:
+    """Who else's its folder could be."""
+    return tuple(repository.project_users(_of_users(repository, volume)))
+
+
+def _of_users(repository: Repository, volume: Volume) -> str:
+    """The volume's cluster, where sessions are their project's Linux user; empty elsewhere."""
     cluster = repository.resources.get(f"Cluster/{repository.cluster_of(volume)}")
-    if not isinstance(cluster, Cluster) or cluster.spec.provider not in _AS_USERS or not volume.project:
-        return None
-    return repository.uid_of(cluster.name, volume.project)
+    return cluster.name if isinstance(cluster, Cluster) and cluster.spec.provider in _AS_USERS else ""
 
 
 def recorded_folder(desired: Desired, actual: Actual, identity: str) -> Folder | None:

@@ -85,6 +85,11 @@ class SessionUids(Model):
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
         return self.first + number % self.count
 
+    @property
+    def last(self) -> int:
+        """The highest number."""
+        return self.first + self.count - 1
+
 
 class Defaults(Model):
     """What sessions get when they say nothing."""

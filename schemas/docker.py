@@ -99,7 +99,8 @@ class Docker(Model):
     userns: Literal["host"] | None = None
     """`host`: containers opt out of an engine's user namespace."""
     state: AbsolutePath | None = None
-    """Folder on the node, in memory, for what containers are given to read; /run/bai/docker when left out."""
+    """Folder on the node, in memory, for what containers are given to read; /run/bai/docker when left out.
+    Nobody but root and bai's user may be able to replace it or a folder above it, and no link is followed."""
     hami: AbsolutePath | None = None
     """HAMi-core's libvgpu.so on the node, where it is not at one of the usual places."""
     log_size: Memory | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -30,12 +31,38 @@ def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:
         yield Issue(("spec", "reserved", "memory"), message, code="BAI-V032")
 
 
+_NO_STATE = (
+    "/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/sbin", "/sys", "/usr",
+    "/var/lib", "/var/log",
+)  # fmt: skip
+"""Where the system, its programs and people's homes are: `docker.state` is made and emptied by root."""
+_TOO_HIGH = frozenset(
+    {"/", "/dev", "/dev/shm", "/mnt", "/run", "/srv", "/tmp", "/var", "/var/run", "/var/tmp"}
+)
+"""Folders that have others' folders in them."""
+
+
 def engine_rules(docker: Docker | None) -> Iterator[Issue]:
-    """An engine is reached in one way."""
+    """An engine is reached in one way, and what containers are given has a folder of its own."""
+    state = docker.state if docker is not None else None
+    if state is not None:
+        yield from _state_rules(state)
     ways = [name for name in WAYS if docker is not None and getattr(docker, name) is not None]
     for name in ways[1:]:
         message = f"{ways[0]} and {name} both say how the engine is reached"
         yield Issue(("spec", "docker", name), message, "leave one of them out", "BAI-V034", key=True)
+
+
+def _state_rules(state: str) -> Iterator[Issue]:
+    at: Loc = ("spec", "docker", "state")
+    hint = "name a folder in memory that is bai's alone, such as /run/bai/docker or /dev/shm/bai-docker"
+    plain = "/" + posixpath.normpath(state).lstrip("/")
+    if plain != state:
+        yield Issue(at, f"'{state}' is no plain path", f"write {plain}", "BAI-V033")
+    elif any(state == each or state.startswith(f"{each}/") for each in _NO_STATE):
+        yield Issue(at, f"'{state}' is in a folder of the system or of people", hint, "BAI-V050")
+    elif state in _TOO_HIGH:
+        yield Issue(at, f"'{state}' is everybody's", hint, "BAI-V050")
 
 
 def hardware_rules(hardware: Hardware, at: Loc) -> Iterator[Issue]:

@@ -151,8 +151,27 @@ class Repository:
         document = self.resources.get(f"Project/{project}")
         if isinstance(document, Project) and document.spec.uid is not None:
             return document.spec.uid
+        return self.session_uids(cluster).drawn(project)
+
+    def session_uids(self, cluster: str) -> SessionUids:
+        """The numbers that a cluster's projects draw theirs from."""
         found = self.resources.get(f"Cluster/{cluster}")
-        return (found.spec.session_uids if isinstance(found, Cluster) else SessionUids()).drawn(project)
+        return found.spec.session_uids if isinstance(found, Cluster) else SessionUids()
+
+    def project_users(self, cluster: str) -> Sequence[tuple[int, int]]:
+        """Linux users that are projects', also of projects that are gone or to come: first and last of each
+        range."""
+        return self._project_users.get(cluster, ())
+
+    @cached_property
+    def _project_users(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        found = {}
+        for cluster in self.of(Cluster):
+            drawn = cluster.spec.session_uids
+            said = {project.spec.uid for project in self.of(Project) if project.spec.uid is not None}
+            own = ((uid, uid) for uid in sorted(said) if not drawn.first <= uid <= drawn.last)
+            found[cluster.name] = ((drawn.first, drawn.last), *own)
+        return found
 
     @cached_property
     def uids(self) -> Mapping[tuple[str, int], str]:

@@ -80,8 +80,9 @@ class VolumeSpec(Model):
     owner: UserRef | None = None
     """The user who may always mount it, whatever the permissions say."""
     uid: UnixId | None = None
-    """Number of the Linux user whom the folder belongs to; as it was made when left out: a new one belongs to
-    the user that the project's sessions run as, else to whom the folder above belongs."""
+    """Number of the Linux user whom the folder belongs to, which is no other project's; as it was made when
+    left out: a new one belongs to the user that the project's sessions run as, else to whom the folder above
+    belongs."""
     gid: UnixId | None = None
     """Linux group. Sessions that mount the volume are members, of one from 1000 on."""
     mode: Mode | None = None

@@ -46,13 +46,25 @@ def _may_meet(repository: Repository, one: StorageHost, other: StorageHost) -> b
 
 
 def numbers(repository: Repository, volume: Volume) -> Iterator[Issue]:
-    """A project's volume belongs to no other project's user."""
+    """A volume belongs to no other project's user, and to none that was one's or will be: with such a number
+    it would seem to be that project's, whose folder it could then take. A group without a project is fine:
+    only that project's sessions can mount it (`joined`)."""
     cluster = repository.cluster_of(volume) or ""
+    own = repository.uid_of(cluster, volume.project) if volume.project else None
     for name, number in (("uid", volume.spec.uid), ("gid", volume.spec.gid)):
-        whose = repository.uids.get((cluster, number)) if number is not None and volume.project else None
-        if whose is not None and whose != volume.project:
+        if number is None or number == own:
+            continue
+        whose = repository.uids.get((cluster, number))
+        drawn = repository.session_uids(cluster)
+        if whose is not None and (volume.project or name == "uid"):
             message = f"{number} is the user of Project/{whose}"
-            yield Issue(("spec", name), message, "choose a number that is no project's", "BAI-V053")
+        elif whose is None and drawn.first <= number <= drawn.last:
+            message = (
+                f"{number} is in the range {drawn.first}-{drawn.last}, which projects' users are drawn from"
+            )
+        else:
+            continue
+        yield Issue(("spec", name), message, "choose a number that is no project's", "BAI-V053")
 
 
 def joined(repository: Repository, session: Session, volume: Volume, at: Loc) -> Iterator[Issue]:

@@ -12,6 +12,7 @@ from providers.base import KernelSpec
 from providers.docker import entry
 from providers.docker.engine import NAME_OF, Engine
 from providers.docker.extras import Bind, Extras
+from providers.foreign import FOREIGN, WALK
 from providers.machine import Done
 from schemas.errors import KernelRefused, ProviderError
 
@@ -20,18 +21,22 @@ FOLDERS = ("/run/bai/docker", "/dev/shm/bai-docker")
 OWN = (*FOLDERS, "/run/bai")
 """What is taken away with the last that is in it; a folder that an option names is somebody's."""
 NO_MEMORY, NO_FOLDER = 97, 98
-UNPACK = """
+UNPACK = f"""
 set -u
 umask 077
+{WALK}
 kernel=$1; secret=$2; shift 2
-code=98
+code={NO_FOLDER}; said=
 for folder in "$@"; do
     made=no
     for _ in 1 2 3 4 5; do  # Whoever takes the last kernel's folder takes this one, too, at any moment.
-        mkdir -p "$folder" 2>/dev/null && [ -O "$folder" ] || continue
-        [ ! -L "$folder" ] && [ -w "$folder" ] || continue
-        if [ "$(stat -f -c %T "$folder")" != tmpfs ] && [ "$secret" = yes ]; then code=97; continue; fi
-        rm -rf "${folder:?}/$kernel" && mkdir "$folder/$kernel" && made=yes && break
+        walk "$folder" make; walked=$?
+        [ $walked = 0 ] || [ -z "$why" ] || {{ code=$walked; said=$why; break; }}
+        [ $walked = 0 ] && [ -O "$folder" ] && [ -w "$folder" ] || continue
+        if [ "$secret" = yes ] && [ "$(stat -f -c %T "$folder")" != tmpfs ]; then
+            code={NO_MEMORY}; continue
+        fi
+        rm -rf "${{folder:?}}/$kernel" && mkdir "$folder/$kernel" && made=yes && break
     done
     [ $made = yes ] || continue
     tar -xpf - -C "$folder/$kernel" || exit 1
@@ -39,16 +44,28 @@ for folder in "$@"; do
     echo "$folder/$kernel"
     exit 0
 done
+[ -z "$said" ] || printf '%s\\n' "$said" >&2
 exit $code
 """
-REMOVE = """
-own=$1; shift
-rm -rf -- "$@" || exit 1
+REMOVE = f"""
+{WALK}
+own=$1; code=0; shift
+for source in "$@"; do
+    if walk "${{source%/*}}" look; then
+        rm -rf -- "$source" || exit 1
+    elif [ -n "$why" ]; then
+        printf '%s\\n' "$why" >&2
+        code={FOREIGN}
+    fi
+done
 for folder in $own; do
     rmdir "$folder" 2>/dev/null
 done
-exit 0
+exit $code
 """
+_STATE = "with spec.docker.state of the node or cluster"
+_IN_MEMORY = f"name a folder on a tmpfs {_STATE}"
+_SAFE = f"name a folder {_STATE} that nobody but root, or bai's user on the node, can replace"
 
 
 def needed(spec: KernelSpec) -> bool:
@@ -83,7 +100,7 @@ def _unpack(engine: Engine, spec: KernelSpec) -> str:
         NO_MEMORY: f"{places} is not in memory (tmpfs), where secrets must be",
         NO_FOLDER: f"no folder of our own can be made in {places}",
     }.get(done.code, done.err.decode(errors="replace").strip() or f"exit code {done.code}")
-    hint = "name a folder on a tmpfs with spec.docker.state of the node or cluster"
+    hint = _SAFE if done.code == FOREIGN else _IN_MEMORY
     raise KernelRefused(provider="docker", kernel=spec.id, why=f"node {engine.node}: {why}", hint=hint)
 
 
@@ -107,7 +124,8 @@ def take(engine: Engine, kernel: str, source: str) -> None:
     done = _remove(engine, source)
     if done.code:
         why = f"node {engine.node}: {source} stays: {done.err.decode(errors='replace').strip()}"
-        raise ProviderError(provider="docker", why=why)
+        hint = f"remove {source} yourself, where others choose what it is" if done.code == FOREIGN else ""
+        raise ProviderError(provider="docker", why=why, hint=hint)
 
 
 def _remove(engine: Engine, *sources: str) -> Done:

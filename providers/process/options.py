@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from providers.foreign import foreign
 from providers.machine import Endpoint
 from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
 from providers.state_folder import state_folder
@@ -47,28 +47,6 @@ def open_process(
         hami=str(options.get("hami", "")),
         etc=_names(options.get("etc", [])),
     )
-
-
-def foreign(root: Path) -> str:
-    """Why what bai keeps there could be another user's: who may replace a folder on the way has bai believe
-    what stands there about processes that it signals. Empty when nobody can."""
-    for path in (root.absolute(), root.resolve()):
-        for folder in (path, *path.parents):
-            try:
-                found = os.lstat(folder)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                return f"{folder}: {error.strerror}"
-            if stat.S_ISLNK(found.st_mode):
-                continue  # Where it leads to is looked at, too.
-            if found.st_uid not in (0, os.geteuid()):
-                return f"{folder} belongs to user {found.st_uid}, who could replace what is in it"
-            # Many users have a group of their own, whose folders it may write to.
-            groups = 0 if found.st_gid in (0, os.getegid()) else stat.S_IWGRP
-            if found.st_mode & (groups | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
-                return f"others may write to {folder}, and replace what is in it"
-    return ""
 
 
 def _check(name: str, value: object) -> None:

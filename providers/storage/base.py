@@ -27,6 +27,9 @@ class Folder:
     gid: int | None = None
     new_owner: int | None = None
     """Linux user, and group, of a folder that has to be made, where `uid` and `gid` do not say."""
+    projects: tuple[tuple[int, int], ...] = ()
+    """Linux users of projects, first and last of each range: a folder that belongs to one other than
+    `new_owner` is another project's, and refused."""
     mode: int | None = None
     quota: int | None = None
     """Bytes; 0 lifts a limit."""

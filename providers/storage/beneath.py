@@ -71,13 +71,19 @@ def at_once(base: int, steps: Sequence[str]) -> int | None:
     return None if there < 0 else int(there)
 
 
-def step_by_step(base: int, steps: Sequence[str], make: int | None = None, owner: int | None = None) -> int:
-    """A descriptor by a walk; missing folders are made with mode `make` and belong to the user and group
-    `owner`, or to whom the folder above belongs. Raises as `open_beneath`."""
+def step_by_step(
+    base: int,
+    steps: Sequence[str],
+    make: int | None = None,
+    owner: int | None = None,
+    group: int | None = None,
+) -> int:
+    """A descriptor by a walk; missing folders are made with mode `make` and belong to the user `owner` and
+    the group `group`, or to whom the folder above belongs. Raises as `open_beneath`."""
     here = os.dup(base)
     try:
         for depth, step in enumerate(steps):
-            there = _step(here, step, make, owner, "/".join(steps[: depth + 1]))
+            there = _step(here, step, make, (owner, group), "/".join(steps[: depth + 1]))
             os.close(here)
             here = there
     except BaseException:
@@ -86,7 +92,7 @@ def step_by_step(base: int, steps: Sequence[str], make: int | None = None, owner
     return here
 
 
-def _step(here: int, step: str, make: int | None, owner: int | None, name: str) -> int:
+def _step(here: int, step: str, make: int | None, owner: tuple[int | None, int | None], name: str) -> int:
     with contextlib.suppress(FileNotFoundError):
         return _open(here, step, name)
     if make is None:
@@ -97,10 +103,11 @@ def _step(here: int, step: str, make: int | None, owner: int | None, name: str) 
     return _open(here, step, name)
 
 
-def _dress(here: int, step: str, mode: int, owner: int | None, name: str) -> None:
+def _dress(here: int, step: str, mode: int, owner: tuple[int | None, int | None], name: str) -> None:
     """Root's umask does not count for a new folder."""
     above = os.fstat(here)
-    wanted = (above.st_uid, above.st_gid) if owner is None else (owner, owner)
+    user, group = owner
+    wanted = (above.st_uid if user is None else user, above.st_gid if group is None else group)
     there = _open(here, step, name)
     try:
         made = os.fstat(there)

@@ -17,7 +17,7 @@ MODULES = (
     "providers.storage.beneath",
     *(
         f"{_HERE}.{name}"
-        for name in ("walk", "allowed", "mounts", "usage", "project", "quota", "trash", "main")
+        for name in ("walk", "allowed", "whose", "mounts", "usage", "project", "quota", "trash", "main")
     ),
 )
 _AT_ONCE = 16
@@ -94,7 +94,7 @@ def _wire(folder: Folder) -> dict[str, object]:
     return {
         "volume": folder.volume, "root": folder.root, "path": folder.path, "fileSystems": folder.file_systems,
         "uid": folder.uid, "gid": folder.gid, "newOwner": folder.new_owner, "mode": folder.mode,
-        "quota": folder.quota,
+        "quota": folder.quota, "projects": folder.projects,
     }  # fmt: skip
 
 

@@ -4,7 +4,9 @@ devices than he was given."""
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,17 @@ import pytest
 
 from planner.environment import kernel_environment
 from planner.types import DeviceGrant
-from providers.base import Mount
+from providers.base import File, Mount
+from providers.docker import given
 from providers.process.options import open_process
 from providers.storage.base import Folder, Trash, Trashed
 from providers.storage.mounts import problem_here
 from providers.storage.node import allowed
 from providers.storage.nodes import NodeStorage
-from schemas.errors import InvalidOption, VolumeRefused
+from schemas.errors import InvalidOption, KernelRefused, ProviderError, VolumeRefused
 from tests.bai.conftest import CLUSTER, Repo
 from tests.planner.test_environment import HARDWARE, TRIO, facts, placement
+from tests.providers.docker.specs import here, kernel
 
 OURS = 4200
 """Linux user of the committer's project."""
@@ -101,6 +105,131 @@ def test_the_nodes_owner_says_which_folders(tmp_path: Path, monkeypatch: pytest.
     assert "not an absolute folder" in why(f"{tmp_path}/disk")
 
 
+# Volumes of others
+
+
+THEIRS, DRAWN = 4300, 1_900_000_007
+"""Users of two other projects: one by its document, one that is drawn; perhaps the project is gone."""
+PROJECTS = ((1_900_000_000, 1_999_999_999), (OURS, OURS), (THEIRS, THEIRS))
+
+
+def _volume(root: Path, path: str, user: int | None, **more: Any) -> Folder:
+    return Folder("Volume/v", "here", str(root), path, new_owner=user, projects=PROJECTS, **more)
+
+
+def _all(folder: Path) -> list[tuple[str, int, int, int]]:
+    found = [(each, each.lstat()) for each in sorted((folder, *folder.rglob("*")))]
+    return [(str(each), seen.st_uid, seen.st_gid, seen.st_mode) for each, seen in found]
+
+
+@needs_root
+@pytest.mark.usefixtures("nobody_lists")
+@pytest.mark.parametrize("user", [OURS, None], ids=["project", "no project"])
+@pytest.mark.parametrize("theirs", [THEIRS, DRAWN])
+@pytest.mark.parametrize(
+    ("said", "root", "path"),
+    [
+        ({}, "", "a/b/data"),
+        ({}, "", "a/b/data/runs"),
+        ({}, "", "a/b/data/new/er"),
+        ({}, "", "a/b"),
+        ({}, "", "a"),
+        ({}, "a/b/data", "runs"),
+        ({}, "a/b/data/runs", "new"),
+        ({"uid": 1007}, "", "a/b/data"),
+        ({"gid": 1007}, "", "a/b/data"),
+    ],
+)
+def test_a_volume_that_was_another_projects(
+    tmp_path: Path, theirs: int, user: int | None, said: dict[str, int], root: str, path: str
+) -> None:
+    """Its document is gone or names another path; its data is there: the folder, one in it, one above it, or
+    a storage host in it. Links and numbers are tried elsewhere."""
+    storage = NodeStorage(lambda name: None)
+    old = _volume(tmp_path / "disk", "a/b/data", theirs, **said)
+    (tmp_path / "disk").mkdir()
+    storage.make(old)
+    (Path(old.source) / "runs").mkdir()
+    before = _all(tmp_path)
+    mine = _volume(tmp_path / "disk" / root, path, user, mode=0o777)
+    seen = storage.look([mine])["Volume/v"]
+    assert seen.state == "refused" and "name another path" in seen.why, seen
+    with pytest.raises(VolumeRefused, match="another project's"):
+        storage.make(mine)
+    assert _all(tmp_path) == before
+    beside = _volume(tmp_path / "disk", "a/b/mine", user)
+    storage.make(beside)
+    assert storage.look([beside])["Volume/v"].state == "there"
+    storage.make(old)
+    assert storage.look([old])["Volume/v"].state == "there"
+
+
+@needs_root
+@pytest.mark.usefixtures("nobody_lists")
+def test_data_that_is_no_projects_may_become_a_volume(tmp_path: Path) -> None:
+    storage = NodeStorage(lambda name: None)
+    for owner in (0, 1007, OURS):
+        (tmp_path / f"of-{owner}").mkdir()
+        os.chown(tmp_path / f"of-{owner}", owner, owner)
+        for path in (f"of-{owner}", f"of-{owner}/in/it"):
+            storage.make(_volume(tmp_path, path, OURS))
+            assert storage.look([_volume(tmp_path, path, OURS)])["Volume/v"].state == "there"
+    shared = _volume(tmp_path, "shared", None, gid=THEIRS)  # Sessions of others cannot mount it.
+    storage.make(shared)
+    assert storage.look([shared])["Volume/v"].gid == THEIRS
+
+
+HOST = "apiVersion: bai/v1\nkind: StorageHost\nmetadata: {name: disk}\nspec: {root: "
+HANDED = """apiVersion: bai/v1
+kind: Project
+metadata: {name: %s}
+spec: {domain: default}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {name: v, project: %s}
+spec: {path: data%s}
+"""
+MOUNTING = """apiVersion: bai/v1
+kind: Session
+metadata: {name: s, project: b}
+spec: {type: batch, command: ["true"], resources: {cpu: 10m, memory: 64MiB}, mounts: [{volume: v, path: /v}]}
+"""
+
+
+@needs_root
+def test_another_projects_data_is_handed_over_by_root_alone(tmp_path: Path) -> None:
+    """With the command: project a leaves its folder, and b names it."""
+    (tmp_path / "disk").mkdir()
+    repo = Repo(tmp_path / "repo", {"BAI_STATE": str(tmp_path / "store.db")})
+    repo.write("c.yaml", CLUSTER)
+    repo.write("h.yaml", f"{HOST}{tmp_path}/disk}}\n")
+    repo.write("a.yaml", HANDED % ("a", "a", ""))
+    assert repo("apply", "--yes").code == 0
+    data = tmp_path / "disk" / "data"
+    (data / "secret").write_text("x")
+    repo.write("a.yaml", HANDED % ("a", "a", "-2"))
+    assert repo("apply", "--yes").code == 0
+    repo.write("b.yaml", HANDED % ("b", "b", ""))
+    repo.write("s.yaml", MOUNTING)
+    said = repo("plan")
+    assert "is another project's" in said.out, said
+    for _ in range(2):
+        said = repo("apply", "--yes")
+        assert said.code != 0 and "name another path" in said.out + said.err, said
+        assert "1 failed, 1 skipped" in said.out, said  # the session that mounts it
+    (repo.root / "s.yaml").unlink()
+    owner = data.stat().st_uid
+    told = " ".join((said.out + said.err).split())
+    found = re.search(r"chown -R (\d+):(\d+) (\S+/data)\b", told)
+    assert found is not None and found[3] == str(data) and int(found[1]) != owner
+    subprocess.run(found[0].split(), check=True)
+    for _ in range(2):
+        assert repo("apply", "--yes").code == 0
+    said = repo("plan")
+    assert said.code == 0 and (data / "secret").read_text() == "x", said
+
+
 # What bai keeps
 
 
@@ -137,26 +266,109 @@ def test_a_link_in_the_place_of_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(theirs.iterdir()) == []
 
 
-@needs_root
-@pytest.mark.parametrize("way", ["theirs", "theirs/link/x", "open/x", "link"])
-def test_records_of_sessions_are_not_a_sessions(tmp_path: Path, way: str) -> None:
-    """A folder that a session may write to, as a volume: bai would believe what stands in its records."""
+@pytest.fixture
+def ways(tmp_path: Path) -> Path:
+    """A folder with ways on which a session could put its own in place of what is there."""
     (tmp_path / "theirs").mkdir()
     os.chown(tmp_path / "theirs", OURS, OURS)
     (tmp_path / "safe").mkdir()
     (tmp_path / "theirs" / "link").symlink_to(tmp_path / "safe")
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
+    for name, mode in {"open": 0o777, "sticky": 0o1777, "groups": 0o775}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+    os.chown(tmp_path / "groups", 0, OURS)
+    (tmp_path / "sticky" / "first").mkdir()
+    os.chown(tmp_path / "sticky" / "first", OURS, OURS)
+    return tmp_path
+
+
+WAYS = ["theirs", "theirs/x", "theirs/link/x", "open", "open/x", "sticky", "sticky/first", "groups/x", "link"]
+SAFE = ["safe", "safe/x", "sticky/x/y"]
+
+
+@needs_root
+@pytest.mark.parametrize("way", WAYS)
+def test_records_of_sessions_are_not_a_sessions(ways: Path, way: str) -> None:
+    """A folder that a session may write to, as a volume: bai would believe what stands in its records."""
     with pytest.raises(InvalidOption, match="replace what is in it"):
-        open_process({}, state_root=tmp_path / way)
+        open_process({}, state_root=ways / way)
     with pytest.raises(InvalidOption, match="replace what is in it"):
-        open_process({"root": str(tmp_path / way)})
-    (tmp_path / "safe").chmod(0o775)
-    open_process({}, state_root=tmp_path / "safe" / "new")
-    os.chown(tmp_path / "safe", 0, OURS)
-    with pytest.raises(InvalidOption, match="others may write to"):
-        open_process({}, state_root=tmp_path / "safe" / "new")
+        open_process({"root": str(ways / way)})
+
+
+@needs_root
+@pytest.mark.parametrize("way", SAFE)
+def test_records_lie_where_nobody_else_replaces_them(ways: Path, way: str) -> None:
+    (ways / "safe").chmod(0o775)  # its group is root's
+    open_process({}, state_root=ways / way)
+
+
+KERNEL = "s-main1-0-g1"
+FILES = (File("topo.xml", "<x/>", "T"),)
+
+
+@needs_root
+@pytest.mark.parametrize("way", [*WAYS, "safe/../theirs"])
+def test_what_containers_are_given_is_not_put_into_a_sessions_folder(ways: Path, way: str) -> None:
+    """`docker.state` on a node: root would unpack files there, and delete what has a kernel's name."""
+    before = _below(ways)
+    engine = here(state=str(ways / "safe"))
+    object.__setattr__(engine.options, "state", f"{ways}/{way}")  # as if no rule of documents had stood there
+    with pytest.raises(KernelRefused, match=r"replace what is in it|is a link") as refused:
+        given.give(engine, kernel(KERNEL, files=FILES), {})
+    assert "spec.docker.state" in str(refused.value)
+    assert _below(ways) == before
+
+
+@needs_root
+@pytest.mark.parametrize("way", ["theirs", "open", "sticky/first", "link", "theirs/link"])
+def test_what_containers_were_given_is_not_deleted_where_a_session_leads(ways: Path, way: str) -> None:
+    """A link of the session's, to a folder of the node with a name that it knows."""
+    folder = ways / way
+    (folder / KERNEL).mkdir()
+    (folder / KERNEL / "precious").write_text("x")
+    engine = here(state=str(folder))
+    given.sweep(engine, KERNEL)
+    with pytest.raises(ProviderError, match=r"replace what is in it|is a link"):
+        given.take(engine, KERNEL, f"{folder}/{KERNEL}")
+    assert (folder / KERNEL / "precious").read_text() == "x"
+
+
+@needs_root
+@pytest.mark.parametrize("way", SAFE)
+def test_what_containers_are_given_goes_where_nobody_else_replaces_it(ways: Path, way: str) -> None:
+    """A link of somebody's with a kernel's name is no way for it."""
+    engine = here(state=f"{ways}/{way}")
+    (ways / way).mkdir(parents=True, exist_ok=True)
+    (ways / way / KERNEL).symlink_to(ways / "theirs")
+    [bind] = given.give(engine, kernel(KERNEL, files=FILES), {}).binds
+    assert bind.source == f"{ways}/{way}/{KERNEL}" and Path(bind.source, "topo.xml").is_file()
+    given.take(engine, KERNEL, bind.source)
+    assert not os.path.lexists(bind.source) and (ways / "theirs" / "link").is_symlink()
+
+
+@needs_root
+def test_a_folder_in_shared_memory_that_somebody_made_first_is_not_used(
+    ways: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /dev/shm/bai-docker is: the next place is taken, or none."""
+    places = (f"{ways}/sticky/first", f"{ways}/sticky/ours")
+    monkeypatch.setattr(given, "OWN", places)
+    monkeypatch.setattr(given, "FOLDERS", places)
+    [bind] = given.give(here(), kernel(KERNEL, files=FILES), {}).binds
+    assert bind.source == f"{places[1]}/{KERNEL}"
+    given.take(here(), KERNEL, bind.source)
+    assert not os.path.lexists(places[1])
+    (ways / "sticky" / "first").mkdir(exist_ok=True)
+    os.chown(ways / "sticky" / "first", OURS, OURS)
+    monkeypatch.setattr(given, "FOLDERS", places[:1])
+    with pytest.raises(KernelRefused, match=f"belongs to user {OURS}"):
+        given.give(here(), kernel(KERNEL, files=FILES), {})
+
+
+def _below(folder: Path) -> list[str]:
+    return sorted(str(each) for each in folder.rglob("*"))
 
 
 # Devices, rights and numbers

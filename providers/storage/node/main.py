@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from providers.storage.node import allowed, mounts, quota, trash, usage
+from providers.storage.node import allowed, mounts, quota, trash, usage, whose
 from providers.storage.node.mounts import Mounted
 from providers.storage.node.walk import Refused, below, parts_of, reference, root_of
 
@@ -45,6 +45,7 @@ def look(folder: dict[str, Any]) -> dict[str, Any]:
     with _root(folder) as (root, on):
         could = quota.means_of(on)
         parts = parts_of(folder["path"])
+        whose.check(root, parts, folder)
         try:
             with below(root, parts) as here, below(root, parts[:-1]) as above:
                 found = os.fstat(here)
@@ -71,10 +72,13 @@ def make(folder: dict[str, Any]) -> dict[str, Any]:
     """Bring a folder to what it must be: there, with this owner, mode and quota. What is in it stays."""
     with _root(folder) as (root, on):
         parts = parts_of(folder["path"])
+        whose.check(root, parts, folder)
         mode = folder.get("mode")
         new = NEW if mode is None else mode
-        owner = folder.get("newOwner")
-        with below(root, parts[:-1], NEW) as above, below(above, parts[-1:], new, owner) as here:
+        owner, group = folder.get("newOwner"), whose.group(root, folder)
+        with below(root, parts[:-1], NEW, None, group) as above, below(
+            above, parts[-1:], new, owner, group
+        ) as here:
             _own(here, folder.get("uid"), folder.get("gid"))
             if mode is not None and stat.S_IMODE(os.fstat(here).st_mode) != mode:
                 os.chmod(reference(here), mode)
@@ -103,7 +107,8 @@ def check(folder: dict[str, Any]) -> dict[str, Any]:
     """
     with _root(folder) as (root, _):
         make = NEW if folder.get("make") else None
-        with below(root, parts_of(folder["path"]), make=make, owner=folder.get("newOwner")):
+        owner = folder.get("newOwner")
+        with below(root, parts_of(folder["path"]), make, owner, owner):
             return {}
 
 

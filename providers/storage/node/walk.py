@@ -41,12 +41,16 @@ def root_of(path: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def below(
-    root: int, parts: Sequence[str], make: int | None = None, owner: int | None = None
+    root: int,
+    parts: Sequence[str],
+    make: int | None = None,
+    owner: int | None = None,
+    group: int | None = None,
 ) -> Iterator[int]:
-    """A descriptor of a folder below `root`. Missing ones are made with mode `make` and belong to the user
-    and group `owner`, or to whom the folder above belongs; without `make`, FileNotFoundError. Raises OSError
+    """A descriptor of a folder below `root`. Missing ones are made with mode `make` and belong to `owner` and
+    `group`, or to whom the folder above belongs; without `make`, FileNotFoundError. Raises OSError
     for a link or a file on the way."""
-    here = step_by_step(root, parts, make, owner)
+    here = step_by_step(root, parts, make, owner, group)
     try:
         with contextlib.suppress(PermissionError):  # one that may be read, if possible
             there = os.open(".", _FLAGS, dir_fd=here)

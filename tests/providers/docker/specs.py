@@ -6,6 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from providers.base import KernelSpec, Labels
+from providers.docker.engine import Engine
+from providers.local import LocalMachine
+from providers.machine import Stream
+from schemas.docker import Docker
 from tests.lab.docker import IMAGE
 
 LABELS = Labels(
@@ -27,3 +31,15 @@ def kernel(name: str = "s-main1-0-g1", *command: str, node: str = "n1", **fields
 def script(text: str, name: str = "s-main1-0-g1", **fields: Any) -> KernelSpec:
     """A kernel that runs a shell script."""
     return kernel(name, "sh", "-c", text, **fields)
+
+
+def here(**options: str) -> Engine:
+    """This machine as a node whose engine is not asked for anything."""
+
+    def nobody() -> Stream:
+        raise AssertionError("the engine was asked")
+
+    def machine() -> LocalMachine:
+        return LocalMachine("n1")
+
+    return Engine("n1", Docker.model_validate(options), nobody, machine, local=True)

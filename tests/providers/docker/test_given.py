@@ -9,13 +9,9 @@ import pytest
 
 from providers.base import File
 from providers.docker import given
-from providers.docker.engine import Engine
-from providers.local import LocalMachine
-from providers.machine import Stream
-from schemas.docker import Docker
 from tests.lab.docker import Engines
 from tests.providers.docker.conftest import Open
-from tests.providers.docker.specs import kernel
+from tests.providers.docker.specs import here, kernel
 
 FILES = (File("topo.xml", "<x/>", "T"),)
 
@@ -27,18 +23,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(given, "FOLDERS", (str(folder),))
     monkeypatch.setattr(given, "OWN", (str(folder), str(folder.parent)))
     return folder
-
-
-def here(**options: str) -> Engine:
-    """This machine as a node whose engine is not asked for anything."""
-
-    def nobody() -> Stream:
-        raise AssertionError("the engine was asked")
-
-    def machine() -> LocalMachine:
-        return LocalMachine("n1")
-
-    return Engine("n1", Docker.model_validate(options), nobody, machine, local=True)
 
 
 def test_folders_of_bai_go_with_the_last_kernel(own: Path) -> None:
