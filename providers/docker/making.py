@@ -89,7 +89,7 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
     place = home.placed(engine, spec, image) if who.made else None
     extras = Extras() if place is None else home.give(engine, spec, who, place, image)
     extras += _extras(engine, spec, image) + Extras(cpus=cpus)
-    user.check_groups(engine, spec, image, (*who.groups, *extras.groups))
+    user.check_groups(engine, spec, image, who, extras.groups)
     body = config.payload(spec, engine.options, who, extras)
     try:
         new = engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)

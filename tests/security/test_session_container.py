@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import KernelSpec, Mount
+from providers.base import KernelSpec, Mount, RestartRule
 from providers.docker import home
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
@@ -95,6 +95,41 @@ def test_a_list_of_users_that_lies_gives_no_group(provider: DockerProvider, engi
     assert said(provider, script("id -G", image=image, user="user", others=str(OTHER))) == [str(UID)]
     with pytest.raises(KernelRefused, match="named 4400"):
         provider.create(kernel(image=image, groups=(4400,)))
+
+
+@on_docker
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ("chmod 666 /etc/group", "/etc/group"),
+        (f"chown {UID} /etc/group", "/etc/group"),
+        ("chmod 664 /etc/group", "/etc/group"),
+        ("mv /etc/group /tmp/group; ln -s /tmp/group /etc/group", "/etc/group"),
+        ("chmod 777 /etc", "/etc"),
+        (f"chown {UID} /etc; chmod 555 /etc", "/etc"),
+        ("chmod 1777 /etc; rm /etc/group", "/etc"),
+    ],
+)
+def test_a_list_of_groups_that_a_session_may_write_to_gives_none(
+    provider: DockerProvider, engine: Engine, change: str, place: str
+) -> None:
+    """Engines look numbers of groups up in it as names, at each start: also at a restart of their own."""
+    image = ran_in(engine, "open", change)
+    rule = RestartRule("on-failure", 3)
+    spec = script("id -G; echo 4400:x:0: >>/etc/group; exit 1", image=image, groups=(4400,), restart=rule)
+    with pytest.raises(KernelRefused, match=f"others than root may change {place} of image"):
+        provider.create(spec)
+    assert engine.docker("ps", "-aq") == ""
+    assert said(provider, script("id -G", image=image)) == [str(UID)], (
+        "without groups there is nothing to gain"
+    )
+
+
+@on_docker
+def test_groups_are_given_by_a_list_that_is_roots(provider: DockerProvider, engine: Engine) -> None:
+    for change in ("true", "rm /etc/group"):
+        image = ran_in(engine, "closed", change)
+        assert said(provider, script("id -G", image=image, groups=(4400,))) == [f"{UID} 4400"]
 
 
 @on_docker
