@@ -46,12 +46,13 @@ test-flaky: setup
 test-newest:
 	@BAI_TEST_LEVEL=newest scripts/test.sh
 
-# What is installed for development, tests and docs, and by `make demo`, with hashes. The wheel keeps its ranges.
+# What is installed for development, tests and docs, by `make demo`, and in the image, with hashes. The wheel keeps its ranges.
 LOCK = .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
 	--custom-compile-command "make lock" --group build pyproject.toml
 lock: setup
 	$(LOCK) --extra dev --extra docs -o requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt -o requirements/run.txt
+	$(LOCK) --constraints requirements/dev.txt --extra server --extra tracing -o requirements/server.txt
 
 sbom: setup
 	.venv/bin/python scripts/sbom.py wheel dist/bai.cdx.json

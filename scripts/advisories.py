@@ -1,4 +1,4 @@
-"""Whether a security advisory names what requirements/run.txt locks.
+"""Whether a security advisory names what requirements/server.txt locks.
 
 BAI_ADVISORIES says where to look: a folder of OSV records (the unpacked `PyPI/all.zip` of osv.dev), or
 `osv.dev` itself, which pip-audit asks. What others publish is no reason for a run to fail that passed before:
@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements/run.txt"
+LOCK = ROOT / "requirements/server.txt"
 NOTHING_TO_ASK = 77
 SERVICE = "osv.dev"
 _SERVICE = "https://api.osv.dev/v1/query"

@@ -66,6 +66,18 @@ def test_the_wheels_bill_names_what_is_locked_and_is_the_same_again(tmp_path: Pa
     assert all(each in lock for each in told)
 
 
+@pytest.mark.usefixtures("scripts")
+def test_what_is_deployed_is_what_is_tested() -> None:
+    """`make lock` makes all from one, and bai and its image need nothing else."""
+    from locked import read_locked
+
+    run, server, tested = (
+        {(each.name, each.version) for each in read_locked(ROOT / "requirements" / f"{name}.txt")}
+        for name in ("run", "server", "dev")
+    )
+    assert len(run) > 20 and run < server <= tested
+
+
 def test_a_time_only_where_it_is_given(tmp_path: Path) -> None:
     bom = valid(wheel_sbom(tmp_path / "a.json", SOURCE_DATE_EPOCH="1700000000").decode())
     assert bom["metadata"]["timestamp"].startswith("2023-11-14T22:13:20")
