@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -82,7 +83,8 @@ class Keeper:
         raise AssertionError
 
     def let_go(self, channel: paramiko.Channel) -> None:
-        channel.close()
+        with contextlib.suppress(*BROKEN):
+            channel.close()
         self._less()
 
     def broken(self, error: BaseException | str) -> NodeUnreachable:

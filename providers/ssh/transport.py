@@ -84,7 +84,10 @@ class Transport(paramiko.Transport):
             data.add_string(path)
             data.add_string("")
             data.add_int(0)
-        super()._send_user_message(data)  # type: ignore[misc]
+        try:
+            super()._send_user_message(data)  # type: ignore[misc]
+        except EOFError as error:  # So paramiko calls a socket that takes nothing any more.
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was lost") from error
 
     # life
 

@@ -345,6 +345,22 @@ def test_a_link_that_is_cut_ends_what_waits_and_is_mended(own: SshdNode) -> None
         until(lambda: _works(machine))
 
 
+def test_a_link_that_takes_nothing_any_more_is_lost_for_who_sends(own: SshdNode) -> None:
+    """Before anybody reads that it has ended; what is sent then fails as on any socket."""
+    with reached(own) as machine:
+        stream, other = machine.dial(("127.0.0.1", 22)), machine.dial(("127.0.0.1", 22))
+        stream.recv(4)
+        connection = machine.keeper._connection
+        assert connection is not None
+        connection.transport.sock.shutdown(socket.SHUT_WR)
+        with pytest.raises(OSError, match=r"lost|closed"):
+            stream.sendall(b"SSH-2.0-x\r\n")
+        stream.close()
+        other.close()
+        assert machine.keeper._open == 0
+        until(lambda: _works(machine))
+
+
 def test_a_server_that_is_killed_and_comes_back(own: SshdNode) -> None:
     with reached(own) as machine:
         waiting = _waiting(machine)
