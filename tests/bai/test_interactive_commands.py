@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 UNPACKS = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="Python 3.11.4 or newer is needed to unpack archives safely"
 )
-
 ROOT = Path(__file__).parents[2]
+SPOKEN = "main1 | up\nsub1  | up\n"
 SERVER = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", 0))
@@ -68,7 +68,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
     try:
         repo.ok("apply", "--yes")
         until(lambda: repo.ok("logs", "server").out.endswith("\n"), "the server serves")
-        until(lambda: repo.ok("logs", "pair/sub1").out, "the second container runs")
+        until(lambda: repo.ok("logs", "--all", "pair").out == SPOKEN, "both containers have spoken")
         yield repo
     finally:
         tidy(repo)
@@ -225,7 +225,7 @@ def test_top_is_live_on_a_terminal(world: Repo) -> None:
 
 
 def test_logs_of_all_containers(world: Repo) -> None:
-    assert world.ok("logs", "--all", "pair").out == "main1 | up\nsub1  | up\n"
+    assert world.ok("logs", "--all", "pair").out == SPOKEN
     assert world.ok("logs", "--all", "pair", "--since", "1d").out.count("up") == 2
     with world.start("logs", "-f", "-a", "pair") as started:
         assert {next_line(started), next_line(started)} == {"main1 | up\n", "sub1  | up\n"}

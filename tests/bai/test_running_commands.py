@@ -64,7 +64,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
         assert "Session/demo/talker: creating" in said.out and "Project/demo: creating" not in said.out
         assert said.out.count("Project/demo: created") == 1
         until(lambda: phase(repo, "broken") == "TERMINATED", "broken has ended")
-        until(lambda: "three" in repo.ok("logs", "pair/sub1").out, "all have spoken")
+        for name in ("talker", "pair/main1", "pair/sub1"):
+            until(lambda name=name: "three" in repo.ok("logs", name).out, f"{name} has spoken")
         yield repo
     finally:
         tidy(repo)

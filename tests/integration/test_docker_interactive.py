@@ -61,6 +61,7 @@ spec:
   command: [sh, -c, "echo up; exec httpd -f -p 7070 -h /tmp"]
   ports: [{name: web, port: 7070}]
 """
+SPOKEN = "main1 | up\nsub1  | up\n"
 SHELL = """\
 apiVersion: bai/v1
 kind: Session
@@ -91,7 +92,7 @@ def world(lab: DockerLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     repo.write("shell.yaml", SHELL)
     try:
         repo.ok("apply", "--yes")
-        until(lambda: repo.ok("logs", "gang/sub1").out, "the gang runs")
+        until(lambda: repo.ok("logs", "--all", "gang").out == SPOKEN, "both containers have spoken")
         yield repo
     finally:
         repo("state", "unlock", "--yes")
@@ -100,7 +101,7 @@ def world(lab: DockerLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_commands_files_and_logs_of_containers_on_two_nodes(world: Repo, tmp_path: Path) -> None:
     assert world.process("exec", "gang/sub1", "--", "sh", "-c", "hostname; exit 3").out == "sub1\n"
-    assert world.ok("logs", "--all", "gang").out == "main1 | up\nsub1  | up\n"
+    assert world.ok("logs", "--all", "gang").out == SPOKEN
     assert world.ok("logs", "gang", "--since", "2999-01-01").out == ""
     (tmp_path / "page").write_text("from a file\n")
     for kernel in ("main1", "sub1"):
