@@ -78,7 +78,7 @@ def _security(spec: KernelSpec, options: Docker, user: User, extras: Extras) -> 
     if user.uid != 0:  # They could have none of them, but get them where something else goes wrong.
         wanted = set()
     groups = dict.fromkeys((*user.groups, *extras.groups))
-    tmpfs = {**(_scratch(spec) if spec.read_only_root else {}), **extras.tmpfs}
+    tmpfs = in_memory(spec, extras)
     return {
         "CapDrop": ["ALL"],
         "CapAdd": sorted(wanted),
@@ -88,6 +88,11 @@ def _security(spec: KernelSpec, options: Docker, user: User, extras: Extras) -> 
         **({"GroupAdd": [str(group) for group in groups]} if groups else {}),
         **({"UsernsMode": options.userns} if options.userns else {}),
     }
+
+
+def in_memory(spec: KernelSpec, extras: Extras) -> dict[str, str]:
+    """Folder → the mount options of a file system in memory."""
+    return {**(_scratch(spec) if spec.read_only_root else {}), **extras.tmpfs}
 
 
 def _scratch(spec: KernelSpec) -> dict[str, str]:

@@ -45,8 +45,8 @@ class Engine:
         self.lock = Lock()
         self.connect = machine
         self.looking = Lock()
-        self.looked: dict[tuple[str, str, str], str] = {}
-        """What images (by id, question and path) hold, as `looking` has found."""
+        self.looked: dict[tuple[str, str], object] = {}
+        """What images (by id) hold, as `looking` has found."""
         self.naming = Lock()
         self.named: dict[tuple[str, str], str] = {}
         """`passwd` and `group` → the folder of the node that has them."""

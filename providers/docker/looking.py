@@ -1,7 +1,8 @@
-"""What an image's own files say: its users and groups, whether a path is what it seems, who may change it.
+"""What an image's own files say: its users and groups, where a path leads, who may change that.
 
 The engine shows the files of containers, not of images. A container that is never started and has nothing
-mounted shows exactly the image's: no volume, into which a link of the image may lead, is among them.
+mounted but what the image itself declares shows exactly the image's: no volume of a document's, into which a
+link of the image may lead, is among them.
 """
 
 from __future__ import annotations
@@ -10,60 +11,98 @@ import base64
 import contextlib
 import hashlib
 import json
+import posixpath
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import BytesIO
-from pathlib import PurePosixPath
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
+from providers import streams
 from providers.docker.engine import Engine
 from providers.docker.http import Refusal, segment
 
+_Ask = Callable[[Engine, str, str], object]
 _GONE, _CONFLICT = 404, 409
+_NO_FOLDER = "not a directory"
+_STAT = "X-Docker-Container-Path-Stat"
 _LINK = 1 << 27
 """Of the modes of Go's `io/fs`, which the engine tells."""
 _LARGEST = 2**20
 """Bytes of a list of users: more is none."""
-_HEAD = 2**14
-"""Bytes of an archive that have its first member's head in them."""
+_LINKS = 40
+"""As many as Linux follows."""
+_SILENCE = 60.0
+"""Seconds after which an engine that sends nothing has failed."""
 _TIMES, _PAUSE = 50, 0.1
 """How often, and after how many seconds, it is looked again where another bai looks at the same image."""
 
 
-def text(engine: Engine, image: str, path: str) -> str:
-    """A small file of an image (its id); empty where there is none. Raises Refusal, OSError."""
-    return _known(engine, image, [("text", path)])[0]
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is at a path of an image. `text`: of a plain file that is no larger than 1 MiB."""
+
+    member: tarfile.TarInfo
+    text: str | None = None
 
 
-def guarded_text(engine: Engine, image: str, path: str) -> tuple[str, str]:
-    """A small file of an image, and the first place on the way to it that somebody but root may change, or
-    exchange for another one; empty where there is none. Raises Refusal, OSError."""
-    way = [str(each) for each in (*reversed(PurePosixPath(path).parents), path)]
-    found, *changed = _known(engine, image, [("text", path), *(("changed", each) for each in way)])
-    return found, next(filter(None, changed), "")
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From `/` to a path of an image, as Linux goes it. `real`: where it ends, also where nothing is there.
+    `steps`: `/`, each folder and link on it and what it ends at; None where nothing is there."""
+
+    real: str
+    steps: tuple[tuple[str, Entry | None], ...]
 
 
-def links(engine: Engine, image: str, paths: Iterable[str]) -> list[str]:
-    """Those of these paths at which an image (its id) has a symbolic link. Raises Refusal, OSError."""
-    return [found for found in _known(engine, image, [("link", path) for path in paths]) if found]
+def texts(engine: Engine, image: str, paths: Iterable[str]) -> list[str]:
+    """Small files of an image (its id); empty where there is none. Raises Refusal, OSError."""
+    asked = {f"text {path}": path for path in paths}
+    return [str(found) for found in _known(engine, image, asked, _text)]
 
 
-def _known(engine: Engine, image: str, asked: Sequence[tuple[str, str]]) -> list[str]:
-    """`asked`: what is to be known (`_ASKS`) of which path. Images do not change: an engine is asked for each
-    thing once."""
+def ends(engine: Engine, image: str, paths: Collection[str]) -> dict[str, str]:
+    """Where each of these paths of an image (its id) leads. Raises Refusal, OSError."""
+    seen: dict[str, Entry | None] = {}
+
+    def ask(engine: Engine, container: str, path: str) -> str:
+        def glance(at: str) -> Entry | None:
+            if at not in seen:
+                seen[at] = _glance(engine, container, at)
+            return seen[at]
+
+        return _way(glance, path).real
+
+    asked = {f"end {path}": path for path in paths}
+    return dict(zip(paths, map(str, _known(engine, image, asked, ask)), strict=True))
+
+
+def way(engine: Engine, image: str, path: str) -> Way:
+    """The way to a path of an image (its id), with all that is on it. Raises Refusal, OSError."""
+
+    def ask(engine: Engine, container: str, path: str) -> Way:
+        return _way(partial(_entry, engine, container), path)
+
+    (found,) = _known(engine, image, {f"way {path}": path}, ask)
+    assert isinstance(found, Way)
+    return found
+
+
+def _known(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> list[object]:
+    """Images do not change: an engine is asked for each thing once."""
     with engine.looking:
-        missing = [each for each in asked if (image, *each) not in engine.looked]
+        missing = {key: path for key, path in asked.items() if (image, key) not in engine.looked}
         if missing:
-            for each, answer in _look(engine, image, missing).items():
-                engine.looked[image, *each] = answer
-        return [engine.looked[image, *each] for each in asked]
+            for key, answer in _look(engine, image, missing, ask).items():
+                engine.looked[image, key] = answer
+        return [engine.looked[image, key] for key in asked]
 
 
-def _look(engine: Engine, image: str, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _look(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> dict[str, object]:
     for left in reversed(range(_TIMES)):
         try:
             with _container(engine, image) as name:
-                return {(what, path): _ASKS[what](engine, name, path) for what, path in asked}
+                return {key: ask(engine, name, path) for key, path in asked.items()}
         except Refusal as refusal:
             if refusal.status not in (_GONE, _CONFLICT) or "no such image" in refusal.why.lower() or not left:
                 raise
@@ -88,58 +127,76 @@ def _container(engine: Engine, image: str) -> Iterator[str]:
 
 def _text(engine: Engine, container: str, path: str) -> str:
     """Of a plain file: a link is not followed."""
-    packed = _packed(engine, container, path, _LARGEST)
-    if not packed or len(packed) > _LARGEST:
-        return ""
-    with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        member = archive.next()
-        stream = archive.extractfile(member) if member is not None and member.isreg() else None
-        return stream.read().decode(errors="replace") if stream is not None else ""
+    found = _entry(engine, container, path)
+    return (found.text or "") if found is not None else ""
 
 
-def _changed(engine: Engine, container: str, path: str) -> str:
-    """The path itself where somebody but root may change it, or it leads elsewhere. Rights that only an
-    access control list gives show among the group's."""
-    packed = _packed(engine, container, path, _HEAD)
-    if not packed:
-        return ""
-    with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        member = archive.next()
-    if member is None or not (member.isreg() or member.isdir()) or member.uid or member.mode & 0o022:
-        return path
-    return ""
+def _way(entry: Callable[[str], Entry | None], path: str) -> Way:
+    here, links = "/", 0
+    steps = [(here, entry(here))]
+    left = _names(path)
+    while left:
+        name = left.pop(0)
+        if name == "..":
+            here = posixpath.dirname(here)
+            continue
+        at = posixpath.join(here, name)
+        found = entry(at)
+        steps.append((at, found))
+        if found is not None and found.member.issym() and links < _LINKS:
+            links += 1
+            left = [*_names(found.member.linkname), *left]
+            here = "/" if found.member.linkname.startswith("/") else here
+        else:
+            here = at
+    return Way(here, tuple(steps))
 
 
-def _packed(engine: Engine, container: str, path: str, most: int) -> bytes:
-    """The beginning of an archive of what is there, more than `most` bytes of it where there are so many;
-    empty where nothing is."""
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _glance(engine: Engine, container: str, path: str) -> Entry | None:
+    """Less than `_entry`, for less: of what is no link only that it is there."""
+    if path == "/":
+        return Entry(tarfile.TarInfo(path))
     try:
-        pieces = engine.stream("GET", f"/containers/{segment(container)}/archive", query={"path": path})
+        said = engine.headers(f"/containers/{segment(container)}/archive", query={"path": path})
     except Refusal as refusal:
-        if refusal.status != _GONE:
-            raise
-        engine.inspect(container)  # It is the file that is not there.
-        return b""
-    with contextlib.closing(pieces):
-        packed = b""
-        for piece in pieces:
-            packed += piece
-            if len(packed) > most:
-                break
-    return packed
+        _absent(engine, container, refusal)
+        return None
+    if int(json.loads(base64.b64decode(said[_STAT]))["mode"]) & _LINK:
+        return _entry(engine, container, path)
+    return Entry(tarfile.TarInfo(path))
 
 
-def _link(engine: Engine, container: str, path: str) -> str:
-    """The path itself where it is one."""
+def _absent(engine: Engine, container: str, refusal: Refusal) -> None:
+    """Raises what was refused, unless it is the file that is not there."""
+    if refusal.status != _GONE and _NO_FOLDER not in refusal.why:
+        raise refusal
+    engine.inspect(container)
+
+
+def _entry(engine: Engine, container: str, path: str) -> Entry | None:
+    """None where nothing is there. An engine packs a folder with all that is in it, itself first: the rest is
+    not taken. Of the last name a link is not followed."""
+    query = {"path": path}
     try:
-        told = engine.headers(f"/containers/{segment(container)}/archive", query={"path": path})
+        pieces = engine.stream(
+            "GET", f"/containers/{segment(container)}/archive", query=query, timeout=_SILENCE
+        )
     except Refusal as refusal:
-        if refusal.status != _GONE:
-            raise
-        engine.inspect(container)
-        return ""
-    found = json.loads(base64.b64decode(told["X-Docker-Container-Path-Stat"]))
-    return path if int(found["mode"]) & _LINK else ""
-
-
-_ASKS: dict[str, Callable[[Engine, str, str], str]] = {"text": _text, "link": _link, "changed": _changed}
+        _absent(engine, container, refusal)
+        return None
+    try:
+        with (
+            contextlib.closing(pieces),
+            tarfile.open(fileobj=streams.readable(pieces), mode="r|", errorlevel=0) as archive,
+        ):
+            member = archive.next()
+            if member is None:
+                raise OSError(f"the engine shows nothing at {path}")
+            stream = archive.extractfile(member) if member.isreg() and member.size <= _LARGEST else None
+            return Entry(member, stream.read().decode(errors="replace") if stream is not None else None)
+    except tarfile.TarError as error:
+        raise OSError(f"the engine shows {path} wrongly: {error}") from None

@@ -5,18 +5,21 @@ is a container of the same name, from an attempt that was refused, cut off or ki
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from providers import accounts
 from providers.base import Fence, KernelSpec, Limit
-from providers.docker import config, devices, given, home, notes, share, subpaths, user
+from providers.docker import config, devices, given, home, layer, lists, looking, notes, share, subpaths, user
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
 from providers.docker.extras import Extras
 from providers.docker.http import Refusal, segment
 from providers.docker.labels import ID, read
+from providers.docker.user import User
 from schemas.errors import BaiError, ImageMissing, KernelRefused, ProviderUnavailable, StoreError
 
 PATIENCE = 60.0
@@ -86,10 +89,12 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
     """False when the name is taken."""
     image = engine.call("GET", f"/images/{segment(spec.image)}/json")
     who = user.of(engine, spec, image)
-    place = home.placed(engine, spec, image) if who.made else None
+    ends = _ends(engine, spec, image)
+    place = home.placed(spec, ends) if who.made else None
     extras = Extras() if place is None else home.give(engine, spec, who, place, image)
+    mounted = {path: ends[path] for path in _mounted(spec, image, extras)}
+    lists.check_mounts(spec, who, mounted)
     extras += _extras(engine, spec, image) + Extras(cpus=cpus)
-    user.check_groups(engine, spec, image, who, extras.groups)
     body = config.payload(spec, engine.options, who, extras)
     try:
         new = engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
@@ -99,8 +104,7 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
         _forget(engine, spec, extras)
         raise
     try:
-        if place is not None:
-            home.make(engine, spec, who, place, image)
+        _fill(engine, spec, image, who, place, mounted)
         fence()
         engine.call("POST", f"/containers/{segment(str(new['Id']))}/start", timeout=SLOW)
     except StoreError:
@@ -114,6 +118,36 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
         _forget(engine, spec, extras)
         raise
     return True
+
+
+def _ends(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> dict[str, str]:
+    """Where that leads at which something may be mounted that its session can write to."""
+    places = _mounted(spec, image, Extras())
+    return looking.ends(engine, str(image["Id"]), {*places, accounts.HOME}) if places else {}
+
+
+def _mounted(spec: KernelSpec, image: Mapping[str, Any], extras: Extras) -> set[str]:
+    mounts = (posixpath.normpath(mount.target) for mount in spec.mounts)
+    return {*mounts, *lists.volumes(image), *config.in_memory(spec, extras)}
+
+
+def _fill(
+    engine: Engine,
+    spec: KernelSpec,
+    image: Mapping[str, Any],
+    who: User,
+    place: home.Home | None,
+    mounted: Mapping[str, str],
+) -> None:
+    """What it has of its own before it runs. `mounted`: place → where that leads."""
+    homes = home.items(spec, who, place) if place is not None else ()
+    hidden = place is not None and home.declared(image, place)
+    below = (*lists.items(engine, image, who), *(() if hidden else homes))
+    written = not below or layer.put(engine, spec.id, below)
+    if not written:
+        lists.check_image(engine, spec, image, who, mounted)
+    if homes and (hidden or not written):
+        home.make(engine, spec, homes)
 
 
 def _extras(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:

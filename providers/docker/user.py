@@ -6,7 +6,7 @@ any number. So they are never given names: what a name means is read from the im
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,11 +116,13 @@ def _group(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str
 
 
 def _lines(engine: Engine, image: Mapping[str, Any], path: str) -> list[list[str]]:
-    return _fields(looking.text(engine, str(image["Id"]), path))
+    return [line.split(":") for line in listed(engine, image)[path].splitlines()]
 
 
-def _fields(text: str) -> list[list[str]]:
-    return [line.split(":") for line in text.splitlines()]
+def listed(engine: Engine, image: Mapping[str, Any]) -> dict[str, str]:
+    """What the image's lists say, by their paths. Raises Refusal, OSError."""
+    both = (PASSWD, GROUP)
+    return dict(zip(both, looking.texts(engine, str(image["Id"]), both), strict=True))
 
 
 def _foreign(spec: KernelSpec, uid: int) -> bool:
@@ -134,25 +136,6 @@ def _check(spec: KernelSpec, uid: int, what: str) -> None:
     if _foreign(spec, uid):
         why = f"{what} of image {spec.image} is {uid}, which is another project's or may be one's"
         raise _refused(spec, why, f'write container: {{user: "{spec.uid}"}}, the project\'s own user')
-
-
-def check_groups(
-    engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: User, groups: Iterable[int]
-) -> None:
-    """An engine takes a group whose name is the number for the group of that number, at each start by the
-    list that the container has then. Raises KernelRefused, Refusal, OSError."""
-    words = {str(number) for number in (*user.groups, *groups)}
-    if not words:
-        return
-    text, changed = looking.guarded_text(engine, str(image["Id"]), GROUP)
-    if changed and user.uid != 0:  # Root of a container reads and writes what its groups could, anyway.
-        why = f"others than root may change {changed} of image {spec.image}, by which its groups are known"
-        hint = f"give it to root in the image: chown root {changed} && chmod go-w {changed}"
-        raise _refused(spec, why, hint)
-    for fields in _fields(text):
-        if fields[0] in words and (len(fields) < 3 or fields[2] != fields[0]):
-            why = f"image {spec.image} has a group that is named {fields[0]} and is another one"
-            raise _refused(spec, why, "remove it from the image's /etc/group")
 
 
 def _refused(spec: KernelSpec, why: str, hint: str = "") -> KernelRefused:

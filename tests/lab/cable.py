@@ -55,11 +55,17 @@ class Cable:
 
 
 def _pass(source: socket.socket, sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
+    """Who sends is told that nobody takes it any more, as by a socket of his own."""
+    end = socket.SHUT_WR
+    try:
         while data := source.recv(65_536):
             sink.sendall(data)
+    except OSError:
+        end = socket.SHUT_RDWR
+        with contextlib.suppress(OSError):
+            source.shutdown(end)
     with contextlib.suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
+        sink.shutdown(end)
 
 
 def _close(each: socket.socket) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from providers.base import KernelSpec, Mount, RestartRule
-from providers.docker import home
+from providers.docker import layer
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from schemas.errors import InvalidRepository, KernelRefused
@@ -91,45 +91,213 @@ def test_a_list_of_users_that_lies_gives_no_group(provider: DockerProvider, engi
         "/etc/group": f"root:x:0:me,user\nthem:x:{OTHER}:me,user\n4400:x:{OTHER}:\n",
     }
     image = derived(engine, "lies", files=files)
-    assert said(provider, script("id -G", image=image)) == [str(UID)]
-    assert said(provider, script("id -G", image=image, user="user", others=str(OTHER))) == [str(UID)]
-    with pytest.raises(KernelRefused, match="named 4400"):
-        provider.create(kernel(image=image, groups=(4400,)))
+    for groups, given in (((), str(UID)), ((4400,), f"{UID} 4400")):
+        assert said(provider, script("id -G", image=image, groups=groups)) == [given]
+        spec = script("id -G", image=image, user="user", groups=groups, others=str(OTHER))
+        assert said(provider, spec) == [given]
+
+
+# groups
+
+
+EXCHANGE = f"""
+id -G
+for name in 4400 {UID}; do echo "$name:x:0:" >> /etc/group; done
+mv /etc/group /etc/old && cp /etc/new /etc/group
+mv /a/b /a/old && cp /etc/new /a/b
+exit 1
+"""
+"""What a session does to be a member of group 0 when its engine starts it again: a group whose name is the
+number of one that it was given, or of its project's. `/etc/new` is such a list."""
+LIE = f"printf '4400:x:0:\\n{UID}:x:0:\\n'"
+LOOSE = {
+    "the list": "chmod 666 /etc/group",
+    "the list's group": "chmod 664 /etc/group",
+    "the list's owner": "chown 1000 /etc/group",
+    "the folder": f"chmod 777 /etc; {LIE} > /etc/new",
+    "the sticky folder": f"chown 1000 /etc/group; chmod 1777 /etc; {LIE} > /etc/new",
+    "the folder's owner": f"chown 1000 /etc; {LIE} > /etc/new",
+    "a link of the list": "mkdir -m 777 /a; mv /etc/group /a/b; ln -s ../a/c /etc/group; ln -s b /a/c;"
+    f" {LIE} > /etc/new",
+    "a link to nothing": "rm /etc/group; ln -s /tmp/group /etc/group",
+    "a link to memory": "rm /etc/group; ln -s /dev/shm/group /etc/group",
+}
+
+
+@pytest.fixture
+def without_layers(provider: DockerProvider) -> DockerProvider:
+    """As one whose login on the node is not root."""
+    for each in provider.engines.values():
+        each.layers = False
+    return provider
+
+
+@on_docker
+@pytest.mark.parametrize("user", ["", "user"])
+@pytest.mark.parametrize("how", LOOSE)
+def test_what_a_session_writes_to_the_list_of_groups_makes_it_no_member(
+    provider: DockerProvider, engine: Engine, how: str, user: str
+) -> None:
+    image = ran_in(engine, "loose", LOOSE[how])
+    rule = RestartRule("on-failure", max=1)
+    spec = script(EXCHANGE, image=image, user=user, groups=(4400,), restart=rule)
+    provider.create(spec)
+    until(lambda: engine.inspect(ID)["RestartCount"] == 1)
+    until(lambda: engine.inspect(ID)["State"]["Status"] == "exited")
+    said = b"".join(provider.logs(ID)).decode().splitlines()
+    assert [line for line in said if line[:1].isdigit()] == [f"{UID} 4400"] * 2
+
+
+@on_docker
+@pytest.mark.parametrize("how", LOOSE)
+def test_without_layers_such_an_image_is_refused(
+    without_layers: DockerProvider, engine: Engine, how: str
+) -> None:
+    image = ran_in(engine, "loose", LOOSE[how])
+    for user in ("", "user"):
+        with pytest.raises(KernelRefused) as refused:
+            without_layers.create(script(EXCHANGE, image=image, user=user, groups=(4400,)))
+        assert "could become a member of any group" in str(refused.value)
+        assert image in str(refused.value) or "mounted at /dev would be" in str(refused.value)
+    assert engine.docker("ps", "-aq") == ""
+
+
+@on_docker
+@pytest.mark.parametrize("how", ["the list", "the list's owner", "the folder", "a link of the list"])
+def test_engines_do_take_groups_from_such_an_image(engine: Engine, how: str) -> None:
+    """Else nothing of this would have to be refused. With the user that a provider would have given."""
+    image = ran_in(engine, "loose", LOOSE[how])
+    engine.docker(
+        "run", "-d", "--name", "them", "--network", "none", "--user", f"1000:{UID}", "--group-add", "4400",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--restart", "on-failure:1",
+        image, "sh", "-c", EXCHANGE,
+    )  # fmt: skip
+    until(lambda: engine.inspect("them")["RestartCount"] == 1)
+    until(lambda: engine.inspect("them")["State"]["Status"] == "exited")
+    first, second = (line for line in engine.docker("logs", "them").splitlines() if line[0].isdigit())
+    assert "0" not in first.split() and "0" in second.split()
+
+
+@on_docker
+def test_what_a_session_writes_to_the_list_of_users_changes_nothing(
+    provider: DockerProvider, engine: Engine
+) -> None:
+    image = ran_in(engine, "users", "chmod 666 /etc/passwd")
+    lies = f"for name in 1000 {UID} user; do echo $name:x:0:0::/:/bin/sh; done"
+    text = f"id -u; id -G; ({lies}) > /etc/passwd; exit 1"
+    rule = RestartRule("on-failure", max=1)
+    provider.create(script(text, image=image, user="user", groups=(4400,), restart=rule))
+    until(lambda: engine.inspect(ID)["RestartCount"] == 1)
+    until(lambda: engine.inspect(ID)["State"]["Status"] == "exited")
+    assert b"".join(provider.logs(ID)).decode().splitlines() == ["1000", f"{UID} 4400"] * 2
+
+
+LIES = {
+    "white space": " 4400:x:0:\n",
+    "large": "a:x:7:\n" * 200_000 + "4400:x:0:\n",
+    "short": "4400:x\n",
+    "digits": "4400:x:04400:\n",
+    "the project's": f"{UID}:x:0:\n",
+}
+
+
+@on_docker
+@pytest.mark.parametrize("text", LIES.values(), ids=LIES)
+def test_a_list_of_groups_that_lies_gives_none(provider: DockerProvider, engine: Engine, text: str) -> None:
+    image = derived(engine, "lying", files={"/etc/group": text})
+    for user in ("", "user"):
+        spec = script("id -G", image=image, user=user, groups=(4400,))
+        assert said(provider, spec) == [f"{UID} 4400"]
+
+
+@on_docker
+@pytest.mark.parametrize("text", LIES.values(), ids=LIES)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_without_layers_a_list_that_lies_is_refused(
+    without_layers: DockerProvider, engine: Engine, text: str, fixed: bool
+) -> None:
+    image = derived(engine, "lying", files={"/etc/group": text})
+    spec = kernel(image=image, user="user", groups=(4400,), read_only_root=fixed)
+    with pytest.raises(KernelRefused, match=r"is another one|is too large"):
+        without_layers.create(spec)
+    assert engine.docker("ps", "-aq") == ""
 
 
 @on_docker
 @pytest.mark.parametrize(
-    ("change", "place"),
+    ("script", "target"),
     [
-        ("chmod 666 /etc/group", "/etc/group"),
-        (f"chown {UID} /etc/group", "/etc/group"),
-        ("chmod 664 /etc/group", "/etc/group"),
-        ("mv /etc/group /tmp/group; ln -s /tmp/group /etc/group", "/etc/group"),
-        ("chmod 777 /etc", "/etc"),
-        (f"chown {UID} /etc; chmod 555 /etc", "/etc"),
-        ("chmod 1777 /etc; rm /etc/group", "/etc"),
+        ("true", "/etc"),
+        ("true", "/etc/group"),
+        ("true", "/srv/../etc/"),
+        ("ln -s /etc /data", "/data"),
+        ("mkdir /a; ln -s .. /a/b", "/a/b/etc"),
+        ("rm -r /home; ln -s / /home; ln -s etc /work", "/data"),
     ],
 )
-def test_a_list_of_groups_that_a_session_may_write_to_gives_none(
-    provider: DockerProvider, engine: Engine, change: str, place: str
+def test_no_volume_lies_where_engines_look_for_groups(
+    provider: DockerProvider, engine: Engine, tmp_path: Path, script: str, target: str
 ) -> None:
-    """Engines look numbers of groups up in it as names, at each start: also at a restart of their own."""
-    image = ran_in(engine, "open", change)
-    rule = RestartRule("on-failure", 3)
-    spec = script("id -G; echo 4400:x:0: >>/etc/group; exit 1", image=image, groups=(4400,), restart=rule)
-    with pytest.raises(KernelRefused, match=f"others than root may change {place} of image"):
-        provider.create(spec)
-    assert engine.docker("ps", "-aq") == ""
-    assert said(provider, script("id -G", image=image)) == [str(UID)], (
-        "without groups there is nothing to gain"
-    )
+    image = ran_in(engine, "over", script)
+    mount = Mount(f"{tmp_path}/v", target, root=str(tmp_path))
+    with pytest.raises(KernelRefused, match="mounted at"):
+        provider.create(kernel(image=image, mounts=(mount,)))
+    assert not (tmp_path / "v").exists()
 
 
 @on_docker
-def test_groups_are_given_by_a_list_that_is_roots(provider: DockerProvider, engine: Engine) -> None:
-    for change in ("true", "rm /etc/group"):
-        image = ran_in(engine, "closed", change)
-        assert said(provider, script("id -G", image=image, groups=(4400,))) == [f"{UID} 4400"]
+def test_without_layers_it_may_lie_elsewhere(
+    without_layers: DockerProvider, engine: Engine, tmp_path: Path
+) -> None:
+    image = ran_in(engine, "over", "rm /etc/group; mkdir /a; ln -s /a/b/group /etc/group")
+    mount = Mount(f"{tmp_path}/v", "/a", root=str(tmp_path))
+    with pytest.raises(KernelRefused, match="mounted at /a would be"):
+        without_layers.create(kernel(image=image, mounts=(mount,)))
+
+
+@on_docker
+def test_no_volume_of_an_image_lies_there(provider: DockerProvider, engine: Engine) -> None:
+    for script_of_root, place in (("true", "/etc"), ("rm -rf /data; ln -s /etc /data", "/data")):
+        ran_in(engine, "before", script_of_root)
+        engine.docker("create", "--name", "derive", "bai-lab-before:1", "true")
+        engine.docker("commit", "-c", f'VOLUME ["{place}"]', "derive", "bai-lab-volume:1")
+        engine.docker("rm", "-f", "derive")
+        with pytest.raises(KernelRefused, match=f"mounted at {place} would be"):
+            provider.create(kernel(image="bai-lab-volume:1"))
+
+
+@on_docker
+def test_no_memory_lies_there(provider: DockerProvider, engine: Engine) -> None:
+    image = ran_in(engine, "memory", "rm -rf /tmp; ln -s /etc /tmp")
+    with pytest.raises(KernelRefused, match="mounted at /tmp would be"):
+        provider.create(kernel(image=image, read_only_root=True))
+    image = ran_in(engine, "memory", "rm -rf /home; mkdir /home; ln -s /etc /home/work")
+    with pytest.raises(KernelRefused, match="mounted at /home/work would be"):
+        provider.create(kernel(image=image, read_only_root=True))
+    assert said(provider, script("id -G", image=image)) == [str(UID)]
+
+
+@on_docker
+def test_a_list_of_groups_behind_roots_own_links_is_as_good(
+    without_layers: DockerProvider, engine: Engine
+) -> None:
+    make = "mkdir -p /nix/store; mv /etc/group /nix/store; ln -s ../nix/store/group /etc/group"
+    image = ran_in(engine, "nix", make)
+    assert said(without_layers, script("id -G", image=image, groups=(4400,))) == [f"{UID} 4400"]
+    lying = ran_in(engine, "nix", f"{make}; echo 4400:x:0: >> /etc/group")
+    with pytest.raises(KernelRefused, match="named 4400"):
+        without_layers.create(kernel(image=lying, groups=(4400,)))
+    for none in (ran_in(engine, "none", "rm /etc/group"), "bai-lab:1"):
+        assert said(without_layers, script("id -G", image=none, groups=(4400,))) == [f"{UID} 4400"]
+
+
+@on_docker
+def test_an_images_own_groups_keep_their_names(provider: DockerProvider, engine: Engine) -> None:
+    files = {"/etc/group": "root:x:0:\nuser:x:1000:\nstaff:x:50:user\n4400:x:0:\n"}
+    image = derived(engine, "named", "USER user", files=files)
+    assert said(provider, script("cat /etc/group", image=image)) == [
+        "root:x:0:", "user:x:1000:", "staff:x:50:user",
+    ]  # fmt: skip
 
 
 @on_docker
@@ -198,7 +366,7 @@ def test_no_folder_is_taken_for_a_layer_that_is_not_roots(tmp_path: Path) -> Non
     def code(upper: str) -> int:
         with (tmp_path / "homes").open("rb") as stream:
             return subprocess.run(
-                ["sh", "-c", home.UNPACK, "sh", upper], stdin=stream, check=False
+                ["sh", "-c", layer.UNPACK, "sh", upper], stdin=stream, check=False
             ).returncode
 
     bad = (
@@ -211,7 +379,7 @@ def test_no_folder_is_taken_for_a_layer_that_is_not_roots(tmp_path: Path) -> Non
         "",
         str(tmp_path),
     )
-    assert {code(upper) for upper in bad} == {home.NOT_OURS}
+    assert {code(upper) for upper in bad} == {layer.NOT_OURS}
     assert not any(list(folder.iterdir()) for folder in (real, theirs, deep))
     assert code(str(real)) == 0 and (real / "home").stat().st_uid == OTHER
 
