@@ -27,22 +27,41 @@ failed=() passed=() absent=() packages=()
 export NO_COLOR=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
 unset PYTHONDONTWRITEBYTECODE # each `bai` would compile all of it anew, which is half of what it takes
 
-check() { # name, command...: runs it, shows its output only when it fails
-    local name=$1 started=$SECONDS
+checks=() # names, in the order in which they are told
+check() { # name, command...: begins it when a core is free
+    local file="$logs/check-${#checks[@]}"
+    checks+=("$1")
     shift
-    timeout 300 "$@" </dev/null >"$logs/out" 2>&1
-    local outcome=$?
-    if [ $outcome = 0 ]; then
-        passed+=("$name")
-        printf 'ok      %-34s %3ds\n' "$name" $((SECONDS - started))
-    elif [ $outcome = 77 ]; then # what it would look at is not to be had
-        absent+=("$name: $(tail -n 1 "$logs/out")")
-        printf 'skipped %-34s %3ds\n' "$name" $((SECONDS - started))
-    else
-        failed+=("$name")
-        printf 'FAILED  %-34s %3ds\n' "$name" $((SECONDS - started))
-        sed 's/^/        /' "$logs/out"
-    fi
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    {
+        local started=$SECONDS
+        timeout 300 "$@" </dev/null >"$file" 2>&1
+        echo "$? $((SECONDS - started))" >"$file.ended"
+    } &
+}
+
+checked() { # waits for all of them; shows the output of those that failed
+    local number name outcome seconds
+    wait
+    for number in "${!checks[@]}"; do
+        name=${checks[number]}
+        read -r outcome seconds <"$logs/check-$number.ended"
+        case $outcome in
+        0)
+            passed+=("$name")
+            printf 'ok      %-34s %3ds\n' "$name" "$seconds"
+            ;;
+        77) # what it would look at is not to be had
+            absent+=("$name: $(tail -n 1 "$logs/check-$number")")
+            printf 'skipped %-34s %3ds\n' "$name" "$seconds"
+            ;;
+        *)
+            failed+=("$name")
+            printf 'FAILED  %-34s %3ds\n' "$name" "$seconds"
+            sed 's/^/        /' "$logs/check-$number"
+            ;;
+        esac
+    done
 }
 
 listed() {
@@ -130,18 +149,20 @@ if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; th
 fi
 install_wanted
 
+# The longest first.
+check "roles (ansible-lint, production)" env PATH="$PWD/$bin:$PATH" $bin/ansible-lint --nocolor -q roles
+check "mypy --strict" $bin/mypy
+check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
+check "documentation (strict)" $bin/mkdocs build --strict --site-dir "$logs/site"
 check "ruff check" $bin/ruff check .
 check "ruff format" $bin/ruff format --check .
-check "mypy --strict" $bin/mypy
 check "import arrows" $bin/lint-imports --no-logo
-check "roles (ansible-lint, production)" env PATH="$PWD/$bin:$PATH" $bin/ansible-lint --nocolor -q roles
 check "JSON schemas are fresh" $bin/python -m schemas.json_schema --check
 check "arguments of roles are fresh" $bin/python scripts/gen_roles.py --check
-check "generated pages are fresh" $bin/python scripts/gen_docs.py --check
 check "description of the API is fresh" $bin/python scripts/gen_server.py --check
 check "gallery is fresh" $bin/python scripts/gallery.py --check
 check "advisories of what is locked" $bin/python scripts/advisories.py
-check "documentation (strict)" $bin/mkdocs build --strict --site-dir "$logs/site"
+checked
 
 # A broken build fails in the first minutes.
 if tests quick 1 -m "not real" "$@" || [ $? = 5 ]; then

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
+from cyclonedx.schema import SchemaVersion, _res
 from packaging.version import Version
 
 from tests.lab.wheels import ROOT
@@ -37,9 +37,20 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
 
 
+def _read(path: str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
 def valid(text: str) -> dict[str, Any]:
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    """What it says. cyclonedx' own validator takes 13 seconds for it: it parses each URL with a grammar."""
+    others = {"spdx": _res.SPDX_JSON, "jsf-0.82": _res.JSF, "cryptography-defs": _res.CRYPTOGRAPHY_DEFS}
+    base = "http://cyclonedx.org/schema/"
+    registry = jsonschema_rs.Registry(
+        [(f"{base}{name}.SNAPSHOT.schema.json", _read(path)) for name, path in others.items()]
+    )
+    schema = _read(_res.BOM_JSON_STRICT[SchemaVersion.V1_6] or "")
     value: dict[str, Any] = json.loads(text)
+    jsonschema_rs.Draft7Validator(schema, registry=registry, validate_formats=True).validate(value)
     return value
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -135,8 +136,8 @@ class Guest:
         return code, output.decode("utf-8", "replace")
 
     def put(self, source: Path, destination: str = "/", *, name: str | None = None) -> str:
-        """Copy a file or folder into a folder of the guest (without compiled Python, dot folders and
-        tests/data); gives its path there.
+        """Copy a file or folder into a folder of the guest (without dot folders and tests/data); gives its
+        path there. What is compiled already goes along: compiling takes ten times as long in there.
         """
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -176,4 +177,5 @@ def _worth_sending(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = entry.name.rpartition("/")[2]
     hidden = name.startswith(".") and entry.isdir() and "/" in entry.name
     data = entry.name == "tests/data"
-    return None if hidden or data or name == "__pycache__" or name.endswith(".pyc") else entry
+    foreign = name.endswith(".pyc") and not name.endswith(f".{sys.implementation.cache_tag}.pyc")
+    return None if hidden or data or foreign else entry

@@ -19,6 +19,7 @@ from tests.simulation.invariants import Violation
 from tests.simulation.simulation import Life
 
 SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
+QUICK_SEEDS = 100
 CHUNK = 25
 SERVER_SEEDS = 8
 _MEMORY = Path("/dev/shm")
@@ -39,7 +40,13 @@ def template(directory: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def _chunks() -> list[object]:
+    """The first ones are part of the quick tests."""
+    slow = pytest.mark.slow
+    return [pytest.param(n, marks=slow if n >= QUICK_SEEDS else ()) for n in range(0, SEEDS, CHUNK)]
+
+
+@pytest.mark.parametrize("first", _chunks())
 def test_everything_ends_well(first: int, directory: Path, template: Path) -> None:
     for seed in range(first, min(first + CHUNK, SEEDS)):
         live(seed, directory, template)
