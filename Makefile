@@ -1,10 +1,11 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
 	@echo "make test      every check and test that this machine can run"
+	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
 	@echo "make test-times   the same as make test, and where its time went"
 	@echo "make test-flaky   again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
@@ -31,6 +32,9 @@ demo:
 
 test:
 	@scripts/test.sh </dev/null
+
+campaigns:
+	@scripts/test.sh --campaigns
 
 test-quick:
 	@scripts/test.sh --quick

@@ -2,7 +2,8 @@
 # Every check and test that this machine can run, in one go; never waits for input and always ends. What it lacks is
 # named at the end. Arguments go to pytest (`scripts/test.sh -k wheel`).
 #   --quick            only what needs no root, no engine and no node, and no checks
-#   BAI_TEST_WORKERS   how many pytest workers (two for each core, and one in the quick part)
+#   --campaigns        only what chance decides, many times over: fuzzing, simulated lives
+#   BAI_TEST_WORKERS   how many pytest workers (three for each core, and one in the quick part)
 #   BAI_TEST_TIMEOUT   seconds after which the tests are stopped (5100)
 #   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
 #   BAI_ADVISORIES     folder of OSV records to look for advisories in, or osv.dev, which is asked then
@@ -16,11 +17,13 @@ if [ -z "${BAI_TEST_LIMITED:-}" ] && command -v timeout >/dev/null 2>&1; then
     exec timeout --signal=TERM --kill-after=30 $((limit + 60)) "$0" "$@" </dev/null
 fi
 
-quick=
-if [ "${1:-}" = --quick ]; then
-    quick=yes
+part=
+case ${1:-} in
+--quick | --campaigns)
+    part=${1#--}
     shift
-fi
+    ;;
+esac
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 failed=() passed=() absent=() packages=()
@@ -122,10 +125,10 @@ scripts/setup.sh "$level" || exit 1
 bin=.venv/bin
 [ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
-if [ -n "$quick" ]; then
-    tests quick 1 -m "not real" "$@"
-    exit
-fi
+case $part in
+quick) tests quick 1 -m "not real" "$@"; exit ;;
+campaigns) tests campaigns 1 -m campaign "$@"; exit ;;
+esac
 have bwrap bubblewrap "that a session sees only its own files"
 have cc "gcc libc6-dev" "NVML through a stand-in library"
 have docker-registry docker-registry "registries of images"
@@ -166,7 +169,7 @@ checked
 
 # A broken build fails in the first minutes.
 if tests quick 1 -m "not real" "$@" || [ $? = 5 ]; then
-    tests real 2 -m real "$@"
+    tests real 3 -m "real and not campaign" "$@"
 fi
 
 echo

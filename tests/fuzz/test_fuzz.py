@@ -22,7 +22,7 @@ def test_what_was_found_once_and_what_it_begins_with(name: str) -> None:
         feed(path.read_bytes())
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not importlib.util.find_spec("atheris"), reason="atheris has no wheel for this machine")
 @pytest.mark.parametrize("name", TARGETS)

@@ -8,18 +8,22 @@ quick part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.harness.labs import end_of
 
+QUICK = "not real"
+"""The expression over marks that chooses the quick part."""
 LONGEST_FIRST = (
     "nspawn-provisioning", "nspawn-nvidia", "nspawn-services", "docker", "nspawn-machine", "nspawn-nodes",
     "sshd", "vm", "gitea", "machine",
 )  # fmt: skip
 """Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
-_MARKS = ("slow", "vm", "root", "xdist_group")
+_MARKS = ("slow", "vm", "root", "xdist_group", "campaign")
 _FIXTURES = frozenset(
     {"engines", "gitea", "nodes", "postgres", "postgres_lab", "registry", "sshd_nodes", "vm"}
 )
@@ -27,7 +31,10 @@ _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
     "tests/providers/process/", "tests/providers/docker/", "tests/providers/gpu/", "tests/providers/ansible/",
     "tests/providers/ssh/", "tests/providers/storage/", "tests/providers/health/",
+    "tests/security/test_session_",
 )  # fmt: skip
+_ON_A_SERVER = re.compile(r"[\[-]postgresql[\]-]")
+"""Of a test over several stores, the one that needs a database server."""
 
 
 def is_real(item: pytest.Item) -> bool:
@@ -35,6 +42,7 @@ def is_real(item: pytest.Item) -> bool:
     fixtures = getattr(item, "fixturenames", ())
     return (
         item.nodeid.startswith(_FOLDERS)
+        or _ON_A_SERVER.search(item.nodeid) is not None
         or any(item.get_closest_marker(name) for name in _MARKS)
         or not _FIXTURES.isdisjoint(fixtures)
     )
@@ -56,6 +64,14 @@ def _rank(item: pytest.Item) -> int:
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The longest first; otherwise as they stand."""
     return sorted(items, key=_rank)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick part does not even read what is real as a whole."""
+    if config.getoption("markexpr", "") != QUICK:
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return True if f"{path}/".startswith(_FOLDERS) else None
 
 
 @pytest.hookimpl(tryfirst=True)

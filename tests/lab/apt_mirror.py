@@ -1,5 +1,6 @@
 """Debian's packages for nodes that reach nothing outside: a web server on the lab's network that fetches what
-it is asked for from where this machine's own apt gets it, and keeps the packages in the lab's cache.
+it is asked for from where this machine's own apt gets it, and keeps the packages in the lab's cache. Its
+index names those alone that tests install (`apt_subset`).
 
 Folders of this machine are served as well (`routes`), such as a repository that a test built.
 """
@@ -19,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from tests.lab.apt_subset import subset
 from tests.lab.cache import LabUnavailable, command, folder, tool
 from tests.lab.spaces import PATIENCE, listening
 
@@ -107,6 +109,8 @@ class AptMirror:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(apt_proxy()))
         self._locks: dict[str, threading.Lock] = {}
         self._kept = folder() / "apt"
+        suites = [f"{each.name}/dists/{suite}" for each in self.archives for suite in each.suites]
+        self._index = subset(suites, self._fetched)
         mirror = self
 
         class Handler(_Handler):
@@ -132,9 +136,22 @@ class AptMirror:
             file = (root / rest).resolve()
             return file if file.is_file() and file.is_relative_to(root) else None
         for each in self.archives:
+            if name == each.name and rest.startswith("dists/"):
+                file = (self._index / name / rest).resolve()
+                return file if file.is_file() and file.is_relative_to(self._index.resolve()) else None
             if name == each.name:
                 return self._package(path, f"{each.uri}/{rest}")
         return None
+
+    def _fetched(self, path: str) -> bytes:
+        """What lies at a path of Debian's own archive. Raises LabUnavailable."""
+        name, _, rest = path.partition("/")
+        uri = next(each.uri for each in self.archives if each.name == name)
+        try:
+            with self.open(f"{uri}/{rest}", {}) as answer:
+                return answer.read()
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise LabUnavailable(f"Debian's index cannot be had: {error}") from None
 
     def _package(self, path: str, uri: str) -> Path | str:
         """A package is fetched whole, once; what else there is goes through."""

@@ -35,6 +35,9 @@ PACKAGES = {
     "apt-ftparchive": "apt-utils",
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
+    "gpg": "gnupg",
+    "gpgconf": "gnupg",
+    "gpgv": "gpgv",
 }
 
 

@@ -340,7 +340,7 @@ def _children(pid: int) -> list[int]:
 def why_not() -> str:
     """Why there can be no such nodes here; empty when there can."""
     tools = ("systemd-nspawn", "mmdebstrap", "unshare", "ssh-keygen", "ip", "nsenter", "setpriv")
-    return what_lacks(*tools) or ("" if hierarchies() else "no control groups are mounted")
+    return what_lacks(*tools, "gpg", "gpgv") or ("" if hierarchies() else "no control groups are mounted")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.lab.apt_mirror import SUITE, AptMirror
+from tests.lab.apt_subset import KEYRING, public_key
 from tests.lab.cache import LabUnavailable, folder, kept, tool
 from tests.lab.spaces import within
 
@@ -37,7 +38,8 @@ class Base:
     """
 
     def __init__(self, mirror: AptMirror, namespace: str) -> None:
-        made_of = f"{PACKAGES} {_SCRIPT} {mirror.sources()} {time.strftime('%Y-%m')}"
+        key = public_key().read_bytes().hex()
+        made_of = f"{PACKAGES} {_SCRIPT} {mirror.sources()} {key} {time.strftime('%Y-%m')}"
         name = f"node-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
         self._used = (folder() / f".{name}.used").open("w")
         fcntl.flock(self._used, fcntl.LOCK_SH)
@@ -60,11 +62,15 @@ def _remove_others(name: str) -> None:
 
 def _make(root: Path, mirror: AptMirror, namespace: str) -> None:
     include = PACKAGES.replace(" ", ",")
-    words = ["--quiet", "--variant=minbase", f"--include={include}", SUITE, str(root)]
+    words = ["--quiet", "--variant=minbase", f"--include={include}", f"--keyring={public_key()}"]
     source = f"{mirror.url}/{mirror.archives[0].name}"
     try:
-        _run(within(namespace, [tool("mmdebstrap"), *words, source]))
+        _run(within(namespace, [tool("mmdebstrap"), *words, SUITE, str(root), source]))
         (root / "etc/apt/sources.list").write_text(mirror.sources())
+        # What verifies Debian's own index verifies the lab's, too.
+        shutil.copy(public_key(), root / "etc/apt/trusted.gpg.d/lab.gpg")
+        with (root / str(KEYRING).lstrip("/")).open("ab") as keyring:
+            keyring.write(public_key().read_bytes())
         (root / "etc/dpkg/dpkg.cfg.d/lab").write_text("force-unsafe-io\n")
         _run(within(namespace, ["chroot", str(root), "/bin/sh", "-c", _SCRIPT]))
     finally:

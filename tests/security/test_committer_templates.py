@@ -42,6 +42,7 @@ metadata: {{name: s, project: p}}
 spec: {{from: {{template: t}}}}
 """
 LONG = "a" * 3000
+pytestmark = pytest.mark.slow  # Each one is a command of its own.
 
 
 Done = subprocess.CompletedProcess[str]

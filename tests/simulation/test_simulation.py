@@ -1,4 +1,5 @@
-"""Many lives, each from one seed. `make simulate SEEDS=10000` asks for more than the 500 of every run.
+"""Many lives, each from one seed: 100 in the quick tests, 400 more in `make campaigns`, and as many as one likes
+by `make simulate SEEDS=10000`.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
 """
@@ -42,8 +43,8 @@ def template(directory: Path) -> Path:
 
 def _chunks() -> list[object]:
     """The first ones are part of the quick tests."""
-    slow = pytest.mark.slow
-    return [pytest.param(n, marks=slow if n >= QUICK_SEEDS else ()) for n in range(0, SEEDS, CHUNK)]
+    campaign = pytest.mark.campaign
+    return [pytest.param(n, marks=campaign if n >= QUICK_SEEDS else ()) for n in range(0, SEEDS, CHUNK)]
 
 
 @pytest.mark.parametrize("first", _chunks())
