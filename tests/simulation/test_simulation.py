@@ -1,5 +1,5 @@
-"""Many lives, each from one seed: 100 in the quick tests, 400 more in `make campaigns`, and as many as one likes
-by `make simulate SEEDS=10000`.
+"""Many lives, each from one seed: 100 in the quick tests, 400 more in `make campaigns`, and as many as one
+likes by `make simulate SEEDS=10000`.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
 """
