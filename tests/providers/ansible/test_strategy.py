@@ -1,0 +1,189 @@
+"""bai's strategy against Ansible's own: the same play has the same story, and fewer processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from providers.ansible.files import STRATEGIES
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  vars:
+    word: one
+    derived: "{{ word }} and more"
+  tasks:
+    - name: a value
+      ansible.builtin.set_fact: {number: 1, text: "{{ derived }}"}
+    - name: in a loop
+      ansible.builtin.set_fact: {"{{ item.name }}": "{{ item.value }}"}
+      loop: [{name: left, value: 2}, {name: right, value: "{{ number }}"}]
+      loop_control: {label: "{{ item.name }}"}
+      register: looped
+    - name: an empty loop
+      ansible.builtin.command: "false"
+      loop: []
+    - name: left out
+      ansible.builtin.command: "false"
+      when: number == 2
+    - name: left out of a loop
+      ansible.builtin.command: "echo {{ item }}"
+      loop: [1, 2]
+      when: item == 2
+    - name: done
+      ansible.builtin.command: "echo {{ text }}"
+      when: number == 1
+      register: done
+      changed_when: done.stdout == "one and more"
+      notify: heard
+    - name: only where the first one is
+      ansible.builtin.set_fact: {once: "{{ inventory_hostname }}"}
+      run_once: true
+    - name: of one host
+      ansible.builtin.assert: {that: done.stdout != "", fail_msg: "no"}
+      when: inventory_hostname == "b"
+    - name: included
+      ansible.builtin.include_tasks: more.yml
+      loop: [x, y]
+      loop_control: {loop_var: letter}
+      vars: {given: "{{ letter }}!"}
+    - name: not included
+      ansible.builtin.include_tasks: missing.yml
+      when: left == 3
+    - name: from a file
+      ansible.builtin.include_vars: values.yml
+    - name: fails and does not matter
+      ansible.builtin.assert: {that: from_file == 5, fail_msg: "{{ from_file }} is not 5"}
+      ignore_errors: true
+      register: wrong
+    - name: fails and is rescued
+      block:
+        - name: for no reason
+          ansible.builtin.fail: {msg: "because of {{ wrong.msg }}"}
+      rescue:
+        - name: rescued
+          ansible.builtin.debug: {var: ansible_failed_result.msg}
+      always:
+        - name: in any case
+          ansible.builtin.debug: {msg: "{{ seen | join(',') }}", verbosity: 0}
+    - name: hidden
+      ansible.builtin.set_fact: {secret: "{{ word }}"}
+      no_log: true
+    - name: failed when
+      ansible.builtin.debug: {msg: hello}
+      failed_when: number == 1
+      changed_when: true
+      ignore_errors: true
+    - name: what nobody defined
+      ansible.builtin.command: "true"
+      when: nobody.defined
+      ignore_errors: true
+    - name: nor this
+      ansible.builtin.set_fact: {it: "{{ nobody }}"}
+      ignore_errors: true
+    - name: until it is so
+      ansible.builtin.debug: {msg: "{{ number }}"}
+      until: number == 1
+      retries: 2
+      delay: 0
+    - name: elsewhere
+      ansible.builtin.set_fact: {of_a: "{{ inventory_hostname }}"}
+      delegate_to: a
+    - name: the last words
+      ansible.builtin.fail: {msg: "{{ inventory_hostname }} has {{ once }}, {{ right }}"}
+      when: inventory_hostname == "b"
+    - name: who is left
+      ansible.builtin.debug: {msg: "{{ looped.results | length }}"}
+  handlers:
+    - name: heard
+      ansible.builtin.debug: {msg: "heard {{ text }}"}
+"""
+MORE = """
+- name: more
+  ansible.builtin.set_fact: {seen: "{{ (seen | default([])) + [given] }}"}
+- name: more for a
+  ansible.builtin.debug: {msg: "{{ given }}"}
+  when: inventory_hostname == "a"
+"""
+WHO = """
+- hosts: a
+  gather_facts: false
+  tasks:
+    - ansible.builtin.set_fact: {who: "{{ lookup('pipe', 'echo $PPID') }}"}
+    - ansible.builtin.debug: {msg: "{{ lookup('pipe', 'echo $PPID') }} {{ who }}"}
+"""
+
+
+class Ansible:
+    """Two hosts, which are this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name, text in {
+            "play.yml": PLAY,
+            "more.yml": MORE,
+            "who.yml": WHO,
+            "values.yml": "from_file: 4\n",
+        }.items():
+            (folder / name).write_text(text)
+
+    def story(self, strategy: str, play: str = "play.yml") -> dict[str, list[tuple[str, Any]]]:
+        """By host: name and result of each task that ran there, in order."""
+        chosen = {
+            "ANSIBLE_STRATEGY": strategy, "ANSIBLE_STRATEGY_PLUGINS": str(STRATEGIES),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_INJECT_FACT_VARS": "False",
+            "ANSIBLE_TASK_TIMEOUT": "300", "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
+            "ANSIBLE_DEPRECATION_WARNINGS": "False", "ANSIBLE_HOME": str(self.folder / "home"),
+        }  # fmt: skip
+        words = ["-i", "a,b,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
+        done = subprocess.run(
+            [sys.executable, "-m", "ansible", "playbook", *words, str(self.folder / play)],
+            env=os.environ | chosen, cwd=self.folder, text=True, capture_output=True, check=False,
+            timeout=300, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.stdout, done.stderr
+        [told] = json.loads(done.stdout[done.stdout.index("{") :])["plays"]
+        found: dict[str, list[tuple[str, Any]]] = {"a": [], "b": []}
+        for task in told["tasks"]:
+            for host, result in task["hosts"].items():
+                found[host].append((task["task"]["name"], _without_times(result)))
+        return found
+
+
+def _without_times(value: Any) -> Any:
+    """What differs from run to run is left out."""
+    if isinstance(value, dict):
+        left_out = ("start", "end", "delta", "duration", "id", "path")
+        return {key: _without_times(each) for key, each in value.items() if key not in left_out}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def ansible(tmp_path: Path) -> Ansible:
+    return Ansible(tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_the_story_is_that_of_ansibles_own_strategy(ansible: Ansible) -> None:
+    expected = ansible.story("linear")
+    assert (expected["a"][-1][0], expected["b"][-1][0]) == ("heard", "the last words")
+    assert len(expected["b"]) == 25
+    ours = ansible.story("bai_linear")
+    for host, tasks in expected.items():
+        for own, other in zip(ours[host], tasks, strict=True):
+            assert own == other
+
+
+def test_what_asks_no_node_has_no_process_of_its_own(ansible: Ansible) -> None:
+    def pids(strategy: str) -> set[str]:
+        return set(ansible.story(strategy, "who.yml")["a"][-1][1]["msg"].split())
+
+    assert len(pids("bai_linear")) == 1
+    assert len(pids("linear")) == 2
