@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from providers.provisioning import Tell
     from providers.storage.base import Seen, Storage
     from reconciler.apply import ApplyEvent, ApplyResult
-    from reconciler.diff import Study
+    from reconciler.diff.study import Study
     from reconciler.hardware import Found
     from reconciler.observe import Look
     from reconciler.records import Lease, StoreChange
@@ -273,7 +273,7 @@ class Workspace:
     ) -> Plan:
         """From `actual`, or what is seen now; with `check`, roles say what they would change on nodes, and
         tell it how far they have come. Raises PlanError for an unknown target."""
-        from reconciler.diff import make_plan
+        from reconciler.diff.make import make_plan
         from reconciler.scheduling import placer
 
         desired = self.desired()
@@ -289,7 +289,7 @@ class Workspace:
 
     def study(self, *, offline: bool = False) -> Study:
         """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
-        from reconciler.diff import make_study
+        from reconciler.diff.make import make_study
         from reconciler.scheduling import placer
 
         desired, actual = self.desired(), self.actual(offline=offline)

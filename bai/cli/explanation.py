@@ -11,7 +11,7 @@ from reconciler.guards.judge import said
 if TYPE_CHECKING:
     from planner.nearness import NeedView
     from planner.types import Placement
-    from reconciler.diff import Study
+    from reconciler.diff.study import Study
     from reconciler.plan import Action
     from reconciler.workspace import Workspace
 

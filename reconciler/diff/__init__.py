@@ -2,10 +2,5 @@
 
 `requests` and `snapshot` turn documents and records into the planner's words, `decide` says what each
 session needs, `place` is asked for all of them at once, `actions` makes the answer into actions, `graph`
-orders them.
+orders them. Who only looks takes what it needs from one module here, and no planner is loaded for it.
 """
-
-from reconciler.diff.make import make_plan, make_study
-from reconciler.diff.study import Study
-
-__all__ = ["Study", "make_plan", "make_study"]

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from planner.types import GroupUse, Wait
 from reconciler.actual import Actual, Desired
-from reconciler.diff import Study, make_study
 from reconciler.diff.case import Place as Planner
+from reconciler.diff.make import make_study
+from reconciler.diff.study import Study
 from reconciler.plan import Action, Plan
 from reconciler.plan_json import sealed
 from reconciler.plan_values import fingerprint

@@ -12,7 +12,7 @@ from providers.fake import FakeProvider, World
 from providers.storage.base import Storage
 from reconciler.actual import Actual, Desired
 from reconciler.apply import ApplyResult, apply
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from reconciler.observe import observe
 from reconciler.plan import Action, Plan
 from reconciler.source import make_desired

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.diff import make_study
+from reconciler.diff.make import make_study
 from reconciler.plan_json import dump, load
 from schemas.errors import PlanError
 from tests.reconciler.lab import Lab, action, session, summary

@@ -17,7 +17,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from providers.base import Capabilities, Observation
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from reconciler.observe import combine
 from reconciler.plan_json import dump, load
 from reconciler.records import Recorded

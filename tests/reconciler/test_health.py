@@ -14,8 +14,8 @@ from providers.health.facts import Facts
 from providers.machine import Endpoint, Machine
 from reconciler import health
 from reconciler.actual import Actual
-from reconciler.diff import make_plan
 from reconciler.diff.health import health_notes, unfit_names, with_health
+from reconciler.diff.make import make_plan
 from reconciler.diff.requests import node_info
 from reconciler.diff.snapshot import node_infos
 from reconciler.health import expectation, look

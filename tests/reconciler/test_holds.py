@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner.types import DeviceGrant, KernelPlacement
 from reconciler.actual import Hold
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from tests.reconciler.lab import NODE, Lab, action, session, summary
 
 UNKNOWN = """

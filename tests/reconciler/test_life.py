@@ -378,7 +378,7 @@ def starts(plan: Plan) -> set[str]:
 
 def make_plan_without_accounts(lab: Lab) -> Plan:
     """The same, by a planner that remembers nothing: who asked first goes first."""
-    from reconciler.diff import make_plan
+    from reconciler.diff.make import make_plan
 
     return make_plan(lab.desired(), replace(lab.actual(), balances={}), lab.world.clock.now())
 

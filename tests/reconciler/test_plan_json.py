@@ -22,7 +22,7 @@ from planner.types import (
     Snapshot,
     Wait,
 )
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from reconciler.plan_json import VERSION, dump, load, plan_digest, sealed
 from schemas.errors import PlanError
 from tests.reconciler.lab import Lab, session

@@ -12,7 +12,7 @@ from bai.render.markdown import LIMIT
 from bai.render.review_markdown import marker, render
 from reconciler.actual import Actual, Desired
 from reconciler.apply import apply
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from reconciler.review import Review, Version
 from reconciler.review import review as reviewed
 from tests.reconciler.lab import BASE, Lab, session, summary, text

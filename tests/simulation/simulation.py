@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from providers.fake import Ending, FakeProvider, Fault, Load, Operation, VirtualClock, World
 from reconciler.apply import apply
-from reconciler.diff import make_plan
 from reconciler.diff.idle import watched
+from reconciler.diff.make import make_plan
 from reconciler.observe import observe
 from reconciler.plan import Plan
 from reconciler.rebuild import rebuilt

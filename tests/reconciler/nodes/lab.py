@@ -12,7 +12,7 @@ from providers.fake_provisioner import FakeProvisioner, Machines
 from providers.machine import Endpoint
 from reconciler.actual import Actual
 from reconciler.apply import ApplyResult, apply
-from reconciler.diff import make_plan
+from reconciler.diff.make import make_plan
 from reconciler.machines import endpoints
 from reconciler.plan import Plan
 from reconciler.provisioning import look
