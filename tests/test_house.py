@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -120,6 +121,25 @@ def test_every_error_and_code_is_documented() -> None:
         if isinstance(value, type) and issubclass(value, Exception)
     }
     assert {code for code in codes | set(CODES) if code != "BAI-E0000" and code not in text} == set()
+
+
+def test_every_promise_of_security_names_its_tests() -> None:
+    """And these exist. Three dots stand for any part of a name."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    tests = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
+    promised = re.findall(r"^\*\*Promised.*?(?=^\*\*Not promised)", text, re.M | re.S)
+    promises = [each for part in promised for each in re.split(r"^- ", part, flags=re.M)[1:]]
+    assert len(promises) > 50
+    for promise in promises:
+        named = re.findall(r"(?:\btest_|\.\.\._)\w*?(?:_\.\.\.|\w(?!\w|\.py|\.\.\.))", promise)
+        assert named, f"no test is named by: {promise}"
+        for name in named:
+            pattern = re.escape(name).replace(re.escape("..."), ".*")
+            assert any(re.fullmatch(pattern, each) for each in tests), f"there is no {name}"
 
 
 def test_modules_tell_one_story() -> None:
