@@ -1,6 +1,6 @@
 """Debian's packages for nodes that reach nothing outside: a web server on the lab's network that fetches what
-it is asked for from where this machine's own apt gets it, and keeps the packages in the lab's cache. Its
-index names those alone that tests install (`apt_subset`).
+it is asked for from where this machine's own apt gets it, and keeps the packages in the lab's cache. For
+tests, its index names those alone that tests install (`apt_subset`).
 
 Folders of this machine are served as well (`routes`), such as a repository that a test built.
 """
@@ -96,10 +96,13 @@ class AptMirror:
     """Serves at `url` until closed: `url`/<archive's name>/..., and `url`/<name>/... for each folder that
     `routes` names (more may be put there at any time).
 
-    It listens in `namespace` at `address`, and reaches out from where it was made.
+    It listens in `namespace` at `address`, and reaches out from where it was made. `whole`: with all of
+    Debian's index. Raises LabUnavailable.
     """
 
-    def __init__(self, namespace: str, address: str, found: Iterable[Archive] = ()) -> None:
+    def __init__(
+        self, namespace: str, address: str, found: Iterable[Archive] = (), *, whole: bool = False
+    ) -> None:
         self.archives = list(found) or archives()
         self.address = address
         self.url = f"http://{address}:{PORT}"
@@ -110,7 +113,7 @@ class AptMirror:
         self._locks: dict[str, threading.Lock] = {}
         self._kept = folder() / "apt"
         suites = [f"{each.name}/dists/{suite}" for each in self.archives for suite in each.suites]
-        self._index = subset(suites, self._fetched)
+        self._index = None if whole else subset(suites, self._fetched)
         mirror = self
 
         class Handler(_Handler):
@@ -132,13 +135,10 @@ class AptMirror:
         """The file, or the address, that a path stands for."""
         name, _, rest = path.lstrip("/").partition("/")
         if name in self.routes:
-            root = self.routes[name].resolve()
-            file = (root / rest).resolve()
-            return file if file.is_file() and file.is_relative_to(root) else None
+            return _below(self.routes[name], rest)
         for each in self.archives:
-            if name == each.name and rest.startswith("dists/"):
-                file = (self._index / name / rest).resolve()
-                return file if file.is_file() and file.is_relative_to(self._index.resolve()) else None
+            if name == each.name and rest.startswith("dists/") and self._index is not None:
+                return _below(self._index, f"{name}/{rest}")
             if name == each.name:
                 return self._package(path, f"{each.uri}/{rest}")
         return None
@@ -179,6 +179,12 @@ class AptMirror:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def _below(folder: Path, path: str) -> Path | None:
+    root = folder.resolve()
+    file = (root / path).resolve()
+    return file if file.is_file() and file.is_relative_to(root) else None
 
 
 class Answer(Protocol):

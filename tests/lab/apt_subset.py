@@ -41,6 +41,11 @@ def public_key() -> Path:
     return _keys() / "public.gpg"
 
 
+def keyring() -> Path:
+    """That key and Debian's own ones. Raises LabUnavailable."""
+    return _keys() / "all.gpg"
+
+
 def subset(suites: Iterable[str], fetch: Callable[[str], bytes]) -> Path:
     """A folder with `InRelease` and what that names, for each suite (`debian/dists/bookworm`); `fetch` gives
     what Debian has at such a path. Raises LabUnavailable."""
@@ -121,16 +126,19 @@ def _written(folder: Path, release: str, index: bytes) -> str:
 
 
 def _keys() -> Path:
-    return kept("apt-key", _make_keys)
+    return kept("apt-keys", _make_keys)
 
 
 def _make_keys(draft: Path) -> None:
+    if not KEYRING.exists():
+        raise LabUnavailable("Debian's keys are missing: apt-get install debian-archive-keyring")
     draft.mkdir(mode=0o700)
     owner = "the lab <lab@localhost>"
     with _home() as home:
         _gpg(home, "--passphrase", "", "--quick-generate-key", owner, "ed25519", "sign", "0")
         (draft / "public.gpg").write_bytes(_gpg(home, "--export"))
         (draft / "secret.gpg").write_bytes(_gpg(home, "--export-secret-keys"))
+    (draft / "all.gpg").write_bytes(KEYRING.read_bytes() + (draft / "public.gpg").read_bytes())
 
 
 @contextlib.contextmanager

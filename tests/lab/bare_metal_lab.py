@@ -24,15 +24,16 @@ REGISTRY_PORT = 5000
 
 
 class BareMetalLab:
-    """`folder` becomes a link to the lab's own. Needs root. Raises LabUnavailable, FileExistsError."""
+    """`folder` becomes a link to the lab's own; `whole` as of `Nodes`. Needs root. Raises LabUnavailable,
+    FileExistsError."""
 
-    def __init__(self, folder: Path, count: int = 3, *, port: int = 2222) -> None:
+    def __init__(self, folder: Path, count: int = 3, *, port: int = 2222, whole: bool = False) -> None:
         self.port = port
         self.folder = folder
         self.nodes: list[Node] = []
         self._relays: list[Relay] = []
         self.registry: LabRegistry | None = None
-        self.lab = Nodes()
+        self.lab = Nodes(whole=whole)
         try:
             folder.symlink_to(self.lab.folder)
             self.registry = self._images()
@@ -72,7 +73,8 @@ def why_not() -> str:
 
 @contextlib.contextmanager
 def bare_metal_lab(folder: Path, count: int = 3, *, port: int = 2222) -> Iterator[BareMetalLab]:
-    lab = BareMetalLab(folder, count, port=port)
+    """For people, who try other packages than tests do."""
+    lab = BareMetalLab(folder, count, port=port, whole=True)
     try:
         yield lab
     finally:

@@ -220,15 +220,16 @@ class Node:
 
 
 class Nodes:
-    """Calling it gives that many nodes, always the same ones. Raises LabUnavailable."""
+    """Calling it gives that many nodes, always the same ones. `whole`: with all of Debian's packages, not
+    those alone that tests install. Raises LabUnavailable."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
         self.spaces = Spaces()
         self._nodes: list[Node] = []
         self._count = 0
         try:
             self.client, self.address = self.spaces.add()
-            self.mirror = AptMirror(self.client, self.address)
+            self.mirror = AptMirror(self.client, self.address, whole=whole)
             self.base = Base(self.mirror, self.client)
             self._prepare()
         except BaseException:

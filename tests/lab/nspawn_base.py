@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.lab.apt_mirror import SUITE, AptMirror
-from tests.lab.apt_subset import KEYRING, public_key
+from tests.lab.apt_subset import KEYRING, keyring, public_key
 from tests.lab.cache import LabUnavailable, folder, kept, tool
 from tests.lab.spaces import within
 
@@ -62,15 +62,15 @@ def _remove_others(name: str) -> None:
 
 def _make(root: Path, mirror: AptMirror, namespace: str) -> None:
     include = PACKAGES.replace(" ", ",")
-    words = ["--quiet", "--variant=minbase", f"--include={include}", f"--keyring={public_key()}"]
+    words = ["--quiet", "--variant=minbase", f"--include={include}", f"--keyring={keyring()}"]
     source = f"{mirror.url}/{mirror.archives[0].name}"
     try:
         _run(within(namespace, [tool("mmdebstrap"), *words, SUITE, str(root), source]))
         (root / "etc/apt/sources.list").write_text(mirror.sources())
         # What verifies Debian's own index verifies the lab's, too.
         shutil.copy(public_key(), root / "etc/apt/trusted.gpg.d/lab.gpg")
-        with (root / str(KEYRING).lstrip("/")).open("ab") as keyring:
-            keyring.write(public_key().read_bytes())
+        with (root / str(KEYRING).lstrip("/")).open("ab") as known:
+            known.write(public_key().read_bytes())
         (root / "etc/dpkg/dpkg.cfg.d/lab").write_text("force-unsafe-io\n")
         _run(within(namespace, ["chroot", str(root), "/bin/sh", "-c", _SCRIPT]))
     finally:
