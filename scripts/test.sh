@@ -30,7 +30,7 @@ failed=() passed=() absent=() packages=()
 export NO_COLOR=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
 unset PYTHONDONTWRITEBYTECODE # each `bai` would compile all of it anew, which is half of what it takes
 
-checks=() # names, in the order in which they are told
+checks=() running=() # names, in the order in which they are told, and their processes
 check() { # name, command...: begins it when a core is free
     local file="$logs/check-${#checks[@]}"
     checks+=("$1")
@@ -41,13 +41,14 @@ check() { # name, command...: begins it when a core is free
         timeout 300 "$@" </dev/null >"$file" 2>&1
         echo "$? $((SECONDS - started))" >"$file.ended"
     } &
+    running+=($!)
 }
 
-checked() { # waits for all of them; shows the output of those that failed
+checked() { # waits for them, one after the other; shows the output of those that failed
     local number name outcome seconds
-    wait
     for number in "${!checks[@]}"; do
         name=${checks[number]}
+        wait "${running[number]}"
         read -r outcome seconds <"$logs/check-$number.ended"
         case $outcome in
         0)
