@@ -21,7 +21,7 @@ import alembic.config
 import planner.place
 import providers.process.entry
 import reconciler.apply
-import reconciler.diff
+import reconciler.diff.make
 import reconciler.machines
 import reconciler.refresh
 import reconciler.scheduling
@@ -30,7 +30,7 @@ from reconciler.workspace import Workspace
 
 WARM = (
     alembic.command, alembic.config, planner.place, providers.process.entry, reconciler.apply,
-    reconciler.diff, reconciler.machines, reconciler.scheduling, reconciler.refresh, reconciler.store,
+    reconciler.diff.make, reconciler.machines, reconciler.scheduling, reconciler.refresh, reconciler.store,
 )  # fmt: skip
 """Imported before the fork, so that what is killed is the work and not its imports."""
 

@@ -1,6 +1,9 @@
 """`apply` on real processes, killed with SIGKILL at random moments: the next run makes it right.
 
-What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (40), `BAI_KILL_SEED`: which.
+Two at once double nothing.
+
+What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (40), `BAI_KILL_SEED`: which;
+`BAI_RACES`: how many times two begin at once (5).
 """
 
 from __future__ import annotations
@@ -12,18 +15,22 @@ import signal
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.applying import Applier
-from tests.integration.killing import Ground, Running, killed_anywhere, session_of
+from tests.integration.killing import Ground, Running, killed_anywhere, session_of, wishes
 from tests.lab.postgres import Server
 from tests.waiting import soon
 
 KILLS = int(os.environ.get("BAI_KILLS", "40"))
+RACES = int(os.environ.get("BAI_RACES", "5"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
+REFUSALS = ("LeaseHeld", "LeaseLost", "StalePlan")
 CHUNK = 20
 SERVER_KILLS = 10
 HERE = """
@@ -136,6 +143,23 @@ def on_server(tmp_path_factory: pytest.TempPathFactory, postgres_lab: Server | s
 @pytest.mark.parametrize("first", range(0, KILLS, CHUNK))
 def test_killed_anywhere_the_next_run_ends_with_exactly_what_is_wanted(machine: Machine, first: int) -> None:
     killed_anywhere(machine, random.Random(SEED * 1_000_003 + first), min(CHUNK, KILLS - first), first=first)
+
+
+@pytest.mark.slow
+def test_of_two_applies_at_once_one_goes_on_and_nothing_is_doubled(machine: Machine) -> None:
+    rng = random.Random(SEED * 3_000_017)
+    other = Applier(machine.directory, BAI_PROCESS_ROOT=str(machine.root))
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            for race in range(RACES):
+                wanted = machine.want(wishes(rng))
+                begun = [pool.submit(each.apply) for each in (machine.applier, other)]
+                errors = [each.result()["error"] for each in begun]
+                assert "" in errors, errors
+                assert all(not each or each.startswith(REFUSALS) for each in errors), errors
+                assert soon(partial(machine.runs, wanted)), f"race {race}: {errors}, {machine.running()}"
+    finally:
+        other.close()
 
 
 @pytest.mark.slow
