@@ -315,8 +315,12 @@ class Loop:
         before: Orders | None = None
         while not self.halted:
             try:
-                before = before or orders(store, cluster)
-                for changed in store.changes(over=lambda: self.halted):
+                # Of what is written from here on nothing is missed, nor of what was while the store was away.
+                since, now = store.revisions(), orders(store, cluster)
+                if before is not None and now != before:
+                    self.wake()
+                before = now
+                for changed in store.changes(since, over=lambda: self.halted):
                     if cluster not in changed:
                         continue
                     if (now := orders(store, cluster)) != before:

@@ -258,6 +258,25 @@ def test_what_the_machine_refuses_for_a_while_does_not_end_the_loop(tmp_path: Pa
     assert house.good and house.running() == {"a"}
 
 
+def test_an_order_that_is_given_while_the_loop_begins_to_listen_is_heard(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = house.workspace.store
+    real = store.changes
+
+    def late(*arguments: Any, **named: Any) -> Iterator[dict[str, int]]:
+        give(store, "here", "suspend", Told("Ada", 1.0))
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(store, "changes", late)
+    loop = Loop(house.workspace, holder="loop", interval=600, tell=house.lines.append)
+    loop._listen()
+    try:
+        assert loop._wake.wait(30)
+    finally:
+        loop.halt()
+
+
 def test_orders_are_heard_though_the_store_was_away_at_first(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,10 +287,13 @@ def test_orders_are_heard_though_the_store_was_away_at_first(
     calls: list[str] = []
 
     def flaky(store: Any, cluster: str) -> Any:
-        calls.append(threading.current_thread().name)
-        if threading.current_thread().name == "bai-orders" and calls.count("bai-orders") == 1:
-            raise StoreUnavailable(store="it", why="for a moment")
-        return real(store, cluster)
+        first = "bai-orders" not in calls
+        try:
+            if threading.current_thread().name == "bai-orders" and first:
+                raise StoreUnavailable(store="it", why="for a moment")
+            return real(store, cluster)
+        finally:
+            calls.append(threading.current_thread().name)
 
     monkeypatch.setattr(module, "orders", flaky)
     loop = Loop(house.workspace, holder="loop", interval=0.05, tell=house.lines.append)
