@@ -4,7 +4,7 @@
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
-	@echo "make test      every check and test that this machine can run"
+	@echo "make test      every check and test that this machine can run, but campaigns"
 	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
 	@echo "make test-times   the same as make test, and where its time went"

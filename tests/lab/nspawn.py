@@ -340,8 +340,9 @@ def _children(pid: int) -> list[int]:
 
 def why_not() -> str:
     """Why there can be no such nodes here; empty when there can."""
-    tools = ("systemd-nspawn", "mmdebstrap", "unshare", "ssh-keygen", "ip", "nsenter", "setpriv")
-    return what_lacks(*tools, "gpg", "gpgv") or ("" if hierarchies() else "no control groups are mounted")
+    making = ("mmdebstrap", "gpg", "gpgv", "ssh-keygen")
+    running = ("systemd-nspawn", "unshare", "ip", "nsenter", "setpriv")
+    return what_lacks(*running, *making) or ("" if hierarchies() else "no control groups are mounted")
 
 
 @pytest.fixture(scope="session")

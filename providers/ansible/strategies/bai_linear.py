@@ -67,14 +67,14 @@ class StrategyModule(MitogenLinear):  # type: ignore[misc]
         self._queued_task_cache[host.name, task._uuid] = {
             "host": host, "task": task, "task_vars": task_vars, "play_context": play_context,
         }  # fmt: skip
-        if task.action in _ASK_NO_NODE:
+        certain = task.action in _ASK_NO_NODE
+        if certain:
             self._tqm.send_callback("v2_runner_on_start", host, task)
-            result = self._carried_out_here(host, task, dict(task_vars), play_context.copy())
-        else:
-            result = self._carried_out_here(host, task, dict(task_vars), play_context.copy())
-            if result is None:
-                super()._queue_task(host, task, task_vars, play_context)
-                return
+        result = self._carried_out_here(host, task, dict(task_vars), play_context.copy())
+        if result is None:
+            super()._queue_task(host, task, task_vars, play_context)  # It says itself that it starts.
+            return
+        if not certain:
             self._tqm.send_callback("v2_runner_on_start", host, task)
         self._final_q.send_task_result(result)
         self._pending_results += 1
