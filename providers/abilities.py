@@ -58,6 +58,14 @@ class Shares(Protocol):
 
 
 @runtime_checkable
+class Locates(Protocol):
+    def locate(self, where: Mapping[str, str]) -> None:
+        """Kernel → the node that it was placed on, as is on record: there it is looked for, whatever other
+        nodes say."""
+        ...
+
+
+@runtime_checkable
 class Attaches(Protocol):
     def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
         """Connect the caller's terminal to the kernel's main process until it ends or the detach keys

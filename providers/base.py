@@ -269,14 +269,24 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A node says that it has a kernel which was made for another one."""
+
+    kernel: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What runs. `complete` is False when anything could not be read: then absence means nothing.
-    `unlabelled`: ids found that carry no readable labels."""
+    `unlabelled`: ids found that carry no readable labels; `claimed`: what is not believed, and is in no other
+    field."""
 
     kernels: tuple[Observed, ...]
     complete: bool = True
     errors: tuple[str, ...] = ()
     unlabelled: tuple[str, ...] = ()
+    claimed: tuple[Claim, ...] = ()
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Node → why it could not be asked: kernels on it may be there or not. The other nodes were seen
     completely, so that `complete` may still be True."""

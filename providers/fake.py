@@ -245,7 +245,7 @@ class FakeProvider:
             unreachable = dict(world.down)
             world.boundary("observe", "", "after")
         errors = tuple(f"{kernel_id}: cannot be read" for kernel_id in missing)
-        return Observation(seen, not missing, errors, world.unlabelled, unreachable)
+        return Observation(seen, not missing, errors, world.unlabelled, unreachable=unreachable)
 
     def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         world = self.world

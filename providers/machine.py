@@ -43,6 +43,11 @@ class Endpoint:
     secret: Callable[[str], str] = field(default=no_secret, repr=False, compare=False)
 
 
+LARGEST = 64 * 2**20
+"""Bytes of what a command or a service of a node may answer: who answers may be anybody who has taken it
+over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """A command that ended."""
@@ -109,7 +114,8 @@ class Machine(Protocol):
         env: Mapping[str, str] | None = None,
         timeout: float = 60,
     ) -> Done:
-        """Run to the end, without a shell reading `argv`; a command that is not there gives code 127."""
+        """Run to the end, without a shell reading `argv`; a command that is not there gives code 127. Raises
+        MachineRefused where another machine says more than `LARGEST`."""
         ...
 
     def start(self, argv: Sequence[str], *, tty: bool = False) -> Process:

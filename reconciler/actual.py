@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.types import KernelPlacement
-from providers.base import Capabilities, Observed
+from providers.base import Capabilities, Claim, Observed
 from providers.health.values import Health
 from providers.images import NodeImage
 from providers.storage.base import Seen
@@ -154,6 +154,8 @@ class Actual:
     """Node → the images it has, of the nodes that are to have some early; None when nobody looked."""
     unlabelled: tuple[str, ...] = ()
     """Ids found that carry no readable labels: reported, never touched."""
+    claimed: tuple[Claim, ...] = ()
+    """Kernels that nodes show which do not have them: reported, never touched."""
     missed: Mapping[str, Missed] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

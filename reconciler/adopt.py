@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from planner.types import KernelPlacement, Placement
 from providers.base import Labels, Observed
 from reconciler.derive import cause, derive
-from reconciler.plan_values import kernel_placement
+from reconciler.plan_values import compact, kernel_placement
 from reconciler.records import Recorded
 from schemas.errors import PlanError
 
@@ -61,18 +61,25 @@ def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
 def document_of(labels: Labels) -> Mapping[str, object]:
     """The session document on a kernel; empty when it cannot be read."""
     try:
-        value = json.loads(labels.document or "{}")
-    except ValueError:
+        value = _value(labels.document or "{}")
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def placement_of(labels: Labels) -> KernelPlacement | None:
-    """Where a kernel says it sits; None when its label cannot be read."""
+    """Where a kernel says it sits, on the node that it is on; None when its label cannot be read."""
     try:
-        return kernel_placement(json.loads(labels.placement))
-    except (ValueError, PlanError):
+        return dataclasses.replace(kernel_placement(_value(labels.placement)), node=labels.node)
+    except (ValueError, RecursionError, PlanError):
         return None
+
+
+def _value(text: str) -> object:
+    """Raises ValueError also for half characters, which can be written nowhere; RecursionError."""
+    value = json.loads(text)
+    compact(value).encode()
+    return value
 
 
 def _rank(kernel: Observed) -> tuple[bool, str, int, str]:

@@ -60,7 +60,9 @@ def derive(
     gone = tuple(kernel for kernel in record.kernels if kernel not in seen)
     if gone and not complete:
         return kept
-    lost = tuple(k for k in record.kernels if k in seen and _revives(seen[k], rule, batch))
+    lost = tuple(
+        k for at, k in enumerate(record.kernels) if k in seen and _revives(seen[k], rule, batch, main=at == 0)
+    )
     return _alive(record, seen, codes, gone, lost)
 
 
@@ -90,7 +92,7 @@ def cause(record: Recorded, kernels: Sequence[Observed]) -> Observed | None:
         for at, k in enumerate(record.kernels)
         if k in seen
         and seen[k].state not in LIVE
-        and not _revives(seen[k], rule, batch)
+        and not _revives(seen[k], rule, batch, main=at == 0)
         and (at == 0 or (any_failure and not _good(seen[k])))
     ]
     moments = [(each.finished.timestamp() if each.finished else float("inf")) for each in ended]
@@ -108,13 +110,14 @@ def _good(kernel: Observed) -> bool:
     return kernel.state == "exited" and kernel.exit_code == 0 and kernel.reason in ("", "exit")
 
 
-def _revives(kernel: Observed, rule: tuple[str, int], batch: bool) -> bool:
+def _revives(kernel: Observed, rule: tuple[str, int], batch: bool, *, main: bool) -> bool:
     """Whether an end was nobody's decision, so that the kernel is made again.
 
     A supervisor restarts what it watches by the session's policy; this is for what it could not: a reboot
     or a killed supervisor, a kill from outside, and what somebody stopped under `always`. A batch session is
     run again only where its policy says so: half of its work may be done. Whose restarts are used up is
-    given no more.
+    given no more. Only an apply stops containers: where it stopped some, and died before it came to the first
+    one, what it was about to end goes on as a whole, or the next plan ends it.
     """
     policy, most = rule
     if kernel.state == "lost":
@@ -123,7 +126,7 @@ def _revives(kernel: Observed, rule: tuple[str, int], batch: bool) -> bool:
         return False
     if kernel.reason in _FROM_OUTSIDE:
         return not batch and not (policy != "never" and 0 < most <= kernel.restarts)
-    return kernel.reason == "stopped" and policy == "always"
+    return kernel.reason == "stopped" and (policy == "always" or not (main or batch))
 
 
 def _ended(record: Recorded, cause: Observed, codes: Mapping[str, int]) -> Derived:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from providers.base import Capabilities, Observation, Observed, Provider
+from providers.abilities import Locates
+from providers.base import Capabilities, Claim, Observation, Observed, Provider
 from reconciler.actual import Actual, Existing, Hold, Missed
 from reconciler.adopt import adopted, placement_of
 from reconciler.basis import basis
@@ -110,7 +111,7 @@ def combine(
     hardware: Mapping[str, Hardware],
 ) -> Actual:
     """Records and kernels put together; `seen` is None when nobody looked. Pure."""
-    kernels = sorted(seen.kernels if seen else (), key=lambda kernel: kernel.id)
+    kernels, claimed = _believed(sorted(seen.kernels if seen else (), key=lambda each: each.id), recorded)
     ours: dict[str, list[Observed]] = {}
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
@@ -134,8 +135,41 @@ def combine(
         complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
         unlabelled=seen.unlabelled if seen else (),
+        claimed=(*(seen.claimed if seen else ()), *claimed),
         missed=missed_nodes(seen, {}),
     )
+
+
+def _believed(
+    kernels: list[Observed], recorded: Mapping[str, Recorded]
+) -> tuple[list[Observed], list[Claim]]:
+    """A kernel that is on record is on the node that it was placed on: another node that shows one of this
+    name, by whatever labels, has been taken over."""
+    where = {kernel: node for record in recorded.values() for kernel, node in placed(record).items()}
+    found: list[Observed] = []
+    claimed: list[Claim] = []
+    for kernel in kernels:
+        if where.get(kernel.id, kernel.labels.node) == kernel.labels.node:
+            found.append(kernel)
+        else:
+            claimed.append(Claim(kernel.id, kernel.labels.node))
+    return found, claimed
+
+
+def located(actual: Actual, provider: Provider) -> Actual:
+    """The same, after the provider was told where the kernels on record were placed."""
+    if isinstance(provider, Locates):
+        records = (each.recorded for each in actual.existing.values())
+        provider.locate({kernel: node for record in records for kernel, node in placed(record).items()})
+    return actual
+
+
+def placed(record: Recorded) -> Mapping[str, str]:
+    """Kernel → node, as far as that is on record."""
+    parts = record.placement.kernels if record.placement is not None else ()
+    if len(parts) != len(record.kernels):
+        return {}
+    return {kernel: part.node for kernel, part in zip(record.kernels, parts, strict=True)}
 
 
 def _identity(kernel: Observed) -> str:
@@ -147,14 +181,7 @@ def _identity(kernel: Observed) -> str:
 def _existing(
     identity: str, record: Recorded | None, kernels: list[Observed], *, seen: Observation | None
 ) -> Existing:
-    newest = max((kernel.labels.generation for kernel in kernels), default=0)
-    # A record older than what runs comes from a restored backup: the labels know better.
-    # So does one that waits to become what runs already.
-    adopt = (
-        record is None
-        or newest > record.generation
-        or (bool(newest) and newest == record.generation and record.phase == "PENDING")
-    )
+    adopt = record is None or _is_older(record, kernels, seen)
     if record is None or adopt:
         record = adopted(kernels)
     if seen is None:
@@ -184,15 +211,25 @@ def _existing(
     )
 
 
+def _is_older(record: Recorded, kernels: list[Observed], seen: Observation | None) -> bool:
+    """Whether labels know better than the record: it comes from a restored backup, or waits to become what
+    runs already. Not while its own kernels live or may live: a newer generation would have replaced them, and
+    a node that claims one is not believed."""
+    newest = max((kernel.labels.generation for kernel in kernels), default=0)
+    if newest == record.generation:
+        return bool(newest) and record.phase == "PENDING"
+    alive = any(kernel.id in record.kernels and kernel.state in LIVE for kernel in kernels)
+    out_of_sight = seen is not None and any(node in seen.unreachable for node in placed(record).values())
+    return newest > record.generation and not alive and not out_of_sight
+
+
 def _away(record: Recorded, seen: Set[str], unreachable: Mapping[str, str]) -> dict[str, str]:
     """The record's kernels that were not seen because their nodes could not be asked, and these nodes."""
     if not unreachable or record.placement is None:
         return {}
-    parts = record.placement.kernels
-    if len(parts) == len(record.kernels):
-        where = {kernel: part.node for kernel, part in zip(record.kernels, parts, strict=True)}
-    else:
-        nodes = sorted({part.node for part in parts} & unreachable.keys())
+    where = placed(record)
+    if not where:
+        nodes = sorted({part.node for part in record.placement.kernels} & unreachable.keys())
         where = dict.fromkeys(record.kernels, nodes[0] if nodes else "")
     return {
         kernel: where[kernel]
@@ -209,6 +246,4 @@ def _hold(kernel: Observed, repo: str, cluster: str) -> Hold | None:
     placement = placement_of(labels)
     if placement is None:
         return None
-    return Hold(
-        kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", replace(placement, node=labels.node)
-    )
+    return Hold(kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", placement)

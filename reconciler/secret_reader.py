@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from threading import RLock
 
-from providers.secret_stores.base import MAX_BYTES, Backend, Unreadable
+from providers.secret_stores.base import Backend, Unreadable, text
 from providers.secret_stores.open import open_backend
 from schemas.declared_stores import NO_STORES, DeclaredStores
 from schemas.errors import SecretMissing
@@ -87,9 +87,10 @@ def _checked(value: object) -> str:
     """What a plugin gives is held to what every store is. Raises Unreadable."""
     if not isinstance(value, str):
         raise Unreadable("the store gave no text")
-    if "\0" in value or len(value.encode(errors="surrogatepass")) > MAX_BYTES:
-        raise Unreadable(f"it holds a NUL byte, or is larger than {MAX_BYTES} bytes")
-    return value
+    try:
+        return text(value.encode())
+    except UnicodeEncodeError:
+        raise Unreadable("it is not UTF-8 text") from None
 
 
 NOTHING = SecretReader(NO_STORES)

@@ -182,7 +182,7 @@ class Workspace:
 
     def actual(self, *, offline: bool = False, seen: Look | None = None) -> Actual:
         """What is recorded and runs; `offline` asks nobody. `seen`: what the provider has just said."""
-        from reconciler.observe import look, with_store
+        from reconciler.observe import located, look, with_store
 
         machines = self.find_hardware(offline=offline)
         found = with_store(
@@ -197,7 +197,7 @@ class Workspace:
             from reconciler.health import with_health
             from reconciler.shares import with_fractions
 
-            found = with_fractions(found, self.desired(), self.provider)
+            found = with_fractions(located(found, self.provider), self.desired(), self.provider)
             found = with_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
         more = {"doubts": clock_doubts(found, self.clock.now()), **self.images(found, offline=offline)}
         return replace(found, volumes=self.volumes(offline=offline), **more)

@@ -31,6 +31,11 @@ HELD_CAPABILITIES = frozenset({
 """Those that a container's namespaces hold: Docker's own default without MKNOD (a disk's device in a volume
 is there for others, too), and what computing needs. With any other one, root of a container is root of its
 node, or may change its clock or its network."""
+DEFAULT_CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT",
+)  # fmt: skip
+"""What root inside a container may do. Of the engine's own default, AUDIT_WRITE, MKNOD, NET_RAW, SETFCAP and
+SETPCAP are left out: making devices, raw packets and giving capabilities away are no part of computing."""
 CAPABILITY_PATTERN = f"^(CAP_)?({'|'.join(CAPABILITY_NAMES)})$"
 
 
@@ -40,6 +45,16 @@ def _capability(value: str) -> str:
         return name
     hint = did_you_mean(name, CAPABILITY_NAMES)
     raise wrong(f"{shown(value)} is not a Linux capability such as NET_BIND_SERVICE", hint, "BAI-V033")
+
+
+def _default(value: str) -> str:
+    """Of the default only: more is asked for by sessions, where resource groups and policies judge it."""
+    name = _capability(value)
+    if name in DEFAULT_CAPABILITIES:
+        return name
+    message = f"{name} is none of those that root of a container has: {', '.join(DEFAULT_CAPABILITIES)}"
+    hint = "sessions ask for more in container.capabilities, which allowCapabilities of their group limits"
+    raise wrong(message, hint, "BAI-V050")
 
 
 def _host(value: str) -> str:
@@ -52,6 +67,10 @@ def _host(value: str) -> str:
 
 Capability = Annotated[
     str, AfterValidator(_capability), WithJsonSchema({"type": "string", "pattern": CAPABILITY_PATTERN})
+]
+_DEFAULT_PATTERN = f"^(CAP_)?({'|'.join(DEFAULT_CAPABILITIES)})$"
+DefaultCapability = Annotated[
+    str, AfterValidator(_default), WithJsonSchema({"type": "string", "pattern": _DEFAULT_PATTERN})
 ]
 Host = Annotated[
     str,
@@ -91,8 +110,9 @@ class Docker(Model):
     """OCI runtime of the engine, where it is not the engine's default."""
     cgroup_parent: Text | None = None
     """Control group under which containers are made, where it is not the engine's default."""
-    capabilities: tuple[Capability, ...] | None = None
-    """What containers may do at most beyond an ordinary user, in place of bai's small default."""
+    capabilities: tuple[DefaultCapability, ...] | None = None
+    """Of the default capabilities of root in a container, those that it keeps; all when left out, none with
+    `[]`. A session asks for others in `container.capabilities`."""
     init: Flag | None = None
     """Gives every container a small first process, which passes signals on and buries orphans; not for images
     that bring their own."""

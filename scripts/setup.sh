@@ -46,6 +46,15 @@ by_debian_package() {
     by_venv "$1"
 }
 
+# What makes an environment is locked, too: its lines of the lock, in a file of its own.
+locked() {
+    lines=$1
+    shift
+    for name in "$@"; do
+        sed -n "/^$name==/,/[^\\]\$/p" requirements/dev.txt
+    done >"$lines"
+}
+
 # A pip from anywhere, run from outside, fills an environment that was made without one.
 pip_wheel() {
     for wheel in /usr/share/python-wheels/pip-*.whl; do
@@ -60,25 +69,36 @@ pip_wheel() {
 by_foreign_pip() {
     rm -rf "$venv"
     "$1" -m venv --without-pip "$venv" >/dev/null 2>&1 || return 1
-    "$1" -m pip --python "$venv/bin/python" install -q pip </dev/null >/dev/null 2>&1 && working && return
+    locked "$venv/pip.txt" pip || return 1
+    "$1" -m pip --python "$venv/bin/python" install -q --require-hashes -r "$venv/pip.txt" \
+        </dev/null >/dev/null 2>&1 && working && return
     wheel=$(pip_wheel) || return 1
-    "$venv/bin/python" "$wheel/pip" install -q pip </dev/null >/dev/null 2>&1 && working
+    "$venv/bin/python" "$wheel/pip" install -q --require-hashes -r "$venv/pip.txt" </dev/null >/dev/null 2>&1 &&
+        working
+}
+
+by_uv() {
+    rm -rf "$venv"
+    uv venv -q -p "$1" "$venv" >/dev/null 2>&1 || return 1
+    locked "$venv/pip.txt" pip || return 1
+    uv pip install -q --python "$venv/bin/python" --require-hashes -r "$venv/pip.txt" </dev/null >/dev/null 2>&1 &&
+        working
 }
 
 by_virtualenv() {
     rm -rf "$venv"
     "$1" -m virtualenv -q "$venv" >/dev/null 2>&1 && working && return
     virtualenv -q -p "$1" "$venv" >/dev/null 2>&1 && working && return
-    uv venv -q --seed -p "$1" "$venv" >/dev/null 2>&1 && working && return
     tools=$(mktemp -d) || return 1
-    "$1" -m pip install -q --target "$tools" virtualenv </dev/null >/dev/null 2>&1 &&
+    locked "$tools/lock.txt" virtualenv distlib filelock packaging platformdirs python-discovery &&
+        "$1" -m pip install -q --target "$tools" --require-hashes -r "$tools/lock.txt" </dev/null >/dev/null 2>&1 &&
         PYTHONPATH=$tools "$1" -m virtualenv -q "$venv" >/dev/null 2>&1
     rm -rf "$tools"
     working
 }
 
 make_venv() {
-    for way in by_venv by_debian_package by_foreign_pip by_virtualenv; do
+    for way in by_venv by_debian_package by_foreign_pip by_uv by_virtualenv; do
         "$way" "$1" && return
     done
     rm -rf "$venv"
@@ -105,9 +125,8 @@ pip() { "$venv/bin/python" -m pip "$@" -q --disable-pip-version-check --no-input
 # uv installs several times as fast; where it finds no index (pip may be set up for one of its own), pip does.
 install() {
     lock=$1
-    tool=$venv/uv.txt
-    sed -n '/^uv==/,/[^\\]$/p' requirements/dev.txt >"$tool"
-    if pip install --require-hashes -r "$tool" >/dev/null 2>&1; then
+    locked "$venv/uv.txt" uv
+    if pip install --require-hashes -r "$venv/uv.txt" >/dev/null 2>&1; then
         "$venv/bin/uv" pip install -q --python "$venv/bin/python" --require-hashes -r "$lock" </dev/null \
             >/dev/null 2>&1 && return
     fi

@@ -132,6 +132,8 @@ def test_every_promise_of_security_names_its_tests() -> None:
         for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
     }
     promised = re.findall(r"^\*\*Promised.*?(?=^\*\*Not promised)", text, re.M | re.S)
+    in_prose = [part.splitlines()[0] for part in promised if not re.search(r"^- ", part, re.M)]
+    assert in_prose == [], "what is promised is a list, each with its tests"
     promises = [each for part in promised for each in re.split(r"^- ", part, flags=re.M)[1:]]
     assert len(promises) > 50
     for promise in promises:
@@ -140,6 +142,42 @@ def test_every_promise_of_security_names_its_tests() -> None:
         for name in named:
             pattern = re.escape(name).replace(re.escape("..."), ".*")
             assert any(re.fullmatch(pattern, each) for each in tests), f"there is no {name}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_links_of_the_first_pages_lead_somewhere(page: str) -> None:
+    """Those of `docs/` are mkdocs' to check."""
+    links = re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert links
+    for path, anchor in links:
+        target = ROOT / (path or page)
+        assert target.exists(), f"{page} links to {path}"
+        if anchor:
+            assert anchor in _anchors(target), f"{page} links to {path}#{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    """As mkdocs and forges make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+def test_holes_are_reported_in_private() -> None:
+    """The three places say so, and promise the same."""
+    told = [
+        " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for name in ("SECURITY.md", "docs/security.md")
+    ]
+    for text in told:
+        for words in (
+            "in private",
+            "within three working days",
+            "a test that attacks as you did",
+            "if you like",
+        ):
+            assert words in text, words
+    assert "docs/security.md#reporting-a-hole" in told[0]
+    assert "(SECURITY.md)" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_modules_tell_one_story() -> None:

@@ -1,19 +1,26 @@
-"""The bills of materials and the look for advisories: scripts/sbom.py and scripts/advisories.py."""
+"""What is installed is what is locked; bills of materials and the look for advisories (scripts/sbom.py,
+scripts/advisories.py)."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 from cyclonedx.schema import SchemaVersion, _res
+from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tests.lab import wheels
 from tests.lab.wheels import ROOT
 
 STATUS = """\
@@ -87,6 +94,111 @@ def test_what_is_deployed_is_what_is_tested() -> None:
         for name in ("run", "server", "dev")
     )
     assert len(run) > 20 and run < server <= tested
+
+
+NEWEST = re.compile(r'^if \[ "\$level" = newest \]; then\n.*?^else\n', re.M | re.S)
+"""What `make test-newest` installs, whose purpose is not to be locked."""
+OWN = {"--no-deps", "--no-build-isolation"}
+"""With these and this project's own folder, pip fetches nothing."""
+
+
+def installs(text: str) -> list[str]:
+    """Commands of a shell script, a Makefile or a Containerfile in which pip or uv installs anything."""
+    text = re.sub(r"^\s*#.*\n", "", text, flags=re.M).replace("\\\n", " ")
+    for name, value in re.findall(r'(\w+)="([^"]*\binstall\b[^"]*)"', text):
+        text = text.replace(f'{name}="{value}"', "").replace(f"${{{name}}}", value)
+    commands = re.split(r"&&|\|\||[;\n]|\bthen\b", text)
+    return [each.strip() for each in commands if re.search(r"\bpip3?\b.*\binstall\b", each)]
+
+
+def unlocked(text: str) -> list[str]:
+    """Those of them that take whatever an index has on that day."""
+    return [each for each in installs(text) if not _locked(each.split())]
+
+
+def _locked(words: list[str]) -> bool:
+    return "--require-hashes" in words or (words[-1] in (".", "/src") and set(words) >= OWN)
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("deploy/container/Containerfile", 2),
+        ("scripts/setup.sh", 8),
+        ("scripts/test.sh", 0),
+        ("Makefile", 0),
+    ],
+)
+def test_whatever_pip_installs_is_locked_with_hashes(path: str, count: int) -> None:
+    """By `make demo`, by `make test` and in the image; also the tools that make an environment."""
+    text = (ROOT / path).read_text()
+    if path.endswith("setup.sh"):
+        text, newest = NEWEST.subn("", text)
+        assert newest == 1
+    assert not unlocked(text)
+    assert len(installs(text)) == count, installs(text)
+    assert not re.search(r"\buv venv .*--seed|\bpipx\b|\buvx\b|\buv (sync|run|tool)\b|easy_install", text)
+    code = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    flags = list(re.finditer(r"--require-hashes|--no-deps|--no-build-isolation", code))
+    assert len(flags) >= count
+    for flag in flags:
+        assert unlocked(code[: flag.start()] + code[flag.end() :]), "this very test would notice"
+
+
+def test_what_makes_an_environment_is_in_the_lock_with_all_that_it_needs() -> None:
+    """pip refuses a list with hashes that lacks anything: scripts/setup.sh names all of it."""
+    text = (ROOT / "scripts/setup.sh").read_text()
+    lock = (ROOT / "requirements/dev.txt").read_text()
+    locked = {line.split("==")[0] for line in lock.splitlines()}
+    if f"\nvirtualenv=={metadata.version('virtualenv')} " not in lock:
+        pytest.skip("installed is not what is locked")
+    named = [words.split() for words in re.findall(r'\blocked "\S+" ([\w -]+)', text)]
+    assert {"pip", "uv", "virtualenv"} <= {names[0] for names in named}
+    for names in named:
+        assert needed(names[0]) == set(names) <= locked, names
+
+
+def test_what_nodes_of_tests_install_is_locked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(wheels, "command", lambda words, **_: asked.extend(words))
+    monkeypatch.setattr(wheels.cache, "kept", lambda name, make: make(tmp_path))
+    monkeypatch.delenv("BAI_TEST_LEVEL", raising=False)
+    wheel = tmp_path / "bai-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("bai-1.dist-info/METADATA", "Name: bai\n")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    wheels.needed(wheel, "server", python="3.11")
+    assert "download" in asked and "--require-hashes" in asked
+    assert f"--constraint={ROOT / 'requirements' / 'dev.txt'}" in asked
+    assert asked[-1] == f"bai[server] @ {wheel.as_uri()}#sha256={digest}"
+
+
+def needed(name: str) -> set[str]:
+    """A distribution and what it needs here, and that what it needs."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            asked = map(Requirement, metadata.requires(each) or [])
+            waiting += [one.name for one in asked if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
+
+
+@pytest.mark.parametrize("names", [["pip"], ["uv"], ["virtualenv", "packaging"]])
+def test_lines_of_the_lock(tmp_path: Path, names: list[str]) -> None:
+    """As scripts/setup.sh takes them: of these alone, and with all their hashes."""
+    text = (ROOT / "scripts/setup.sh").read_text()
+    [function] = re.findall(r"^locked\(\) \{\n.*?^\}\n", text, re.M | re.S)
+    command = ["sh", "-euc", f'{function}locked "$@"', "sh", str(tmp_path / "lock.txt"), *names]
+    subprocess.run(command, cwd=ROOT, check=True)
+    lock = (ROOT / "requirements/dev.txt").read_text()
+    parts = [
+        re.findall(rf"^{name}==\S+ \\\n(?:    --hash=sha256:\w{{64}}(?: \\)?\n)+", lock, re.M)
+        for name in names
+    ]
+    assert (tmp_path / "lock.txt").read_text() == "".join(part for [part] in parts)
 
 
 def test_a_time_only_where_it_is_given(tmp_path: Path) -> None:

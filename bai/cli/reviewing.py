@@ -14,6 +14,7 @@ from bai.cli.settings import Settings
 
 if TYPE_CHECKING:
     from providers.forge import Forge, Run, State
+    from reconciler.actual import Actual
     from reconciler.review import Review
     from reconciler.trust.gate import Gate
     from reconciler.workspace import Workspace
@@ -113,23 +114,47 @@ def _post_problems(posting: Posting, error: InvalidRepository, cluster: str) -> 
     posting.tell(marker(cluster), problems_page(error.problems, cluster), "failure", cluster, line)
 
 
-def check_reviewed(settings: Settings, base: str | None, reviewed: str | None) -> None:
-    """Raises StalePlan when what lies between does not do any more what somebody has read, or was not known
-    completely; CommandError when one of the two is missing."""
-    from bai.render.review_view import distrust
-    from reconciler.review.read import review_since
-    from schemas.errors import CommandError, NotTrusted, StalePlan
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What somebody has read: the digest of what lies between a commit and the documents."""
 
-    if base is None or reviewed is None:
-        raise CommandError(why="--base and --reviewed go together", hint="the digest stands below the review")
-    with settings.workspace() as workspace:
-        found = review_since(workspace, base, gate=gate_of(settings, workspace))
-    if found.distrusted:
-        raise NotTrusted(revision=found.head[:12], why="; ".join(distrust(found)))
-    if not found.complete:
-        raise StalePlan(why="not everything could be observed", hint="review it again when it can")
-    if found.digest != reviewed:
-        why = (
-            f"since {base}, something else happens ({found.digest[:12]}) than was reviewed ({reviewed[:12]})"
-        )
-        raise StalePlan(why=why, hint="`bai review` shows what, and gives the new digest")
+    base: str
+    digest: str
+
+    @classmethod
+    def given(cls, base: str | None, digest: str | None) -> Reviewed | None:
+        """From the options; None without them. Raises CommandError when one of the two is missing."""
+        from schemas.errors import CommandError
+
+        if base is None and digest is None:
+            return None
+        if base is None or digest is None:
+            raise CommandError(
+                why="--base and --reviewed go together", hint="the digest stands below the review"
+            )
+        return cls(base, digest)
+
+    def check(self, settings: Settings, workspace: Workspace, seen: Actual) -> None:
+        """Raises StalePlan when, on what was just seen, something else happens than was read, or when not
+        everything could be seen; NotTrusted for commits that are not followed."""
+        from bai.render.review_view import distrust
+        from bai.render.words import clean, listed
+        from reconciler.review.read import review_since
+        from schemas.errors import NotTrusted, StalePlan
+
+        found = review_since(workspace, self.base, gate=gate_of(settings, workspace), seen=seen)
+        if found.distrusted:
+            raise NotTrusted(revision=found.head[:12], why="; ".join(distrust(found)))
+        if not found.complete:
+            why = f"not everything could be observed: {'; '.join(seen.errors)}"
+            raise StalePlan(why=why, hint="apply it when it can")
+        if found.digest == self.digest:
+            return
+        what = f"something else happens ({found.digest[:12]}) than was reviewed ({self.digest[:12]})"
+        if review_since(workspace, self.base).digest != self.digest:
+            hint = "`bai review` shows what, and gives the new digest"
+            raise StalePlan(why=f"since {self.base}, {what}", hint=hint)
+        # A new review would rest on the same records, and give the same digest.
+        away = f"; not reached: {listed(map(clean, sorted(seen.missed)))}" if seen.missed else ""
+        hint = "`bai apply --refresh-only` records what runs: review again, or save a plan of what is seen"
+        raise StalePlan(why=f"what is seen is not what is recorded, and {what}{away}", hint=hint)

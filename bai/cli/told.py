@@ -57,7 +57,9 @@ class Told:
             if event.kernel not in self._known and event.what != "removed":
                 self._learn()
             labels = self._known.get(event.kernel)
-            if labels is not None and self._session in (None, labels.resource):
+            if labels is None or event.node not in ("", labels.node):
+                continue  # of others, or told by a node that has no such kernel
+            if self._session in (None, labels.resource):
                 yield _json(event, labels) if json else _line(event, labels)
 
 

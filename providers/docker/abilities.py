@@ -15,7 +15,8 @@ IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
 
 def capabilities(fleet: Fleet, swarms: Swarms) -> Capabilities:
     """Of the nodes that can be reached."""
-    known, _ = fleet.everywhere(lambda engine: engine.facts)
+    answers, _ = fleet.everywhere(lambda engine: (engine.facts, engine.exempt))
+    known = {node: facts for node, (facts, _) in answers.items()}
     missing = lacking(known)
     several = len(fleet.engines) > 1
     swarms.look()
@@ -27,7 +28,9 @@ def capabilities(fleet: Fleet, swarms: Swarms) -> Capabilities:
         pulls=True,
         overlays=swarms.overlays() if several else {},
         no_overlay=swarms.no_overlay() if several else {},
-        shared_root=frozenset(node for node, facts in known.items() if not facts.remapped),
+        shared_root=frozenset(
+            node for node, (facts, exempt) in answers.items() if exempt or not facts.remapped
+        ),
         cautions=cautions(known),
     )
 

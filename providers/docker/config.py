@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from providers import masked_paths
 from providers.base import KernelSpec, Mount, RestartRule
 from providers.docker import subpaths
 from providers.docker.extras import NOTHING, Bind, Extras
 from providers.docker.labels import written
 from providers.docker.user import User
-from schemas.docker import Docker
+from schemas.docker import DEFAULT_CAPABILITIES, Docker
 from schemas.hardware.cpuset import format_cpus
 
-CAPABILITIES = (
-    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID", "SYS_CHROOT",
-)  # fmt: skip
-"""What root inside a container may do. Of the engine's own default, AUDIT_WRITE, MKNOD, NET_RAW, SETFCAP and
-SETPCAP are left out: making devices, raw packets and giving capabilities away are no part of computing."""
 LOG_SIZE = 10 * 2**20
 LOG_FILES = 3
 PERIOD = 100_000
@@ -73,7 +69,7 @@ def _limits(spec: KernelSpec, extras: Extras) -> dict[str, Any]:
 
 
 def _security(spec: KernelSpec, options: Docker, user: User, extras: Extras) -> dict[str, Any]:
-    base = CAPABILITIES if options.capabilities is None else options.capabilities
+    base = DEFAULT_CAPABILITIES if options.capabilities is None else options.capabilities
     wanted = {name.removeprefix("CAP_") for name in (*base, *spec.capabilities, *extras.capabilities)}
     if user.uid != 0:  # They could have none of them, but get them where something else goes wrong.
         wanted = set()
@@ -83,6 +79,9 @@ def _security(spec: KernelSpec, options: Docker, user: User, extras: Extras) -> 
         "CapDrop": ["ALL"],
         "CapAdd": sorted(wanted),
         "SecurityOpt": ["no-new-privileges"],
+        # In place of the engine's own lists: with the latter, what is hidden would depend on its version.
+        "MaskedPaths": [*masked_paths.MASKED, *extras.masked],
+        "ReadonlyPaths": [*masked_paths.READ_ONLY],
         "ReadonlyRootfs": spec.read_only_root,
         **({"Tmpfs": tmpfs} if tmpfs else {}),
         **({"GroupAdd": [str(group) for group in groups]} if groups else {}),

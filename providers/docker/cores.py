@@ -122,7 +122,7 @@ class Cores:
         """By its placement, where it has one: a sharer is bound, too, once cores were taken."""
         alone = bool(kernel.cpus)
         if alone and kernel.labels.placement:
-            with contextlib.suppress(ValueError, AttributeError):
+            with contextlib.suppress(ValueError, AttributeError, RecursionError):
                 alone = bool(json.loads(kernel.labels.placement).get("cpus"))
         if alone:
             return Holder(alone=kernel.cpus)

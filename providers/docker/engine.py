@@ -111,6 +111,17 @@ class Engine:
             self._facts = (time.monotonic(), facts(self.call("GET", "/info", timeout=30)))
         return self._facts[1]
 
+    @property
+    def exempt(self) -> bool:
+        """Whether its containers leave the user namespace that the engine has for them, while its images'
+        files stay in it. A rootless engine is in one itself, which nobody leaves."""
+        return self.options.userns == "host" and self.facts.remapped and not self.facts.rootless
+
+    @property
+    def shifts(self) -> bool:
+        """Whether its node knows its containers' users by other numbers."""
+        return self.facts.remapped and not self.exempt
+
     def info(self) -> dict[str, Any]:
         """What the engine is, and which swarm it belongs to."""
         found: dict[str, Any] = self.call("GET", "/info", timeout=20)

@@ -20,8 +20,9 @@ from providers.docker import login
 TARGET = "/run/bai"
 """Where a container finds its folder."""
 _NOBODY = 65_533
-"""Owner of private keys, which all users of a container may read: SSH refuses a key that is open to others
-only when its owner uses it. Settings, on the other hand, it takes from root."""
+OWNERS = ((0, 0), (_NOBODY, _NOBODY))
+"""Of all files, and of private keys, which all users of a container may read: SSH refuses a key that is open
+to others only when its owner uses it. Settings, on the other hand, it takes from root."""
 _KEYS = ("ssh/key", "ssh/host_key")
 
 
@@ -36,14 +37,15 @@ def entrypoint(command: Sequence[str]) -> list[str]:
     return ["/bin/sh", f"{TARGET}/entry", *command]
 
 
-def archive(spec: KernelSpec) -> bytes:
-    """The folder as a tar: to be unpacked with owners and modes, where only the node's root looks in."""
+def archive(spec: KernelSpec, owners: Sequence[tuple[int, int]] = OWNERS) -> bytes:
+    """The folder as a tar: to be unpacked with owners and modes, where only the node's root looks in.
+    `owners`: as the node knows them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, content, mode in _contents(spec):
             entry = tarfile.TarInfo(name)
             entry.mode = mode
-            entry.uid = entry.gid = _NOBODY if name in _KEYS else 0
+            entry.uid, entry.gid = owners[1 if name in _KEYS else 0]
             if content is None:
                 entry.type = tarfile.DIRTYPE
                 tar.addfile(entry)

@@ -23,14 +23,17 @@ another try."""
 
 @contextmanager
 def speaking(node: str, kernel: str = "", *, making: bool = False) -> Iterator[None]:
-    """Whatever fails inside becomes a ProviderError that names the node. `making`: a refusal of the engine is
-    about the kernel's spec."""
+    """Whatever fails inside becomes a ProviderError that names the node, also where whoever answers for its
+    engine says what no engine does. `making`: a refusal of the engine is about the kernel's spec."""
     try:
         yield
     except Refusal as refusal:
         raise translated(refusal, node, kernel, making=making) from None
     except (OSError, http.client.HTTPException) as error:
         why = f"node {node}: {_said(error)}"
+        raise ProviderUnavailable(provider=NAME, why=why) from error
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        why = f"node {node}: its engine's answer makes no sense ({type(error).__name__}: {str(error)[:200]})"
         raise ProviderUnavailable(provider=NAME, why=why) from error
 
 

@@ -3,6 +3,7 @@ was cut, from the moment of the last word."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import threading
@@ -15,7 +16,7 @@ from providers.abilities import KernelEvent
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
 from providers.docker.fleet import Fleet
-from providers.docker.http import Pieces
+from providers.docker.http import Pieces, lines
 from providers.docker.labels import ID
 from providers.docker.observe import moment
 from schemas.errors import ProviderError
@@ -34,14 +35,16 @@ _WHAT: Mapping[str, What] = {
 }
 TICK = 0.2
 """Seconds without asking whether to stop."""
+AHEAD = 1000
+"""Most events that nobody has heard yet."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before an engine that does not answer is asked again."""
 
 
 def everywhere(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
     """On all nodes from now on, until `stop()`."""
-    told: queue.SimpleQueue[KernelEvent] = queue.SimpleQueue()
-    listeners = [Listener(engine, told.put) for engine in fleet.engines.values()]
+    told: queue.Queue[KernelEvent] = queue.Queue(AHEAD)
+    listeners = [Listener(engine, told) for engine in fleet.engines.values()]
     for listener in listeners:
         listener.start()
     try:
@@ -60,10 +63,10 @@ def everywhere(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
 class Listener(threading.Thread):
     """Listens to one engine."""
 
-    def __init__(self, engine: Engine, tell: Callable[[KernelEvent], None]) -> None:
+    def __init__(self, engine: Engine, told: queue.Queue[KernelEvent]) -> None:
         super().__init__(name=f"events of {engine.node}", daemon=True)
         self._engine = engine
-        self._tell = tell
+        self._told = told
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._pieces: Pieces | None = None
@@ -97,7 +100,7 @@ class Listener(threading.Thread):
             if self._closed.is_set():
                 pieces.close()
         try:
-            for said in lines(pieces):
+            for said in map(json.loads, lines(pieces)):
                 if int(said.get("timeNano", 0)) > self._last:
                     self._last = int(said["timeNano"])
                     self._tell(event(said, self._engine.node))
@@ -105,22 +108,18 @@ class Listener(threading.Thread):
             # A response that was closed in the midst of a read.
             raise ProviderError(provider=NAME, why=str(error)) from error
 
+    def _tell(self, event: KernelEvent) -> None:
+        """Waits while nobody hears: an engine that tells without end is read no faster."""
+        while not self._closed.is_set():
+            with contextlib.suppress(queue.Full):
+                return self._told.put(event, timeout=TICK)
+
     def _since(self) -> str:
         """The engine's own time at first, so that nothing is missed between asking and listening."""
         if not self._last:
             now = moment(str(self._engine.info()["SystemTime"]))
             self._last = int(now.timestamp() * 1e9) if now else time.time_ns()
         return f"{self._last // 10**9}.{self._last % 10**9:09d}"
-
-
-def lines(pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
-    """The JSON values of a stream, one a line, however the bytes were cut. Raises ValueError."""
-    held = b""
-    for piece in pieces:
-        *whole, held = (held + piece).split(b"\n")
-        for line in whole:
-            if line.strip():
-                yield json.loads(line)
 
 
 def event(said: Mapping[str, Any], node: str) -> KernelEvent:

@@ -49,6 +49,8 @@ class Extras:
     """Folder → the mount options of a file system in memory."""
     groups: tuple[int, ...] = ()
     """Linux groups that may use its devices."""
+    masked: tuple[str, ...] = ()
+    """Paths of its node that are hidden from it, besides those that are everywhere."""
     workdir: str = ""
     """Where the command starts, unless the spec says so."""
 
@@ -70,6 +72,7 @@ class Extras:
             {**self.held, **other.held},
             {**self.tmpfs, **other.tmpfs},
             (*self.groups, *other.groups),
+            (*self.masked, *other.masked),
             other.workdir or self.workdir,
         )
 

@@ -22,6 +22,10 @@ _LIMITING = frozenset({"btrfs", "zfs"})
 """Storage drivers that take `size` (moby, daemon/graphdriver); overlay2 takes it on XFS."""
 
 
+MOST_CPUS = 8192
+"""Linux' own NR_CPUS_RANGE_END on x86."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """One engine. `missing`: limits that it cannot hold containers to, and why."""
@@ -52,7 +56,7 @@ def facts(info: Mapping[str, Any]) -> Facts:
     return Facts(
         identity=str(info.get("ID", "")),
         version=str(info.get("ServerVersion", "")),
-        cpus=int(info.get("NCPU") or 0),
+        cpus=min(int(info.get("NCPU") or 0), MOST_CPUS),
         memory=int(info.get("MemTotal") or 0),
         cgroup=str(info.get("CgroupVersion") or "1"),
         rootless=rootless,

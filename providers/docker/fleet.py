@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME, speaking
 from providers.docker.http import Refusal
-from providers.docker.labels import ID
+from providers.docker.labels import ID, NODE
 from schemas.errors import KernelNotFound, ProviderError, ProviderUnavailable
 
 AT_ONCE = 32
@@ -25,6 +25,7 @@ class Fleet:
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.engines = dict(engines)
         self._where: dict[str, str] = {}
+        self._placed: dict[str, str] = {}
 
     def everywhere(self, ask: Callable[[Engine], T]) -> tuple[dict[str, T], dict[str, str]]:
         """Node → answer, in the order of the nodes, and node → why it could not be asked."""
@@ -47,27 +48,44 @@ class Fleet:
         except KeyError:
             raise ProviderError(provider=NAME, why=f"the cluster has no node {node}") from None
 
-    def found(self, kernel: str, node: str) -> None:
-        """It is on this node."""
-        self._where[kernel] = node
+    def locate(self, where: Mapping[str, str]) -> None:
+        """See `providers.abilities.Locates`."""
+        self._placed.update(where)
+
+    def found(self, where: Mapping[str, str]) -> None:
+        """These kernels are on these nodes."""
+        self._where.update(where)
 
     def lost(self, kernel: str) -> None:
         self._where.pop(kernel, None)
+        self._placed.pop(kernel, None)
+
+    def believed(self, made_for: str, node: str) -> bool:
+        """Whether a container of this node may be a kernel that was made for that one: a node that somebody
+        else has taken over has none of the others'. One that was renamed keeps its own."""
+        return made_for == node or made_for not in self.engines
 
     def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
         """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when
-        it may be on a node that cannot be reached."""
-        known = self.engines.get(self._where.get(kernel, ""))
+        it may be on a node that cannot be reached; ProviderError when several nodes claim to have it."""
+        known = self.engines.get(self._placed.get(kernel) or self._where.get(kernel, ""))
         if known is not None:
             with speaking(known.node, kernel):
                 here = inspected(known, kernel)
             if here is not None:
                 return known, here
         answers, unreachable = self.everywhere(lambda engine: inspected(engine, kernel))
-        for node, answer in answers.items():
-            if answer is not None:
-                self.found(kernel, node)
-                return self.engines[node], answer
+        claims = {
+            node: answer
+            for node, answer in answers.items()
+            if answer is not None and self.believed(answer["Config"]["Labels"].get(NODE, ""), node)
+        }
+        if len({answer["Id"] for answer in claims.values()}) > 1:
+            why = f"kernel {kernel} is said to be on several nodes: {', '.join(claims)}"
+            raise ProviderError(provider=NAME, why=why)
+        for node, answer in claims.items():
+            self.found({kernel: node})
+            return self.engines[node], answer
         if unreachable:
             nodes = "; ".join(f"{node}: {said}" for node, said in unreachable.items())
             why = f"kernel {kernel} may be on a node that cannot be asked: {nodes}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from providers.base import KernelSpec
-from providers.docker import entry
+from providers.docker import entry, looking
 from providers.docker.engine import NAME_OF, Engine
 from providers.docker.extras import Bind, Extras
 from providers.foreign import FOREIGN, WALK
@@ -78,7 +78,7 @@ def give(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
     if not needed(spec):
         return Extras()
     command = _command(spec, image) if entry.needed(spec) else ()
-    source = _unpack(engine, spec)
+    source = _unpack(engine, spec, image)
     names = {file.variable: f"{entry.TARGET}/{file.name}" for file in spec.files}
     bind = Bind(source, entry.TARGET)
     if not entry.needed(spec):
@@ -87,12 +87,11 @@ def give(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
     return Extras(env=names, binds=(bind,), entrypoint=(begins[0],), command=tuple(begins[1:]))
 
 
-def _unpack(engine: Engine, spec: KernelSpec) -> str:
+def _unpack(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> str:
     folders = (engine.options.state,) if engine.options.state else FOLDERS
     secret = "yes" if entry.needed(spec) else "no"
-    done = engine.machine.run(
-        ["sh", "-c", UNPACK, "sh", spec.id, secret, *folders], stdin=entry.archive(spec)
-    )
+    packed = entry.archive(spec, _owners(engine, spec, image))
+    done = engine.machine.run(["sh", "-c", UNPACK, "sh", spec.id, secret, *folders], stdin=packed)
     if done.code == 0:
         return done.out.decode().strip()
     places = " or ".join(folders)
@@ -102,6 +101,15 @@ def _unpack(engine: Engine, spec: KernelSpec) -> str:
     }.get(done.code, done.err.decode(errors="replace").strip() or f"exit code {done.code}")
     hint = _SAFE if done.code == FOREIGN else _IN_MEMORY
     raise KernelRefused(provider="docker", kernel=spec.id, why=f"node {engine.node}: {why}", hint=hint)
+
+
+def _owners(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Nobody but SSH minds who they are."""
+    inside = list(entry.OWNERS)
+    if spec.login is None or not engine.shifts:
+        return inside
+    found = looking.owners(engine, str(image["Id"]), inside)
+    return [there or here for here, there in zip(inside, found, strict=True)]
 
 
 def _command(spec: KernelSpec, image: Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from providers.base import KernelSpec
 from providers.docker.engine import Engine
 from providers.docker.errors import NAME
 from providers.docker.extras import Bind, Extras
-from providers.docker.http import Refusal, segment
+from providers.docker.http import segment
 from providers.docker.layer import Item, packed
 from providers.docker.lists import volumes
 from providers.docker.user import PASSWD, User
@@ -59,13 +59,14 @@ class Home:
     kind: Literal["folder", "memory", "volume"]
 
 
-def placed(spec: KernelSpec, ends: Mapping[str, str]) -> Home:
-    """Where the home of a user that is made goes. `ends`: where targets of volumes and the home lead."""
+def placed(spec: KernelSpec, ends: Mapping[str, str], *, exempt: bool = False) -> Home:
+    """Where the home of a user that is made goes. `ends`: where targets of volumes and the home lead.
+    `exempt`: as of engines, which give their containers' folders to users of the namespace that it leaves."""
     targets = [posixpath.normpath(mount.target) for mount in spec.mounts]
     above = [target for target in targets if _within(accounts.HOME, target)]
     if above:
         return Home(max(above, key=len), "volume")
-    if spec.read_only_root or any(_within(a, b) for a in targets for b in targets if a != b):
+    if spec.read_only_root or exempt or any(_within(a, b) for a in targets for b in targets if a != b):
         return Home(accounts.HOME, "memory")
     if targets and any(ends[path] != path for path in (*targets, accounts.HOME)):
         return Home(accounts.HOME, "memory")
@@ -139,13 +140,6 @@ def declared(image: Mapping[str, Any], home: Home) -> bool:
 
 
 def make(engine: Engine, spec: KernelSpec, homes: tuple[Item, ...]) -> None:
-    """By the engine, in a container that never ran. Raises KernelRefused, Refusal, OSError."""
+    """By the engine, in a container that never ran. Raises Refusal, OSError."""
     path = f"/containers/{segment(spec.id)}/archive"
-    try:
-        engine.call("PUT", path, query={"path": "/"}, body=packed(homes))
-    except Refusal as refusal:
-        if not engine.facts.remapped:
-            raise
-        why = f"node {engine.node}: its engine's user namespace has no user {spec.uid}: {refusal.why.strip()}"
-        hint = "give projects numbers that it has (sessionUids of the Cluster, uid of the Project)"
-        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint) from None
+    engine.call("PUT", path, query={"path": "/"}, body=packed(homes))

@@ -13,18 +13,25 @@ import io
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import IO, Any, cast
 from urllib.parse import quote, urlencode
 
-from providers.machine import Stream
+from providers.machine import LARGEST, Stream
 
 KEPT = 8
 """Most idle connections to one engine."""
 CHUNK = 65_536
 PATIENCE = 30.0
 """Seconds of silence after which a request has failed, where nothing else is said."""
+LINE = 2**20
+"""Bytes of a line of an answer that goes on."""
+WORDS = 4096
+"""Letters of what an engine says went wrong."""
+LONGEST = 2
+"""An answer that comes byte by byte may take so many times what is waited for in silence."""
 
 
 class Refusal(Exception):
@@ -64,10 +71,27 @@ class Wire:
         self.stream = stream
         self._users = 1
         self._closed = False
+        self._timeout: float | None = None
+        self._until: float | None = None
 
     def makefile(self, *_: Any, **__: Any) -> IO[bytes]:
         self._users += 1
-        return cast("IO[bytes]", io.BufferedReader(Reader(self.stream, self._left), CHUNK))
+        return cast("IO[bytes]", io.BufferedReader(Reader(cast(Stream, self), self._left), CHUNK))
+
+    def limit(self, silence: float | None, whole: float | None) -> None:
+        """Seconds of silence, and in all from now on, after which `recv` raises TimeoutError."""
+        self._timeout = silence
+        self._until = None if whole is None else time.monotonic() + whole
+        self.stream.settimeout(silence)
+
+    def recv(self, size: int) -> bytes:
+        if self._until is not None:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if self._timeout is None or left < self._timeout:
+                self.stream.settimeout(left)
+        return self.stream.recv(size)
 
     def close(self) -> None:
         if not self._closed:
@@ -134,7 +158,7 @@ class Http:
         """The answer's JSON, or its text. Raises Refusal, OSError."""
         connection, response, _ = self._send(method, path, query, body, timeout)
         try:
-            content = response.read()
+            content = _whole(response)
         except (OSError, http.client.HTTPException):
             connection.close()
             raise
@@ -161,6 +185,7 @@ class Http:
         """The answer's bytes as they come; the connection ends with them. `timeout`: seconds of silence after
         which it fails, for ever if None."""
         connection, response, stream = self._send(method, path, query, body, timeout, headers or {})
+        cast(Wire, connection.sock).limit(timeout, None)
         return Pieces(connection, response, stream)
 
     def close(self) -> None:
@@ -186,8 +211,8 @@ class Http:
         while True:
             connection, fresh = self._connection()
             try:
-                stream = cast(Stream, connection.sock)
-                stream.settimeout(timeout)
+                wire = cast(Wire, connection.sock)
+                wire.limit(timeout, None if timeout is None else LONGEST * timeout)
                 connection.request(method, target, body=cast("bytes | None", content), headers=headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
@@ -197,15 +222,20 @@ class Http:
                 continue
             if response.status >= 400:
                 raise self._refusal(connection, response)
-            return connection, response, stream
+            return connection, response, cast(Stream, wire)
 
     def _refusal(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Refusal:
-        content = response.read()
+        try:
+            content = _whole(response)
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            raise
         self._keep(connection, response)
         try:
-            return Refusal(response.status, str(json.loads(content)["message"]))
-        except (ValueError, KeyError, TypeError):
-            return Refusal(response.status, content.decode(errors="replace").strip() or response.reason)
+            said = str(json.loads(content)["message"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            said = content.decode(errors="replace").strip() or response.reason
+        return Refusal(response.status, said[:WORDS])
 
     def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
         with self._lock:
@@ -223,6 +253,34 @@ class Http:
         connection.close()
 
 
+def _whole(response: http.client.HTTPResponse) -> bytes:
+    """Raises OSError where it is larger than any engine's."""
+    content = response.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(f"its answer is larger than {LARGEST >> 20} MiB")
+    if response.length:
+        raise http.client.IncompleteRead(content, response.length)
+    return content
+
+
+def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of an answer that goes on, however the bytes were cut; empty ones are left out. Raises
+    OSError where one is longer than any engine's."""
+    rest = bytearray()
+    for piece in pieces:
+        *whole, last = piece.split(b"\n")
+        for line in whole:
+            rest += line
+            if rest.strip():
+                yield bytes(rest)
+            rest.clear()
+        rest += last
+        if len(rest) > LINE:
+            raise OSError(f"a line of its answer is longer than {LINE >> 20} MiB")
+    if rest.strip():
+        yield bytes(rest)
+
+
 def _word(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -230,8 +288,12 @@ def _word(value: object) -> str:
 
 
 def _parsed(response: http.client.HTTPResponse, content: bytes) -> Any:
+    """Raises ValueError where it is no JSON, or holds half a character, which nothing can write."""
     if response.headers.get_content_type() == "application/json" and content.strip():
-        return json.loads(content)
+        value = json.loads(content)
+        if b"\\ud" in content.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     return content.decode(errors="replace")
 
 

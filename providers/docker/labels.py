@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from providers.base import Labels
@@ -9,7 +10,11 @@ from providers.base import Labels
 PREFIX = "bai."
 ID = "bai.id"
 """The label that marks a container as a kernel, with the kernel's id."""
+NODE = "bai.node"
+"""The node that it was made for."""
 _TEXTS = ("repo", "cluster", "resource", "digest", "kernel", "node", "commit", "document", "placement")
+_SHORT = frozenset(_TEXTS) - {"document", "placement"}
+_NAME = re.compile(r"[!-~]{0,1024}")
 
 
 def written(kernel_id: str, labels: Labels) -> dict[str, str]:
@@ -23,8 +28,12 @@ def written(kernel_id: str, labels: Labels) -> dict[str, str]:
 
 
 def read(found: Mapping[str, str]) -> Labels | None:
-    """What an engine's labels say; None when they are not of a kernel."""
+    """What an engine's labels say; None when they are not of a kernel, or such as bai never writes."""
     try:
+        if not all(_NAME.fullmatch(found.get(PREFIX + name, "")) for name in _SHORT):
+            return None
+        if not 0 <= int(found["bai.generation"]) < 2**53:
+            return None
         return Labels(
             repo=found["bai.repo"],
             cluster=found["bai.cluster"],
@@ -32,11 +41,11 @@ def read(found: Mapping[str, str]) -> Labels | None:
             generation=int(found["bai.generation"]),
             digest=found["bai.digest"],
             kernel=found["bai.kernel"],
-            node=found["bai.node"],
+            node=found[NODE],
             protected=found.get("bai.protected") == "true",
             commit=found.get("bai.commit", ""),
-            document=found.get("bai.document", ""),
-            placement=found.get("bai.placement", ""),
+            document=str(found.get("bai.document", "")),
+            placement=str(found.get("bai.placement", "")),
         )
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError):
         return None

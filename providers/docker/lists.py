@@ -73,9 +73,13 @@ def check_image(
     `check_mounts`. Raises KernelRefused, Refusal, OSError."""
     if user.uid == 0:
         return
+    root = _root(engine, image)
+    if user.uid == root:  # Outside of the engine's user namespace.
+        why = f"node {engine.node}: images' files of root belong to user {root}: {_GAINS}"
+        raise _refused(spec, why, "give the project another number (uid of the Project)")
     way = looking.way(engine, str(image["Id"]), GROUP)
     for path, entry in way.steps:
-        loose = _loose(entry) if entry is not None else ""
+        loose = _loose(entry, root) if entry is not None else ""
         if loose:
             why = f"{path} {loose} in image {spec.image}: {_GAINS}"
             places = _named(path for path, _ in way.steps)
@@ -96,10 +100,19 @@ def check_image(
             raise _refused(spec, why, f"remove it from the image's {GROUP}")
 
 
-def _loose(entry: looking.Entry) -> str:
-    """How others than root may change it, or what is in it. Rights that an access list gives are in the mode,
-    too: as those of the group."""
-    if entry.member.uid != 0:
+def _root(engine: Engine, image: Mapping[str, Any]) -> int:
+    """To whom of the node root's files in images belong."""
+    if not engine.facts.remapped:
+        return 0
+    (found,) = looking.owners(engine, str(image["Id"]), [(0, 0)])
+    return found[0] if found is not None else 0
+
+
+def _loose(entry: looking.Entry, root: int) -> str:
+    """How others than root may change it, or what is in it. `root`: his number; engines show the node's, also
+    where containers are in a user namespace. Rights that an access list gives are in the mode, too: as those
+    of the group."""
+    if entry.member.uid != root:
         return f"belongs to user {entry.member.uid}"
     mode = stat.S_IMODE(entry.member.mode)
     if mode & (stat.S_IWGRP | stat.S_IWOTH) and not entry.member.issym():

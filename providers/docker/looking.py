@@ -21,10 +21,17 @@ from functools import partial
 from providers import streams
 from providers.docker.engine import Engine
 from providers.docker.http import Refusal, segment
+from providers.docker.layer import Item, packed
 
+Owner = tuple[int, int]
+"""Numbers of a user and a group."""
 _Ask = Callable[[Engine, str, str], object]
 _GONE, _CONFLICT = 404, 409
 _NO_FOLDER = "not a directory"
+_PROBE = "/.bai-owner"
+_UNMAPPED = ("cannot be mapped", "invalid argument")
+"""What engines say of an owner who is not in their user namespace: those that translate numbers, and rootless
+ones, whose kernel does."""
 _STAT = "X-Docker-Container-Path-Stat"
 _LINK = 1 << 27
 """Of the modes of Go's `io/fs`, which the engine tells."""
@@ -86,6 +93,31 @@ def way(engine: Engine, image: str, path: str) -> Way:
     (found,) = _known(engine, image, {f"way {path}": path}, ask)
     assert isinstance(found, Way)
     return found
+
+
+def owners(engine: Engine, image: str, inside: Iterable[Owner]) -> list[Owner | None]:
+    """To whom of the node files of these users and groups of a container belong; None where the engine's user
+    namespace does not have them. No engine tells: it is tried. `image`: the id of any. Raises Refusal,
+    OSError."""
+    asked = {f"owner {uid}:{gid}": f"{uid}:{gid}" for uid, gid in inside}
+    found = _known(engine, image, asked, _owner)
+    return [each if isinstance(each, tuple) else None for each in found]
+
+
+def _owner(engine: Engine, container: str, owner: str) -> Owner | None:
+    """Engines translate what is put into containers, and show it with the node's numbers."""
+    uid, gid = map(int, owner.split(":"))
+    path = f"/containers/{segment(container)}/archive"
+    try:
+        engine.call("PUT", path, query={"path": "/"}, body=packed([Item(_PROBE, owner=(uid, gid))]))
+    except Refusal as refusal:
+        if any(words in refusal.why for words in _UNMAPPED):
+            return None
+        raise
+    entry = _entry(engine, container, _PROBE)
+    if entry is None:
+        raise OSError(f"the engine does not show what was put at {_PROBE}")
+    return entry.member.uid, entry.member.gid
 
 
 def _known(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> list[object]:

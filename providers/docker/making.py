@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from providers import accounts
+from providers import accounts, masked_paths
 from providers.base import Fence, KernelSpec, Limit
 from providers.docker import config, devices, given, home, layer, lists, looking, notes, share, subpaths, user
 from providers.docker.cores import Cores
@@ -89,8 +89,9 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
     """False when the name is taken."""
     image = engine.call("GET", f"/images/{segment(spec.image)}/json")
     who = user.of(engine, spec, image)
+    user.check_numbers(engine, spec, image, who)
     ends = _ends(engine, spec, image)
-    place = home.placed(spec, ends) if who.made else None
+    place = home.placed(spec, ends, exempt=engine.exempt) if who.made else None
     extras = Extras() if place is None else home.give(engine, spec, who, place, image)
     mounted = {path: ends[path] for path in _mounted(spec, image, extras)}
     lists.check_mounts(spec, who, mounted)
@@ -123,7 +124,8 @@ def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence)
 def _ends(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> dict[str, str]:
     """Where that leads at which something may be mounted that its session can write to."""
     places = _mounted(spec, image, Extras())
-    return looking.ends(engine, str(image["Id"]), {*places, accounts.HOME}) if places else {}
+    wanted = places or engine.exempt
+    return looking.ends(engine, str(image["Id"]), {*places, accounts.HOME}) if wanted else {}
 
 
 def _mounted(spec: KernelSpec, image: Mapping[str, Any], extras: Extras) -> set[str]:
@@ -152,9 +154,9 @@ def _fill(
 
 def _extras(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
     """What has to be found out or put on the node before."""
-    _check_mounts(engine, spec)
+    _check_mounts(engine, spec, image)
     extras = devices.give(engine, spec) + devices.withheld(spec, image) + share.give(engine, spec)
-    extras += given.give(engine, spec, image)
+    extras += given.give(engine, spec, image) + Extras(masked=masked_paths.of_cpus(engine.facts.cpus))
     return extras + subpaths.give(engine, spec) + _sized(engine, spec)
 
 
@@ -163,15 +165,16 @@ def _sized(engine: Engine, spec: KernelSpec) -> Extras:
     return Extras(size=spec.scratch) if able else Extras()
 
 
-def _check_mounts(engine: Engine, spec: KernelSpec) -> None:
+def _check_mounts(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> None:
     if not spec.mounts:
         return
     from providers.storage import mounts
 
+    owner = user.outside(engine, spec, image)
     if engine.local:
-        why = mounts.problem_here(spec.mounts, spec.uid)
+        why = mounts.problem_here(spec.mounts, owner)
     else:
-        why = mounts.problem(engine.machine, spec.mounts, spec.uid)
+        why = mounts.problem(engine.machine, spec.mounts, owner)
     if why:
         raise KernelRefused(provider=NAME, kernel=spec.id, why=f"node {engine.node}: {why}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from providers.base import KernelState, Labels, Observed
@@ -44,20 +44,28 @@ def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
         id=kernel,
         labels=labels,
         state=now,
-        exit_code=state["ExitCode"] if ended else None,
+        exit_code=_number(state["ExitCode"]) if ended else None,
         reason=_reason(state) if ended else str(state.get("Error") or ""),
         created=moment(found.get("Created", "")),
         started=moment(state.get("StartedAt", "")),
         finished=moment(state.get("FinishedAt", "")) if ended else None,
-        restarts=found.get("RestartCount", 0),
-        pid=state.get("Pid") or None,
+        restarts=_number(found.get("RestartCount")),
+        pid=_number(state.get("Pid")) or None,
         cpus=parse_cpus(host.get("CpusetCpus") or ""),
         memory_nodes=parse_cpus(host.get("CpusetMems") or ""),
-        memory=host.get("Memory") or 0,
-        pids=max(0, host.get("PidsLimit") or 0),
-        scratch=int((host.get("StorageOpt") or {}).get("size") or 0),
-        image=found["Config"].get("Image") or "",
+        memory=_number(host.get("Memory")),
+        pids=max(0, _number(host.get("PidsLimit"))),
+        scratch=_number((host.get("StorageOpt") or {}).get("size")),
+        image=str(found["Config"].get("Image") or ""),
     )
+
+
+def _number(said: Any) -> int:
+    """Of whoever answers for an engine. Raises ValueError, TypeError where it is none."""
+    number = int(said or 0)
+    if abs(number) >= 2**63:
+        raise ValueError(f"{number:.3e} is none of an engine's numbers")
+    return number
 
 
 def _reason(state: Mapping[str, Any]) -> str:
@@ -78,4 +86,5 @@ def moment(text: str) -> datetime | None:
     """The engine's time stamps have nine digits after the point, and the year 1 for never."""
     if not text or text.startswith("0001-"):
         return None
-    return datetime.fromisoformat(_LONG.sub(lambda found: found[1], text))
+    found = datetime.fromisoformat(_LONG.sub(lambda found: found[1], text))
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

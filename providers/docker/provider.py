@@ -12,7 +12,7 @@ from providers.docker.errors import speaking
 from providers.docker.fleet import Fleet
 from providers.docker.interaction import Interaction
 from providers.docker.network import Networks
-from providers.docker.swarm import Swarms
+from providers.docker.swarm import Swarms, part
 from providers.images import NodeImage, PullRequest, Tell
 from schemas.errors import KernelNotFound
 from schemas.hardware.model import Hardware
@@ -25,7 +25,7 @@ class DockerProvider(Interaction):
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.fleet = Fleet(engines)
         self.sight = seeing.Sight(self.fleet)
-        self.swarms = Swarms(lambda: self.fleet.everywhere(Engine.info)[0])
+        self.swarms = Swarms(lambda: self.fleet.everywhere(lambda engine: part(engine.info()))[0])
         self.networks = Networks(self.engines, self.swarms)
         self.puller = images.Puller(self.fleet)
 
@@ -55,6 +55,9 @@ class DockerProvider(Interaction):
     def observe(self) -> Observation:
         return self.sight.observe()
 
+    def locate(self, where: Mapping[str, str]) -> None:
+        self.fleet.locate(where)
+
     def usage(self) -> Iterator[Usage]:
         return usage.everywhere(self.fleet)
 
@@ -72,7 +75,7 @@ class DockerProvider(Interaction):
     def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         engine = self.fleet.of(spec.labels.node)
         new = making.make(engine, self.networks.prepared(spec), self.sight.cores[engine.node], fence)
-        self.fleet.found(spec.id, engine.node)
+        self.fleet.found({spec.id: engine.node})
         return self._now(spec.id, new=new)
 
     def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from providers.docker.errors import NAME
+from providers.docker.http import lines
 from providers.images import PullProgress, PullRequest
 from schemas.errors import (
     BaiError,
@@ -23,23 +24,14 @@ _STEP = 20
 
 
 def messages(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a stream, one to a line, however the lines are cut."""
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from _objects(lines)
-    yield from _objects([rest])
-
-
-def _objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        if line.strip():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                yield value
+    """The JSON objects of a stream, one to a line; what else is said is passed over."""
+    for line in lines(pieces):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
 
 
 class Layers:

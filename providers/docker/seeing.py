@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from providers.base import Labels, Observation, Observed
+from providers.base import Claim, Labels, Observation, Observed
 from providers.docker import notes
 from providers.docker.cores import Cores
 from providers.docker.engine import Engine
@@ -29,6 +29,16 @@ class Seen:
 
     container: str
     kernel: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """What one node shows. `unlabelled`: ids of kernels without readable labels; `claimed`: kernel →
+    container, of those that were made for other nodes."""
+
+    kernels: list[Seen]
+    unlabelled: list[str]
+    claimed: Mapping[str, str]
 
 
 def _is_double(each: Mapping[str, Any], listed: list[dict[str, Any]]) -> bool:
@@ -54,15 +64,19 @@ class Sight:
     def observe(self) -> Observation:
         """Everything; nodes that cannot be asked are named with the reason."""
         found, unreachable = self._fleet.everywhere(self._node)
-        once: dict[str, Seen] = {}
-        for node, (kernels, _) in found.items():
-            for seen in kernels:
-                # Two nodes may be one engine: then a kernel is on the one that it was made for.
-                if seen.container not in once or seen.kernel.labels.node == node:
-                    once[seen.container] = seen
+        kernels = {each.container: each.kernel for node in found.values() for each in node.kernels}
+        for name, node in found.items():
+            self._fleet.found({each.kernel.id: name for each in node.kernels})
         return Observation(
-            tuple(sorted((seen.kernel for seen in once.values()), key=lambda kernel: kernel.id)),
-            unlabelled=tuple(sorted({name for _, names in found.values() for name in names})),
+            tuple(sorted(kernels.values(), key=lambda kernel: kernel.id)),
+            unlabelled=tuple(sorted({name for node in found.values() for name in node.unlabelled})),
+            # Two nodes may be one engine: then a kernel is on the one that it was made for.
+            claimed=tuple(
+                Claim(kernel, name)
+                for name, node in found.items()
+                for kernel, container in node.claimed.items()
+                if container not in kernels
+            ),
             unreachable=unreachable,
         )
 
@@ -76,13 +90,14 @@ class Sight:
         noted = {} if new else notes.gathered(notes.all_notes(engine, kernel))
         return self._told(engine, labels, found, noted.get(found["Id"], Note()))
 
-    def _node(self, engine: Engine) -> tuple[list[Seen], list[str]]:
-        """What is on one node, and the ids of kernels without readable labels."""
+    def _node(self, engine: Engine) -> NodeSeen:
+        """What is on one node."""
         listed = engine.containers()
         self.keeper.tend(engine, listed)
         noted = notes.gathered(notes.all_notes(engine)) if listed else {}
         seen: list[Seen] = []
         unlabelled: list[str] = []
+        claimed: dict[str, str] = {}
         for each in listed:
             labels = labels_of(each)
             if labels is None or _is_double(each, listed):
@@ -91,13 +106,15 @@ class Sight:
             found = self._inspected(engine, each)
             if found is not None:
                 kernel = self._told(engine, labels, found, noted.get(each["Id"], Note()))
+                if not self._fleet.believed(kernel.labels.node, engine.node):
+                    claimed[kernel.id] = each["Id"]
+                    continue
                 if kernel.state == "running":
                     kernel = replace(kernel, image_now=image_now(engine, each, kernel.image))
                 seen.append(Seen(each["Id"], kernel))
-                self._fleet.found(kernel.id, engine.node)
         self._forget(engine, {each["Id"] for each in listed})
         self.cores[engine.node].see(each.kernel for each in seen)
-        return seen, unlabelled
+        return NodeSeen(seen, unlabelled, claimed)
 
     def _inspected(self, engine: Engine, listed: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """None when it has gone meanwhile. What has ended stays as it is until it is started again, which the

@@ -7,8 +7,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Info = Mapping[str, Any]
-"""What `GET /info` of an engine says."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an engine says of its part in a swarm. `cluster`: the swarm's id, which only managers know."""
+
+    state: str
+    error: str = ""
+    own: str = ""
+    cluster: str = ""
+    managers: tuple[str, ...] = ()
+
+
+def part(info: Mapping[str, Any]) -> Part:
+    """Of an engine's `GET /info`."""
+    swarm = info.get("Swarm") or {}
+    return Part(
+        str(swarm.get("LocalNodeState") or "inactive"),
+        str(swarm.get("Error") or "").strip(),
+        str(swarm.get("NodeID") or ""),
+        str((swarm.get("Cluster") or {}).get("ID") or "") if swarm.get("ControlAvailable") else "",
+        tuple(str(each["NodeID"]) for each in swarm.get("RemoteManagers") or ()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,32 +40,22 @@ class Member:
     why: str = ""
 
 
-def members(infos: Mapping[str, Info]) -> dict[str, Member]:
+def members(parts: Mapping[str, Part]) -> dict[str, Member]:
     """Node → its part in a swarm. Pure.
 
     Only managers know their swarm's id, and only they make networks; a worker knows its managers.
     """
-    swarms = {node: info.get("Swarm") or {} for node, info in infos.items()}
-    ids = {
-        str(swarm.get("NodeID")): str((swarm.get("Cluster") or {}).get("ID") or "")
-        for swarm in swarms.values()
-        if swarm.get("ControlAvailable") and (swarm.get("Cluster") or {}).get("ID")
-    }
-    return {node: _member(swarm, ids) for node, swarm in swarms.items()}
+    ids = {each.own: each.cluster for each in parts.values() if each.cluster}
+    return {node: _member(each, ids) for node, each in parts.items()}
 
 
-def _member(swarm: Mapping[str, Any], ids: Mapping[str, str]) -> Member:
-    state = str(swarm.get("LocalNodeState") or "inactive")
-    if state != "active":
-        error = str(swarm.get("Error") or "").strip()
-        return Member(
-            why=f"its swarm is {state}" + (f": {error}" if error else "") if state != "inactive" else NONE
-        )
-    own = str(swarm.get("NodeID"))
-    known = [own, *(str(each.get("NodeID")) for each in swarm.get("RemoteManagers") or ())]
-    domain = next((ids[node] for node in known if node in ids), "")
+def _member(found: Part, ids: Mapping[str, str]) -> Member:
+    if found.state != "active":
+        error = f": {found.error}" if found.error else ""
+        return Member(why=NONE if found.state == "inactive" else f"its swarm is {found.state}{error}")
+    domain = next((ids[node] for node in (found.own, *found.managers) if node in ids), "")
     if domain:
-        return Member(domain, manager=own in ids)
+        return Member(domain, manager=found.own in ids)
     return Member(why="no manager of its swarm is a node of this cluster, so that no network can be made")
 
 
@@ -53,10 +63,10 @@ NONE = "is in no swarm (docker swarm init, docker swarm join)"
 
 
 class Swarms:
-    """What the engines say about swarms, as last looked at. `ask` gives the info of every engine that
-    answers."""
+    """What the engines say about swarms, as last looked at. `ask`: every engine that answers, and
+    what it says."""
 
-    def __init__(self, ask: Callable[[], Mapping[str, Info]]) -> None:
+    def __init__(self, ask: Callable[[], Mapping[str, Part]]) -> None:
         self._ask = ask
         self._lock = threading.Lock()
         self._members: dict[str, Member] | None = None

@@ -45,6 +45,30 @@ def of(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> User:
     return _documents(engine, spec, image) if spec.user else _images(engine, spec, image)
 
 
+def check_numbers(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: User) -> None:
+    """That its user and groups are in the user namespace of its container. Raises KernelRefused, Refusal,
+    OSError."""
+    if not engine.shifts:
+        return
+    asked = {(user.uid, 0): f"user {user.uid}"}
+    asked |= {(0, gid): f"group {gid}" for gid in (user.gid, *user.groups)}
+    found = looking.owners(engine, str(image["Id"]), asked)
+    for what, owner in zip(asked.values(), found, strict=True):
+        if owner is None:
+            why = f"node {engine.node}: its engine's user namespace has no {what}"
+            hint = "give projects numbers that it has (sessionUids of the Cluster, uid of the Project)"
+            raise _refused(spec, why, hint)
+
+
+def outside(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> int | None:
+    """Whom the node knows the project's user as, where the container's user namespace has him; else as he is.
+    Raises Refusal, OSError."""
+    if spec.uid is None or not engine.shifts:
+        return spec.uid
+    (found,) = looking.owners(engine, str(image["Id"]), [(spec.uid, 0)])
+    return spec.uid if found is None else found[0]
+
+
 def _projects(spec: KernelSpec) -> int:
     if spec.uid is None or spec.uid < FIRST_OF_PEOPLE:
         raise _refused(

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers import masked_paths
 from providers.base import KernelSpec, Mount
 from providers.gpu.shares import Bound
 from providers.process import etc, given, seccomp
@@ -30,28 +31,6 @@ if TYPE_CHECKING:
 SYSTEM = ("/usr", "/opt", "/sys", "/var/lib/ca-certificates")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr on merged systems, folders on others."""
-READ_ONLY = ("/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-"""What changes the machine: a pipe in /proc/sys/kernel/core_pattern, for one, is a program that the kernel
-starts as root outside of every sandbox. bubblewrap leaves these to whoever may write them."""
-HIDDEN = (
-    "/proc/asound",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/sys/devices/virtual/powercap",
-    "/sys/firmware",
-    "/sys/fs/selinux",
-    "/sys/kernel/debug",
-    "/sys/kernel/security",
-    "/sys/kernel/tracing",
-)
-"""What tells of the machine's memory, keys, devices and other sessions: the lists of container engines
-(containerd's pkg/oci/spec.go, Podman's default) and systemd's ProtectKernelTunables."""
 ACCELERATORS = ("/dev/accel", "/dev/dri/", "/dev/infiniband/", "/dev/kfd", "/dev/nvidia")
 """Device nodes whose group a session that has them joins."""
 _MIG = "/dev/nvidia-caps"
@@ -122,9 +101,9 @@ def _machine() -> list[str]:
 
 
 def _proc() -> list[str]:
-    """Processes of the sandbox, and no way to change the machine."""
+    """Processes of the sandbox, and no way to change the machine; bubblewrap leaves that to whoever may."""
     words = ["--proc", "/proc"]
-    for path in READ_ONLY:
+    for path in masked_paths.READ_ONLY:
         words += ["--ro-bind-try", path, path]
     return words
 
@@ -132,7 +111,7 @@ def _proc() -> list[str]:
 def _masks() -> list[str]:
     """Files without content and folders without entries in place of what is hidden."""
     words: list[str] = []
-    for path in HIDDEN:
+    for path in masked_paths.MASKED:
         if os.path.isdir(path):
             words += ["--tmpfs", path, "--remount-ro", path]
         elif os.path.exists(path):

@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 
 import paramiko
 
-from providers.machine import Done
+from providers.machine import LARGEST, Done
 from schemas.errors import NodeUnreachable
 
 CHUNK = 1 << 16
@@ -115,7 +115,7 @@ def first_line(channel: paramiko.Channel, deadline: float) -> bytes:
     """What a command says first, without the end of the line; what follows stays to be read. Shorter when it
     ends, or the deadline comes, before."""
     line = b""
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and len(line) < CHUNK:
         if channel.recv_ready() or channel.eof_received or channel.closed:
             byte = channel.recv(1)
             if byte in (b"", b"\n"):
@@ -132,11 +132,15 @@ def with_terminal(channel: paramiko.Channel) -> None:
     channel.get_pty(os.environ.get("TERM", "xterm"), width=size.columns, height=size.lines)
 
 
+class TooMuch(Exception):
+    """A command said more than `LARGEST`."""
+
+
 def communicate(channel: paramiko.Channel, stdin: bytes, deadline: float) -> Done | None:
     """Feed a command and collect what it says, until `deadline` on the monotonic clock; None when the
     connection broke before it ended.
 
-    Raises TimeoutError.
+    Raises TimeoutError, TooMuch.
     """
     rest = memoryview(stdin)
     out, err = bytearray(), bytearray()
@@ -171,10 +175,12 @@ def _feed(channel: paramiko.Channel, rest: memoryview) -> tuple[memoryview, bool
 
 def _collect(channel: paramiko.Channel, out: bytearray, err: bytearray) -> bool:
     before = len(out) + len(err)
-    while channel.recv_ready():
+    while channel.recv_ready() and len(out) <= LARGEST:
         out += channel.recv(CHUNK)
-    while channel.recv_stderr_ready():
+    while channel.recv_stderr_ready() and len(err) <= LARGEST:
         err += channel.recv_stderr(CHUNK)
+    if len(out) + len(err) > LARGEST:
+        raise TooMuch
     return len(out) + len(err) > before
 
 

@@ -11,9 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import paramiko
 
-from providers.machine import Done, Endpoint, Process, Stream
+from providers.machine import LARGEST, Done, Endpoint, Process, Stream
 from providers.ssh.bridge import BRIDGE, bridged
-from providers.ssh.channels import ChannelProcess, ChannelStream, communicate, first_line, with_terminal
+from providers.ssh.channels import (
+    ChannelProcess,
+    ChannelStream,
+    TooMuch,
+    communicate,
+    first_line,
+    with_terminal,
+)
 from providers.ssh.keeper import BROKEN, CHANNEL, Keeper
 from providers.ssh.transport import Connection
 from schemas.errors import (
@@ -73,6 +80,9 @@ class SshMachine:
                 done = communicate(channel, stdin, deadline)
             except TimeoutError:
                 raise self._late(argv, timeout) from None
+            except TooMuch:
+                why = f"it says more than {LARGEST >> 20} MiB"
+                raise MachineRefused(node=self.name, what=f"to run {argv[0]}", why=why) from None
             except BROKEN as error:
                 raise self.keeper.broken(error) from error
             finally:

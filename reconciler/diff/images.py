@@ -165,7 +165,11 @@ def _moved(case: Case, existing: Existing, text: str) -> ImageFacts | None:
     session = case.desired.sessions().get(existing.id)
     if "@" not in text or session is None:
         return None
-    ran, found = parse_reference(text), set()
+    try:
+        ran = parse_reference(text)
+    except ValueError:
+        return None  # What a node calls it is no name of an image.
+    found = set()
     for container in session.spec.containers():
         image, facts = _known(container.image, case.desired.repository, case.actual)
         if image is not None and image.spec.pull_policy == "always":

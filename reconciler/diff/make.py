@@ -244,6 +244,9 @@ def _observation(actual: Actual) -> tuple[str, ...]:
         warnings.append(f"what runs could not be observed completely, no session is touched: {why}")
     if actual.unlabelled:
         warnings.append(f"found without readable labels, left alone: {', '.join(sorted(actual.unlabelled))}")
+    if actual.claimed:
+        claims = ", ".join(sorted(f"{each.kernel} on {each.node}" for each in actual.claimed))
+        warnings.append(f"nodes show kernels that are other nodes', which is not believed: {claims}")
     return (*warnings, *actual.doubts)
 
 

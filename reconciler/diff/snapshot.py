@@ -172,8 +172,12 @@ def _left_over(actual: Actual, nodes: Mapping[str, NodeInfo]) -> Iterator[Runnin
 
 
 def _beyond(has: KernelPlacement, decided: KernelPlacement | None) -> KernelPlacement | None:
-    """The cores and devices that a kernel has beside what was decided for it; None when there are none."""
-    if decided is None or decided.node != has.node:
+    """The cores and devices that a kernel has beside what was decided for it; None when there are none.
+
+    All of them where nothing is: a deleted session came back with its node, and its record holds nothing."""
+    if decided is None:
+        return has
+    if decided.node != has.node:
         return None
     cpus = tuple(cpu for cpu in has.cpus if cpu not in decided.cpus)
     known = {grant.id for grant in decided.devices}

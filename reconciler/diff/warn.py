@@ -22,7 +22,7 @@ _WORDS = {
 
 _CONTAINERS_ONLY = ("user", "read_only_root", "capabilities", "ulimits")
 _NATIVE = "spec.container is for containers: native processes run as whoever runs bai, with its limits"
-_NO_NAMESPACE = "the engine has no user namespaces (userns-remap)"
+_NO_NAMESPACE = "its container is in no user namespace (userns-remap of the engine)"
 
 
 def not_enforced(

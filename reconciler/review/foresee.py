@@ -11,7 +11,8 @@ from reconciler.derive import timed
 from reconciler.observe import combine
 from reconciler.plan import Plan
 from reconciler.provisioning.upkeep import Upkeep
-from reconciler.records import Recorded, Standing
+from reconciler.records import Put, Recorded, Standing
+from reconciler.refresh import refreshed
 from reconciler.steps import steps
 
 
@@ -31,6 +32,16 @@ def foreseen(actual: Actual, plan: Plan) -> Actual:
 def as_recorded(actual: Actual) -> Actual:
     """The same state without what a provider said of it."""
     return _recorded(actual, {identity: each.recorded for identity, each in actual.existing.items()})
+
+
+def as_seen(actual: Actual, now: float) -> Actual:
+    """The state as it would be recorded if what was seen were written down now. What a provider can do is
+    left out: reviews elsewhere do not know it, and this one is compared with them."""
+    records = {identity: each.recorded for identity, each in actual.existing.items() if not each.adopted}
+    for change in refreshed(actual, now, ""):
+        if isinstance(change, Put):
+            records[change.record.resource] = change.record
+    return replace(_recorded(actual, records), capabilities=None)
 
 
 def provisioned(actual: Actual, upkeep: Upkeep | None) -> Actual:

@@ -10,6 +10,7 @@ from reconciler.git import commit_of, committed_at, common_ancestor, said
 from reconciler.machines import endpoints
 from reconciler.provisioning.look import upkeep
 from reconciler.provisioning.upkeep import Upkeep
+from reconciler.review.foresee import as_seen
 from reconciler.review.make import Version, review
 from reconciler.review.values import Review
 from reconciler.scheduling import placer
@@ -21,19 +22,25 @@ from schemas.errors import CannotRead, PlanError
 
 
 def review_since(
-    workspace: Workspace, base: str, *, exactly: bool = False, gate: Gate | None = None
+    workspace: Workspace,
+    base: str,
+    *,
+    exactly: bool = False,
+    gate: Gate | None = None,
+    seen: Actual | None = None,
 ) -> Review:
     """What the workspace's documents do, compared with the commit that they have in common with `base`, or
     with `base` itself.
 
     On what is declared and what is recorded: no provider is asked. The time is the base's, or when something
     was last recorded, so that the same documents and records give the same bytes. `gate`: what its commits
-    must pass. Raises CannotRead, InvalidRepository, PlanError.
+    must pass. `seen`: what somebody has just seen of the cluster, which counts in place of what is recorded.
+    Raises CannotRead, InvalidRepository, PlanError.
     """
     source = workspace.source
     git = _git(workspace, base)
     start = commit_of(git, base) if exactly else common_ancestor(git, base, source.revision or "HEAD")
-    found = _reviewed(workspace, _desired(workspace, start), workspace.desired(), start)
+    found = _reviewed(workspace, _desired(workspace, start), workspace.desired(), start, seen)
     if gate is not None:
         tip = commit_of(git, source.revision or "HEAD")
         found = replace(found, distrusted=gate.refusals(git, tip, start))
@@ -49,10 +56,15 @@ def review_of(workspace: Workspace, revision: str) -> Review:
     return _reviewed(workspace, workspace.desired(), head, commit)
 
 
-def _reviewed(workspace: Workspace, base: Desired | None, head: Desired, start: str) -> Review:
+def _reviewed(
+    workspace: Workspace, base: Desired | None, head: Desired, start: str, seen: Actual | None = None
+) -> Review:
     now = max(committed_at(_git(workspace, start), start), _last(workspace))
-    actual = workspace.actual(offline=True)
     own = workspace.desired()
+    if seen is None:
+        actual = workspace.actual(offline=True)
+    else:
+        actual = replace(as_seen(seen, now), upkeep=_upkeep(own, seen))
 
     def version(desired: Desired) -> Version:
         found = actual.upkeep if desired is own else _upkeep(desired, actual)

@@ -11,6 +11,7 @@ import pytest
 from providers.fake import FakeProvider, World
 from providers.fake_provisioner import FakeProvisioner, Machines, NodeFault
 from tests.bai.conftest import Repo
+from tests.reconciler.gitops.repositories import git
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.nodes.lab import profile
 
@@ -59,6 +60,26 @@ def test_one_command_brings_bare_nodes_to_running_sessions(cluster: Cluster) -> 
     assert len(cluster.world.kernels) == 1
     assert "No changes." in cluster.ok("plan")
     assert cluster.repo("plan", "--detailed-exitcode").code == 0
+
+
+@pytest.mark.parametrize("provisioned", [False, True])
+def test_what_was_reviewed_from_afar_is_carried_out(cluster: Cluster, provisioned: bool) -> None:
+    """Who reviews asks no node, and who applies has asked them all: it is the same change."""
+    root = cluster.repo.root
+    if provisioned:
+        cluster.ok("apply", "--yes", "--no-check")
+    cluster.repo.write(".gitignore", ".bai\n")
+    git(root, "init", "--quiet")
+    commits = []
+    for name in ("a", "b"):
+        cluster.repo.write(f"{name}.yaml", session(name, "resources: {cpu: 1, memory: 1GiB}"))
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", name)
+        commits.append(git(root, "rev-parse", "HEAD"))
+    digest = cluster.repo.ok("review", "--base", commits[0], "--format", "json").json["digest"]
+    cluster.machines.drift("n2", "sysctl vm.swappiness", "1", "60")
+    said = cluster.ok("apply", "--yes", "--no-check", "--base", commits[0], "--reviewed", digest)
+    assert "Session/p/a: created" in said and "Session/p/b: created" in said
 
 
 def test_a_failure_is_told_and_the_next_apply_resumes(cluster: Cluster) -> None:

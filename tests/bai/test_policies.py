@@ -107,3 +107,33 @@ def test_a_review_judges_the_change_by_the_policies_of_both_sides(paper: Repo) -
     assert paper("plan", "--base", "HEAD~1").code == 1
     found = json.loads(paper("review", "--base", "HEAD~1", "--format", "json").out)
     assert found["refused"] == ["Policy/care: Session/demo/train has no owner"]
+
+
+def changed(repo: Repo, note: str) -> None:
+    """A commit with the policy, and one with a session that breaks it and says so."""
+    (repo.root / "train.yaml").unlink()
+    commit(repo)
+    (repo.root / "train.yaml").write_text(SESSION.format(name="train", more=note))
+    commit(repo)
+
+
+def test_a_review_names_what_is_overridden_until_when_and_why(paper: Repo) -> None:
+    changed(paper, NOTE)
+    words = ("review", "--base", "HEAD~1", "--format")
+    said = "Policy/care: requireOwner is overridden for Session/demo/train until 2099-12-31: "
+    assert f"{said}nobody | owns *it*" in " ".join(paper.ok(*words, "text").out.split())
+    assert f"{said}nobody \\| owns \\*it\\*" in paper.ok(*words, "markdown").out
+    assert paper.ok(*words, "json").json["plan"]["overridden"] == [
+        {
+            "policy": "care", "guard": "requireOwner", "resource": "Session/demo/train",
+            "until": "2099-12-31", "reason": "nobody | owns *it*",
+        }
+    ]  # fmt: skip
+
+
+def test_an_override_whose_day_is_over_overrides_nothing_in_a_review(paper: Repo) -> None:
+    changed(paper, NOTE.replace("2099", "1999"))
+    for format in ("text", "markdown"):
+        review = paper("review", "--base", "HEAD~1", "--format", format)
+        assert review.code == 1 and "Policy/care: Session/demo/train has no owner" in review.out
+        assert "overridden" not in review.out

@@ -31,7 +31,7 @@ _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
     "tests/providers/process/", "tests/providers/docker/", "tests/providers/gpu/", "tests/providers/ansible/",
     "tests/providers/ssh/", "tests/providers/storage/", "tests/providers/health/",
-    "tests/security/test_session_",
+    "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
 _ON_A_SERVER = re.compile(r"[\[-]postgresql[\]-]")
 """Of a test over several stores, the one that needs a database server."""

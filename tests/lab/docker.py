@@ -32,7 +32,7 @@ from providers.machine import Endpoint
 from tests.harness.labs import spent
 from tests.lab.cache import LabUnavailable, command, kept, ran, tool
 from tests.lab.lent import lent
-from tests.lab.spaces import PATIENCE, Spaces, started, what_lacks, with_us, within
+from tests.lab.spaces import PATIENCE, Spaces, base, started, what_lacks, with_us, within
 
 if TYPE_CHECKING:
     import docker
@@ -45,6 +45,23 @@ _APPLETS = (
     "rmdir route sed seq setsid sh sha256sum sleep sort stat stty su sync tail tar tee telnet test time "
     "timeout top touch tr true tty umount uname uniq uptime usleep vi watch wc wget which whoami xargs yes"
 )
+REMAPPED, FIRST_REMAPPED = "dockremap", 300_000
+"""Whose users, of the machine's, are those of a user namespace: 65,536 from this one on."""
+_REMAPPING = f"""
+set -eu
+all=$1; folder=$2; shift 2
+mount --bind "$folder" /mnt
+mount -t tmpfs -o mode=755 tmpfs "$all"
+mkdir -p "$folder" "$all/etc" "$all/work"
+mount --move /mnt "$folder"
+mount -t overlay -o "lowerdir=/etc,upperdir=$all/etc,workdir=$all/work" overlay /etc
+echo {REMAPPED}:x:{FIRST_REMAPPED}:{FIRST_REMAPPED}::/:/usr/sbin/nologin >> /etc/passwd
+echo {REMAPPED}:x:{FIRST_REMAPPED}: >> /etc/group
+echo {REMAPPED}:{FIRST_REMAPPED}:65536 | tee /etc/subuid > /etc/subgid
+exec "$@"
+"""
+"""In a mount namespace of its own: the machine's lists of users stay as they are, and the way to the engine's
+folder is open to them (else it makes folders beside)."""
 _FOLDERS = "bin etc root home home/user tmp run var var/tmp usr usr/bin"
 
 
@@ -85,6 +102,8 @@ class Engine:
     folder: Path
     spaces: Spaces
     options: tuple[str, ...] = ()
+    remapped: bool = False
+    """Whether its containers are in a user namespace, whose users are the machine's from `FIRST_REMAPPED`."""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -127,7 +146,8 @@ class Engine:
         Path(self.socket).unlink(missing_ok=True)
         (self.folder / "pid").unlink(missing_ok=True)
         argv = [
-            tool("dockerd"), "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec",
+            *(self._remapping() if self.remapped else ()), tool("dockerd"),
+            "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec",
             "--pidfile", f"{self.folder}/pid", "--host", f"unix://{self.socket}",
             "--cgroup-parent", f"/{self.group}", *self.options,
         ]  # fmt: skip
@@ -136,6 +156,11 @@ class Engine:
                 ["env", "--default-signal", *with_us("TERM"), *within(self.namespace, argv)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+
+    def _remapping(self) -> list[str]:
+        """The words before the daemon's own."""
+        enter = ["unshare", "--mount", "--propagation", "slave"]
+        return [*enter, "sh", "-c", _REMAPPING, "sh", str(base()), str(self.folder)]
 
     def wait(self) -> None:
         """Until the daemon answers. Raises LabUnavailable."""
@@ -239,11 +264,15 @@ class Engines:
         self._engines += new
         return self._engines[:count]
 
-    def private(self, *options: str, disk: str = "", xfs: bool = False) -> Engine:
+    def private(self, *options: str, disk: str = "", xfs: bool = False, remapped: bool = False) -> Engine:
         """One of its own for a test that breaks it, with more options of `dockerd`; `close` it yourself.
-        `disk`: how much room there is for its data, in memory, such as `24m`. `xfs`: on an XFS."""
+        `disk`: how much room there is for its data, in memory, such as `24m`. `xfs`: on an XFS. `remapped`:
+        its containers are in a user namespace."""
+        if remapped and int(Path("/proc/sys/user/max_user_namespaces").read_text()) == 0:
+            raise LabUnavailable("the kernel allows no user namespaces (user.max_user_namespaces)")
         self._private += 1
-        engine = self._new(f"p{self._private}", *options)
+        engine = self._new(f"p{self._private}", *options, *(["--userns-remap", REMAPPED] if remapped else []))
+        engine.remapped = remapped
         if disk:
             (engine.folder / "data").mkdir(parents=True)
             command(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(engine.folder / "data")])

@@ -18,6 +18,7 @@ from tests.lab.cache import command
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("schemas", "planner", "providers", "reconciler", "bai")
 """The packages in it."""
+LOCK = ROOT / "requirements" / "dev.txt"
 _MONTH = 31 * 86400
 _SOURCES = {*SHIPPED, "roles", "scripts", "pyproject.toml", "README.md", "LICENSE"}
 
@@ -54,18 +55,23 @@ def requirements(wheel: Path) -> list[str]:
 
 def needed(wheel: Path, extras: str, *, python: str) -> Path:
     """A folder of the lab's cache with the wheels that `wheel[extras]` needs, itself left out, for Linux with
-    that Python and a C library of 2.36 or later: fetched once a month, and when it needs others.
+    that Python and a C library of 2.36 or later: those that are locked, or with BAI_TEST_LEVEL=newest the
+    month's newest. Fetched once a month, and when others are needed.
 
     Raises LabUnavailable.
     """
     machine = platform.machine()
-    made_of = [*sorted(requirements(wheel)), extras, python, machine, time.strftime("%Y-%m")]
+    newest = os.environ.get("BAI_TEST_LEVEL") == "newest"
+    locked = [] if newest else ["--require-hashes", f"--constraint={LOCK}"]
+    lock = LOCK.read_text() if locked else ""
+    made_of = [*sorted(requirements(wheel)), extras, python, machine, time.strftime("%Y-%m"), lock]
     name = f"wheels-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, 37)]
-    words = ["--quiet", "--only-binary=:all:", f"--python-version={python}", *platforms]
+    words = ["--quiet", "--only-binary=:all:", f"--python-version={python}", *platforms, *locked]
 
     def fetch(folder: Path) -> None:
-        asked = f"{wheel.name.split('-')[0]}[{extras}] @ {wheel.as_uri()}"
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        asked = f"{wheel.name.split('-')[0]}[{extras}] @ {wheel.as_uri()}#sha256={digest}"
         pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
         command([*pip, *words, f"--platform=manylinux2014_{machine}", f"--dest={folder}", asked], timeout=900)
         (folder / wheel.name).unlink()

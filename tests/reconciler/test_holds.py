@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from planner.types import DeviceGrant, KernelPlacement
+from providers.fake import Fault
 from reconciler.actual import Hold
 from reconciler.diff.make import make_plan
 from tests.reconciler.lab import NODE, Lab, action, session, summary
@@ -73,6 +74,22 @@ def test_a_gang_on_a_node_that_is_not_known_is_not_moved(tmp_path: Path) -> None
     assert not lab.plan(moves=5).changes
     lab.write({"nodes": f"{NODE.format(name='n2')}---{UNKNOWN.replace('n2', 'n1')}"})
     assert set(summary(lab.plan(moves=5))) == {"Node/n1"}
+
+
+def test_what_came_back_with_its_node_holds_what_it_has_until_it_is_gone(tmp_path: Path) -> None:
+    """Of a deleted session, whose record holds nothing any more, where an apply died that was removing it."""
+    lab = Lab(tmp_path)
+    lab.write({"a": session("a", "resources: {cpu: 8, memory: 1GiB}")})
+    assert lab.apply().ok
+    lab.drop("a")
+    lab.world.down["n1"] = "no answer"
+    assert lab.apply().ok and lab.store.recorded("here")["Session/p/a"].placement is None
+    lab.world.down.clear()
+    lab.world.inject(Fault("stop", failure="refused"))
+    assert not lab.apply().ok and lab.world.kernels
+    lab.write({"b": session("b", "resources: {cpu: 8, memory: 1GiB}")})
+    assert summary(lab.plan()) == {"Session/p/a": "delete", "Session/p/b": "create"}
+    assert action(lab.plan(), "Session/p/b").after.kernels == ()
 
 
 def test_instances_of_a_gpu_that_somebody_else_holds_are_not_given_out(tmp_path: Path) -> None:

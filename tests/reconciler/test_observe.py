@@ -75,6 +75,12 @@ def kernel(
             [kernel(), kernel(1, "lost")],
             ("RUNNING", ""),
         ),
+        (record(count=2), [kernel(0, "exited", 143, "stopped"), kernel(1)], ("TERMINATED", "")),
+        (
+            record(type="batch", count=2),
+            [kernel(), kernel(1, "exited", 143, "stopped")],
+            ("TERMINATED", "failure"),
+        ),
         (record(), [kernel(0, "exited", 1)], ("ERROR", "")),
         (record(), [kernel(0, "exited", 0)], ("TERMINATED", "")),
         (record(), [kernel(0, "exited", 143, "timeout")], ("TERMINATED", "")),
@@ -121,6 +127,13 @@ def test_a_failed_container_takes_its_session_with_it(tmp_path: Path) -> None:
     assert {kernel.state for kernel in lab.provider.observe().kernels} == {"exited"}
     ended = lab.store.recorded("here")["Session/p/a"]
     assert (ended.phase, ended.result, ended.exit_codes["sub2"]) == ("TERMINATED", "failure", 5)
+
+
+def test_what_an_apply_stopped_before_it_died_goes_on_with_the_rest() -> None:
+    """It came to all but the first container, and by now nothing is to be ended: only its clock was wrong."""
+    stopped = [kernel(), kernel(1, "exited", 143, "stopped")]
+    assert derive(record(count=2), stopped, complete=True).missing == (IDS[1],)
+    assert derive(record(type="batch", count=2, ends="main"), stopped, complete=True).missing == ()
 
 
 def test_what_is_missing_is_named_only_by_those_who_see_everything() -> None:

@@ -13,8 +13,10 @@ from bai.render.review_markdown import marker, render
 from reconciler.actual import Actual, Desired
 from reconciler.apply import apply
 from reconciler.diff.make import make_plan
+from reconciler.observe import observe
 from reconciler.review import Review, Version
 from reconciler.review import review as reviewed
+from reconciler.review.foresee import as_seen
 from tests.reconciler.lab import BASE, Lab, session, summary, text
 
 
@@ -138,6 +140,36 @@ def test_the_digest_is_that_of_what_happens(tmp_path: Path) -> None:
     assert one.digest == again.digest
     lab.write({"b": session("b", "resources: {cpu: 2}")})
     assert review(base, lab.desired(), lab.actual(), 1000.0).digest != one.digest
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_runs_as_recorded_gives_the_digest_of_the_records(tmp_path: Path, seed: int) -> None:
+    """Who reviews sees no more than the records, and who applies sees what runs."""
+    rng = random.Random(seed)
+    lab = Lab(tmp_path, nodes=2)
+    rewrite(lab, pool(rng))
+    base = lab.desired()
+    lab.apply()
+    rewrite(lab, pool(rng))
+    head, now = lab.desired(), lab.world.clock.now()
+    recorded = observe(lab.store, None, "here", repo=base.repo)
+    assert recorded.capabilities is None and lab.actual().capabilities is not None
+    found = review(base, head, recorded, now)
+    assert review(base, head, as_seen(lab.actual(), now), now).digest == found.digest
+
+
+def test_what_was_seen_and_not_recorded_counts(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write({name: session(name, "resources: {cuda.device: 1}") for name in ("a", "b")})
+    base = lab.desired()
+    lab.apply()
+    lab.write({"c": session("c", "resources: {cuda.device: 1}")})
+    lab.world.die(lab.kernel("a"))
+    now = lab.world.clock.now()
+    recorded = review(base, lab.desired(), observe(lab.store, None, "here", repo=base.repo), now)
+    seen = review(base, lab.desired(), as_seen(lab.actual(), now), now)
+    assert [wait.session for wait in recorded.plan.waits] == ["Session/p/c"] and not seen.plan.waits
+    assert recorded.digest != seen.digest
 
 
 def test_the_page_is_bounded_and_always_ends_with_what_was_reviewed(tmp_path: Path) -> None:

@@ -714,6 +714,8 @@ def test_the_command_says_who_is_not_trusted(lab: Lab, tmp_path: Path) -> None:
     as_json = repo("review", "--base", good, "--format", "json").json
     assert [each["why"] for each in as_json["distrusted"]] == ["it is not signed"]
     assert "> - " in repo("review", "--base", good, "--format", "markdown").out
+    said = repo("apply", "--yes", "--base", good, "--reviewed", as_json["digest"])
+    assert said.code == 1 and "BAI-E0375" in said.err and "it is not signed" in said.err
     for words in (("plan",), ("apply", "--yes")):
         said = repo(*words, "--revision", "HEAD")
         assert said.code == 1 and "BAI-E0375" in said.err and "it is not signed" in said.err

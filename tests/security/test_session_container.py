@@ -312,6 +312,54 @@ def test_no_program_of_the_image_gives_more_rights(provider: DockerProvider) -> 
     assert int(found["CapBnd"], 16) == sum(1 << n for n in (0, 1, 3, 4, 5, 6, 7, 10, 18))
 
 
+SETTINGS = (
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/vm/panic_on_oom",
+    "/proc/sysrq-trigger",
+    "/proc/irq/default_smp_affinity",
+    "/sys/kernel/uevent_helper",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/fs/cgroup/cgroup.procs",
+    "/sys/fs/cgroup/cgroup.subtree_control",
+    "/sys/fs/cgroup/cpu/release_agent",
+)
+HIDDEN = (
+    *("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi"),
+    *("timer_list", "timer_stats"),
+)
+HIDDEN_OF_SYS = (
+    *("devices/virtual/powercap", "firmware", "fs/selinux", "kernel/debug", "kernel/security"),
+    "kernel/tracing",
+)
+REGAINED = (
+    "umount {path}; umount -l /proc; mount -t proc proc /proc",
+    "mount -o remount,rw {path}; mount -o remount,bind,rw {path}",
+    "mkdir -p /tmp/p; mount -t proc proc /tmp/p; mount -t sysfs sys /tmp/p; mount --bind / /tmp/p",
+    "unshare -Urm sh -c 'umount {path}; mount -t proc proc /proc'",
+    "chmod 666 {path}; chown 0:0 {path}",
+    "mknod /tmp/disk b 254 0; mknod /tmp/memory c 1 1; cat /tmp/disk /tmp/memory",
+)
+
+
+@on_docker
+@pytest.mark.parametrize("user", ["", "root"])
+def test_the_machine_is_neither_changed_nor_looked_into(provider: DockerProvider, user: str) -> None:
+    """Also not by a root that is allowed, which is root of the node's kernel where the engine has no user
+    namespaces: a pipe in core_pattern would be a program that the kernel starts outside."""
+    hidden = [*(f"/proc/{name}" for name in HIDDEN), *(f"/sys/{name}" for name in HIDDEN_OF_SYS)]
+    written = [f"( : >> {path} ) && echo WRITABLE {path}" for path in SETTINGS if os.path.exists(path)]
+    read = [
+        f"test -d {path} && ls -A {path}; test -f {path} && head -c 1 {path}"
+        for path in hidden
+        if os.path.exists(path)
+    ]
+    assert len(written) > 4 and len(read) > 4
+    ways = [way.format(path=path) for way in REGAINED for path in ("/proc/sys", "/proc/kcore")]
+    text = "\n".join((*written, *read, *(f"({way}) && echo REGAINED" for way in ways), *written, *read))
+    assert said(provider, script(f"exec 2>/dev/null\n{text}\necho over", user=user)) == ["over"]
+
+
 @on_docker
 def test_no_variable_asks_a_runtime_for_devices(provider: DockerProvider, engine: Engine) -> None:
     """Vendors' runtimes make the device nodes that variables of an image or a document name."""
@@ -497,6 +545,26 @@ def test_capabilities_that_make_root_of_the_node(tmp_path: Path, name: str) -> N
     said = refused(tmp_path, "root", "allowRoot: true", more=more)
     assert said == f"9:32 {plain} can make it root of its node, which ResourceGroup/g does not allow"
     assert refused(tmp_path, "root", f"allowRoot: true, allowCapabilities: [{plain}]", more=more) == ""
+
+
+@pytest.mark.parametrize("name", ["ALL", "SYS_ADMIN", "CAP_SYS_MODULE", "MKNOD", "NET_RAW", "SYS_PTRACE"])
+@pytest.mark.parametrize("kind", ["Cluster", "Node"])
+def test_options_of_engines_give_no_capability(tmp_path: Path, kind: str, name: str) -> None:
+    """A session that is root would have it past `allowCapabilities` and past a policy that forbids them."""
+    options = f"docker: {{capabilities: [CHOWN, {name}]}}"
+    if kind == "Cluster":
+        base = BASE.replace("{provider: %s}", f"{{provider: %s, {options}}}")
+        line, column = 4, "spec: {provider: docker, docker: {capabilities: [CHOWN, "
+    else:
+        node = f"apiVersion: bai/v1\nkind: Node\nmetadata: {{name: n}}\nspec: {{{options}}}\n"
+        base, line, column = node + "---" + BASE, 4, "spec: {docker: {capabilities: [CHOWN, "
+    (tmp_path / "base.yaml").write_text(base.lstrip() % ("docker", "allowRoot: true"))
+    (tmp_path / "s.yaml").write_text(SESSION % "root")
+    with pytest.raises(InvalidRepository) as refused:
+        load_directory(tmp_path)
+    (problem,) = refused.value.problems
+    assert (problem.place.line, problem.place.column) == (line, len(column) + 1)
+    assert f"{name.removeprefix('CAP_')} is none of those that root of a container has" in problem.message
 
 
 VOLUME = """---

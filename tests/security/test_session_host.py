@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import stat
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from providers import masked_paths
 from providers.base import Mount, RestartRule
-from providers.process import procfs, sandbox
+from providers.process import etc, procfs, sandbox, seccomp
 from providers.process.provider import ProcessProvider
 from schemas.errors import KernelRefused
 from tests.providers.process.kernels import UID, ended, output, script, spec
@@ -33,7 +36,38 @@ SETTINGS = (
     "/proc/sys/fs/binfmt_misc/register",
     "/proc/sysrq-trigger",
     "/proc/irq/default_smp_affinity",
+    "/proc/irq/*/smp_affinity",
+    "/proc/bus/pci/*/*",
+    "/proc/fs/*/*",
+    "/proc/fs/*/*/*",
+    "/sys/kernel/uevent_helper",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/fs/cgroup/cgroup.procs",
+    "/sys/fs/cgroup/cgroup.subtree_control",
+    "/sys/fs/cgroup/*/cgroup.procs",
+    "/sys/fs/cgroup/*/cgroup.subtree_control",
+    "/sys/fs/cgroup/*/release_agent",
 )
+"""As patterns, of which each machine has some."""
+MASKED = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/fs/selinux",
+    "/sys/kernel/debug",
+    "/sys/kernel/security",
+    "/sys/kernel/tracing",
+)
+"""What Moby, containerd and Podman mask. Written out here: from the product's own list a name can be lost."""
 
 
 @pytest.fixture
@@ -50,10 +84,46 @@ def _said(provider: ProcessProvider, text: str) -> bytes:
     return output(provider, kernel.id)
 
 
-@pytest.mark.parametrize("path", [path for path in SETTINGS if os.path.exists(path)])
-def test_no_setting_of_the_machine_is_opened_for_writing(provider: ProcessProvider, path: str) -> None:
-    said = _said(provider, f"( : >> {path} ) 2>/dev/null && echo WRITABLE; echo over")
+def test_no_setting_of_the_machine_is_opened_for_writing(provider: ProcessProvider) -> None:
+    opened = '( : >> "$each" ) 2>/dev/null && echo "$each"'
+    said = _said(
+        provider, f'for each in {" ".join(SETTINGS)}; do test -e "$each" && {opened}; done; echo over'
+    )
     assert said == b"over\n"
+
+
+MOUNTED = """
+import glob, os, sys
+for path in sorted(path for pattern in sys.argv[1:] for path in glob.glob(pattern)):
+    if not os.statvfs(path).f_flag & os.ST_RDONLY:
+        print(path)
+print("over")
+"""
+
+
+def test_settings_of_the_machine_lie_on_read_only_mounts(provider: ProcessProvider) -> None:
+    """Whoever they belong to: control groups, for one, may be given to an ordinary user."""
+    kernel = provider.create(spec("/usr/bin/python3", "-c", MOUNTED, *SETTINGS))
+    ended(provider, kernel.id)
+    assert output(provider, kernel.id) == b"over\n"
+
+
+def test_in_proc_and_sys_only_watching_pressure_takes_writing(provider: ProcessProvider) -> None:
+    """Who writes to /proc/pressure is told of pressure; processes are the session's own."""
+    ours = "-path '/proc/[0-9]*' -prune"
+    find = f"find /proc /sys {ours} -o '(' -type f -o -type d ')' -writable -print 2>/dev/null"
+    *writable, last = _said(provider, f"{find}; echo over").decode().splitlines()
+    assert last == "over"
+    # In place of a file that is masked there is /dev/null.
+    assert [path for path in writable if path not in MASKED and not path.startswith("/proc/pressure/")] == []
+
+
+NESTED_WAYS = (
+    f"{NESTED} --mount-proc sh -c 'echo $V > {PATTERN}'",
+    f"{NESTED} sh -c 'mkdir /tmp/q; mount -t proc q /tmp/q && echo $V > /tmp/q/{PATTERN[6:]}'",
+    f"{NESTED} sh -c 'mount -o remount,bind,rw /proc/sys; echo $V > {PATTERN}'",
+    f"{NESTED} sh -c 'umount /proc/sys; echo $V > {PATTERN}'",
+)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +137,7 @@ def test_no_setting_of_the_machine_is_opened_for_writing(provider: ProcessProvid
         f"umount /proc/sys && echo $V > {PATTERN}",
         f"umount -l /proc && mount -t proc proc /proc && echo $V > {PATTERN}",
         "mkdir /tmp/p && mount -t proc proc /tmp/p && echo $V > /tmp/p/sys/kernel/core_pattern",
-        f"{NESTED} --mount-proc sh -c 'echo $V > {PATTERN}'",
-        f"{NESTED} sh -c 'mkdir /tmp/q; mount -t proc q /tmp/q && echo $V > /tmp/q/{PATTERN[6:]}'",
-        f"{NESTED} sh -c 'mount -o remount,bind,rw /proc/sys; echo $V > {PATTERN}'",
-        f"{NESTED} sh -c 'umount /proc/sys; echo $V > {PATTERN}'",
+        *NESTED_WAYS,
         f"nsenter -t 1 -m sh -c 'echo $V > {PATTERN}'",
         "sysctl -w kernel.core_pattern=$V",
     ],
@@ -81,12 +148,132 @@ def test_the_program_that_gets_cores_stays_the_machines(provider: ProcessProvide
     assert said == b"over\n"
 
 
+# The walls behind the filter of system calls, which needs libseccomp: without one, every session may be root
+# of namespaces that are nested in its sandbox's, and may mount there.
+
+UNFILTERED = "grep '^Seccomp:' /proc/self/status"
+
+
+@pytest.fixture
+def unfiltered(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Sessions have no filter; what they see by `UNFILTERED` then."""
+    if procfs.fields(Path("/proc/self/status").read_text())["Seccomp"] != "0":
+        pytest.skip("the tests themselves run under a filter of system calls")
+    monkeypatch.setattr(seccomp, "put", lambda *_: "")
+    return b"Seccomp:\t0\n"
+
+
+@pytest.mark.parametrize("way", NESTED_WAYS)
+def test_without_a_filter_it_stays_the_machines_too(
+    provider: ProcessProvider, unfiltered: bytes, way: str
+) -> None:
+    attack = f'export V="$(cat {PATTERN})"; ( {way} ) 2>/dev/null && echo CHANGED'
+    assert _said(provider, f"{UNFILTERED}; {attack}; echo over") == unfiltered + b"over\n"
+
+
+MASK = next((path for path in MASKED if os.path.isfile(path)), "/proc/keys")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "umount /proc/sys",
+        f"umount -l {MASK}",
+        "umount -l /proc",
+        "umount -l /sys",
+        "mount -o remount,bind,rw /proc/sys",
+        "mount -o remount,bind,rw /sys",
+        "mount -t proc q /tmp/q",
+        "mount --bind /proc /tmp/q",
+        "mount --bind /sys /tmp/q",
+        "mount --bind / /tmp/q",
+        "mount --move /proc /tmp/q",
+        f"mount --move {MASK} /tmp/f",
+        "mount --rbind /proc /tmp/q && umount -l /tmp/q/sys",
+        f"mount --rbind / /tmp/q && umount -l /tmp/q{MASK}",
+        "mount --rbind /proc /tmp/q && mount -o remount,bind,rw /tmp/q/sys",
+    ],
+)
+def test_a_nested_namespace_uncovers_nothing(provider: ProcessProvider, unfiltered: bytes, way: str) -> None:
+    attack = f"mkdir /tmp/q; : > /tmp/f; {NESTED} sh -c '{way}' 2>/dev/null && echo UNCOVERED"
+    assert _said(provider, f"{UNFILTERED}; {attack}; echo over") == unfiltered + b"over\n"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "mount -t sysfs q /tmp/q",
+        "mount -t cgroup2 q /tmp/q && echo 1 > /tmp/q/cgroup.procs",
+        "mount -t cgroup -o $H q /tmp/q && echo /tmp/f > /tmp/q/release_agent",
+        "mount -t cgroup -o $H q /tmp/q && echo 1 > /tmp/q/notify_on_release",
+        "mount -t cgroup -o $H q /tmp/q && echo a > /tmp/q/devices.allow",
+    ],
+)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: of others, a session may own its control group")
+def test_a_nested_namespace_sets_nothing_of_control_groups(
+    provider: ProcessProvider, unfiltered: bytes, way: str
+) -> None:
+    """Each hierarchy can be mounted there, and belongs to root. A release_agent is a program that the kernel
+    starts as root outside (CVE-2022-0492)."""
+    one = f'H=$each {NESTED} --net --cgroup sh -c "$W" 2>/dev/null && echo "CHANGED $each"'
+    every = "none $(cut -d: -f2 /proc/self/cgroup)"
+    attack = f"mkdir /tmp/q; export W='{way}'; for each in {every}; do {one}; done"
+    assert _said(provider, f"{UNFILTERED}; {attack}; echo over") == unfiltered + b"over\n"
+
+
+BY_HANDLE = """
+import ctypes, os, sys
+scratch = os.open("/home/work", os.O_RDONLY)
+handle = bytes.fromhex(sys.argv[1])
+found = ctypes.CDLL(None).open_by_handle_at(scratch, handle, os.O_RDONLY | os.O_DIRECTORY)
+print("over" if found < 0 else os.listdir(found))
+"""
+
+
+def _handle(path: Path) -> str:
+    """By which open_by_handle_at(2) finds a folder, whatever lies on the way to it."""
+    held = ctypes.create_string_buffer(struct.pack("Ii", 128, 0), 136)
+    words = (-100, os.fsencode(path), held, ctypes.byref(ctypes.c_int()), 0)
+    if ctypes.CDLL(None, use_errno=True).name_to_handle_at(*words):
+        pytest.skip(f"no file handles here: {os.strerror(ctypes.get_errno())}")
+    return held.raw[: 8 + int(struct.unpack_from("I", held)[0])].hex()
+
+
+@pytest.mark.parametrize("nested", ["", NESTED])
+def test_no_handle_of_a_file_leads_out(
+    provider: ProcessProvider, tmp_path: Path, unfiltered: bytes, nested: str
+) -> None:
+    """Its scratch folder lies on a file system of the machine's; a handle can be guessed."""
+    kernel = provider.create(
+        script(
+            f'{UNFILTERED}; {nested} /usr/bin/python3 -c "$BY_HANDLE" {_handle(tmp_path)}',
+            env={"BY_HANDLE": BY_HANDLE},
+        )
+    )
+    ended(provider, kernel.id)
+    assert output(provider, kernel.id) == unfiltered + b"over\n"
+
+
+SEEN = """
+for each in $PATHS; do
+    if test -d $each; then
+        within="$(stat -f -c %T $each; ls -A $each || echo SHUT)"
+        test "$within" = tmpfs || echo "SHOWN $each: $within"
+        ( : > $each/new ) 2>/dev/null && echo "WRITABLE $each"
+    else
+        test -c $each && test -z "$(head -c 1 $each 2>/dev/null)" || echo "SHOWN $each"
+    fi
+    umount $each 2>/dev/null && echo "UNMASKED $each"
+done
+echo over
+"""
+
+
 def test_memory_and_keys_of_the_machine_are_not_shown(provider: ProcessProvider) -> None:
-    paths = [path for path in sandbox.HIDDEN if os.path.exists(path)]
+    assert set(MASKED) <= set(masked_paths.MASKED)
+    paths = [path for path in MASKED if os.path.exists(path)]
     assert "/proc/kcore" in paths or "/proc/keys" in paths
-    lines = [f"test -d {path} && ls -A {path}; test -f {path} && head -c 1 {path}" for path in paths]
-    unmasked = f"umount {paths[0]} 2>/dev/null && echo UNMASKED"
-    assert _said(provider, f"{'; '.join(lines)}; {unmasked}; echo over") == b"over\n"
+    assert _said(provider, f"PATHS='{' '.join(paths)}'; {SEEN}") == b"over\n"
 
 
 LOADED = """
@@ -126,6 +313,59 @@ def test_of_etc_only_what_programs_need_is_there(provider: ProcessProvider) -> N
     assert b"PRIVATE KEY" not in _read_below(provider, "/etc")
 
 
+def _outside() -> str:
+    """A name in the machine's /etc that anybody may read there, and no session."""
+    shown = {name.partition("/")[0] for name in (*etc.shown(), *etc.USERS)}
+    files = (path for path in sorted(Path("/etc").iterdir()) if path.name not in shown and path.is_file())
+    return next((path.name for path in files if path.stat().st_mode & stat.S_IROTH), "")
+
+
+BELOW = (
+    "for each in {0}; do for up in . .. ../.. ../../..; do cat $each/$up/etc/$N && exit; done; done; false"
+)
+NESTED_ETC_WAYS = (
+    f"{NESTED} sh -c 'mount --bind / /tmp/q && cat /tmp/q/etc/$N'",
+    f"{NESTED} sh -c 'mount --bind /etc/.. /tmp/q && cat /tmp/q/etc/$N'",
+    f"{NESTED} sh -c 'umount -l /etc; cat /etc/$N'",
+    f"{NESTED} sh -c 'umount -l /; cat /etc/$N'",
+    f"{NESTED} sh -c 'mount --rbind / /tmp/q && pivot_root /tmp/q /tmp/q/tmp; cat /tmp/etc/$N'",
+    f"{NESTED} sh -c 'chroot /home/work/../.. cat /etc/$N'",
+)
+
+
+def _reached(way: str) -> str:
+    return (
+        f"mkdir /tmp/q; for N in shadow {_outside()}; do export N; ( {way} ) >/dev/null 2>&1 && echo $N; done"
+    )
+
+
+@pytest.mark.skipif(not _outside(), reason="this machine shows all of its /etc to sessions")
+@pytest.mark.parametrize(
+    "way",
+    [
+        "cat /etc/$N",
+        "cat /proc/1/root/etc/$N",
+        "cat /oldroot/etc/$N || cat /newroot/etc/$N",
+        BELOW.format("/proc/[0-9]*/cwd /proc/[0-9]*/root"),
+        BELOW.format("/proc/[0-9]*/fd/*"),
+        "cd /home/work && ln -s ../../../../../../../etc way && cat way/$N",
+        *NESTED_ETC_WAYS,
+        "nsenter -t 1 -m cat /etc/$N",
+    ],
+)
+def test_no_way_leads_to_the_rest_of_etc(provider: ProcessProvider, way: str) -> None:
+    """Of what anybody may read outside, it is not the rights of files that keep a session."""
+    assert _said(provider, f"{_reached(way)}; echo over") == b"over\n"
+
+
+@pytest.mark.skipif(not _outside(), reason="this machine shows all of its /etc to sessions")
+@pytest.mark.parametrize("way", NESTED_ETC_WAYS)
+def test_without_a_filter_no_way_leads_there_either(
+    provider: ProcessProvider, unfiltered: bytes, way: str
+) -> None:
+    assert _said(provider, f"{UNFILTERED}; {_reached(way)}; echo over") == unfiltered + b"over\n"
+
+
 def _read_below(provider: ProcessProvider, folder: str) -> bytes:
     kernel = provider.create(script(f"grep -rl 'PRIVATE KEY' {folder} 2>/dev/null | head", name="s-read-g1"))
     ended(provider, kernel.id)
@@ -135,7 +375,8 @@ def _read_below(provider: ProcessProvider, folder: str) -> bytes:
 # Whom a session is.
 
 WHO = "id -u; id -g; grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status"
-NOBODYS = {"CapInh": "0" * 16, "CapPrm": "0" * 16, "CapEff": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
+SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+NOBODYS = {**dict.fromkeys(SETS, "0" * 16), "NoNewPrivs": "1", "Seccomp": "2"}
 
 
 def _identity(said: bytes) -> tuple[list[str], dict[str, str]]:

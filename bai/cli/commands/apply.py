@@ -25,6 +25,7 @@ from bai.cli.options import (
 from bai.cli.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from bai.cli.reviewing import Reviewed
     from reconciler.workspace import Workspace
 
 app = new_app()
@@ -61,22 +62,23 @@ def apply(
 ) -> None:
     """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions.
     A saved plan is carried out exactly, or refused when stale."""
-    from bai.cli.reviewing import trusted
+    from bai.cli.reviewing import Reviewed, trusted
 
+    read = Reviewed.given(base, reviewed)
     settings = trusted(settings_of(ctx))
-    if base is not None or reviewed is not None:
-        from bai.cli.reviewing import check_reviewed
-
-        check_reviewed(settings, base, reviewed)
     if refresh_only:
-        _refuse("refreshing plans nothing", {"--replace": replace, "--defragment": defragment})
+        choices = {"--replace": replace, "--defragment": defragment, "--reviewed": reviewed}
+        _refuse("refreshing plans nothing", choices)
         _refresh(settings, hardware=refresh_hardware)
     elif plan_file is not None:
         choices = {"--target": target, "--replace": replace, "--defragment": defragment}
-        choices |= {"--refresh-hardware": refresh_hardware, "--no-check": no_check}
+        choices |= {"--refresh-hardware": refresh_hardware, "--no-check": no_check, "--reviewed": reviewed}
         _refuse("a saved plan has its choices already", choices)
         _apply_saved(settings, plan_file, parallel)
     else:
+        if read is not None:
+            choices = {"--target": target, "--replace": replace, "--defragment": defragment}
+            _refuse("what was reviewed is carried out as a whole, and nothing else", choices)
         moves = max_moves if defragment else 0
         _apply_new(
             settings,
@@ -87,6 +89,7 @@ def apply(
             yes=yes,
             hardware=refresh_hardware,
             check=not no_check,
+            read=read,
         )
 
 
@@ -109,6 +112,7 @@ def _apply_new(
     yes: bool,
     hardware: bool,
     check: bool,
+    read: Reviewed | None,
 ) -> None:
     from bai.cli.confirm import confirm
     from bai.cli.names import sessions_named, targets_named
@@ -123,7 +127,10 @@ def _apply_new(
         targets = targets_named(targets, workspace)
         anew = sessions_named(replace, workspace.desired().sessions())
         tell = asking() if check else None
-        plan = workspace.plan(targets=targets, anew=anew, moves=moves, check=tell)
+        actual = workspace.actual()
+        if read is not None:
+            read.check(settings, workspace, actual)
+        plan = workspace.plan(targets=targets, anew=anew, moves=moves, actual=actual, check=tell)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         if moves:
             say_unmoved(plan)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Mount, Network, Published, RestartRule
-from providers.docker.config import CAPABILITIES, changes, differing, payload, restart
+from providers.docker.config import changes, differing, payload, restart
 from providers.docker.extras import NOTHING, Bind, Extras
 from providers.docker.labels import read, written
 from providers.docker.user import ROOT, User
-from schemas.docker import Docker
+from schemas.docker import DEFAULT_CAPABILITIES, Docker
 from tests.providers.docker.specs import LABELS, kernel
 
 PLAIN = Docker()
@@ -46,12 +46,18 @@ def test_shared_cpu_is_a_weight_and_a_ceiling() -> None:
 
 def test_nothing_more_than_the_small_default_is_allowed() -> None:
     found = host()
-    assert found["CapDrop"] == ["ALL"] and found["CapAdd"] == sorted(CAPABILITIES)
+    assert found["CapDrop"] == ["ALL"] and found["CapAdd"] == sorted(DEFAULT_CAPABILITIES)
     assert found["SecurityOpt"] == ["no-new-privileges"]
     assert not {"MKNOD", "NET_RAW", "SYS_ADMIN", "SETFCAP"} & set(found["CapAdd"])
     more = host(capabilities=("CAP_SYS_PTRACE",), options=Docker(capabilities=("CHOWN",)))
     assert more["CapAdd"] == ["CHOWN", "SYS_PTRACE"]
     assert host(options=Docker(capabilities=()))["CapAdd"] == []
+
+
+def test_what_is_hidden_is_not_left_to_the_version_of_the_engine() -> None:
+    found = host(extras=Extras(masked=("/sys/devices/system/cpu/cpu0/thermal_throttle",)))
+    assert {"/proc/kcore", "/sys/devices/system/cpu/cpu0/thermal_throttle"} <= set(found["MaskedPaths"])
+    assert {"/proc/sys", "/proc/sysrq-trigger"} <= set(found["ReadonlyPaths"])
 
 
 def test_a_root_that_is_read_only_leaves_tmp_to_write() -> None:

@@ -13,7 +13,7 @@ from providers.docker.errors import translated
 from providers.docker.http import Refusal
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.docker.swarm import members
+from providers.docker.swarm import members, part
 from schemas.errors import KernelRefused
 from tests.lab.docker import Engine, Engines
 from tests.lab.docker_lab import join_swarm
@@ -183,7 +183,7 @@ def test_only_those_whose_manager_is_known_share_a_swarm() -> None:
     stranger = {"NodeID": "c", "LocalNodeState": "active", "RemoteManagers": [{"NodeID": "z"}]}
     broken = {"LocalNodeState": "error", "Error": "certificate expired"}
     infos = {"m": manager, "w": worker, "s": stranger, "e": broken, "n": {}}
-    found = members({node: {"Swarm": swarm} for node, swarm in infos.items()})
+    found = members({node: part({"Swarm": swarm}) for node, swarm in infos.items()})
     assert {node: each.domain for node, each in found.items()} == {
         "m": "one",
         "w": "one",

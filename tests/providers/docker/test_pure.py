@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from providers.base import Limit
 from providers.docker import events, reach, usage
 from providers.docker.devices import chosen, nvidia_extras
+from providers.docker.engine import Engine
 from providers.docker.errors import speaking, translated
 from providers.docker.facts import facts
-from providers.docker.http import Http, Refusal
+from providers.docker.http import Http, Refusal, lines
 from providers.docker.labels import written
 from providers.docker.logs import demultiplexed
 from providers.docker.notes import gathered
@@ -30,7 +31,7 @@ from providers.docker.unstarted import Withheld, explained
 from providers.machine import Endpoint
 from schemas.docker import Docker
 from schemas.errors import InvalidOption, KernelRefused, ProviderError, ProviderUnavailable
-from tests.providers.docker.specs import LABELS
+from tests.providers.docker.specs import LABELS, here
 
 AT = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 WHOLE = {"CPUSet": True, "CPUShares": True, "MemoryLimit": True, "PidsLimit": True, "SwapLimit": True,
@@ -96,6 +97,22 @@ def test_what_an_engine_cannot_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "userns", "shifts", "exempt"),
+    [
+        ("name=userns", {}, True, False), ("name=userns", {"userns": "host"}, False, True),
+        ("name=rootless", {}, True, False), ("name=rootless", {"userns": "host"}, True, False),
+        ("name=seccomp", {}, False, False), ("name=seccomp", {"userns": "host"}, False, False),
+    ],
+)  # fmt: skip
+def test_containers_leave_an_engines_user_namespace_but_not_a_rootless_engine(
+    monkeypatch: pytest.MonkeyPatch, said: str, userns: dict[str, str], shifts: bool, exempt: bool
+) -> None:
+    engine = here(**userns)
+    monkeypatch.setattr(Engine, "facts", facts({**WHOLE, "SecurityOptions": [said]}))
+    assert (engine.shifts, engine.exempt) == (shifts, exempt)
+
+
+@pytest.mark.parametrize(
     ("driver", "below", "able"),
     [("overlay2", "xfs", True), ("overlay2", "extfs", False), ("btrfs", "", True), ("zfs", "zfs", True),
      ("vfs", "", False), ("overlayfs", "", False), ("", "", False)],
@@ -155,7 +172,7 @@ def test_events_are_read() -> None:
         "Actor": {"Attributes": {"bai.id": "k", "exitCode": "3"}},
     }
     text = (json.dumps(said) + "\n").encode()
-    (found,) = [events.event(each, "n") for each in events.lines(iter([text[:9], text[9:]]))]
+    (found,) = [events.event(json.loads(each), "n") for each in lines(iter([text[:9], text[9:]]))]
     assert (found.kernel, found.node, found.what, found.exit_code, found.at) == ("k", "n", "ended", 3, AT)
 
 

@@ -1,4 +1,7 @@
-"""Whatever dies, and whenever: what runs is known, what is lost is said, what is left over is cleaned."""
+"""Whatever dies, and whenever: what runs is known, what is lost is said, what is left over is cleaned.
+
+`BAI_SUPERVISOR_KILLS`: how many supervisors are killed in each mode (8).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from providers.process import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import MODES, groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until
+
+KILLS = int(os.environ.get("BAI_SUPERVISOR_KILLS", "8"))
 
 
 def keeper_of(provider: ProcessProvider, kernel_id: str) -> int:
@@ -52,16 +57,17 @@ def test_supervisors_killed_at_random_moments(make: Callable[..., ProcessProvide
     """Seeded delays from before the first record to well after the start; every outcome must be clean."""
     provider = make(mode)
     dice = random.Random(20)
-    for round_ in range(8):
+    for round_ in range(KILLS):
         # A name of its own: it is looked for among all processes, those of tests beside this one too.
         one = script("(setsid sleep 300 &) ; sleep 300", name=f"s-r{round_}-{os.getpid()}-{mode}-g1")
         maker = threading.Thread(target=_create_quietly, args=(provider, one))
         maker.start()
-        _kill_supervisor_after(provider, one.id, dice.random() * 0.06)
+        assert _kill_supervisor_after(one.id, dice.random() * 0.06)
         maker.join()
         states = {kernel.id: kernel.state for kernel in provider.observe().kernels}
         if states.get(one.id) in ("lost", "creating"):
             provider.remove(one.id)
+            assert running_of(provider) == []
             assert provider.create(one).state == "running"
         provider.remove(one.id)
         assert running_of(provider) == []
@@ -74,8 +80,9 @@ def _create_quietly(provider: ProcessProvider, one: object) -> None:
         assert type(error).__name__ in ("ProviderUnavailable", "KernelRefused")
 
 
-def _kill_supervisor_after(provider: ProcessProvider, kernel_id: str, seconds: float) -> None:
-    """Found by its command line, which ends with the kernel's id, from the moment it exists."""
+def _kill_supervisor_after(kernel_id: str, seconds: float) -> bool:
+    """Found by its command line, which ends with the kernel's id, from the moment it exists. False when there
+    is none."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for pid in procfs.pids():
@@ -86,8 +93,9 @@ def _kill_supervisor_after(provider: ProcessProvider, kernel_id: str, seconds: f
                 continue
             if kernel_id.encode() in words and b"-I" in words and procfs.parent(pid) != os.getpid():
                 time.sleep(seconds)
-                procfs.send(pid, procfs.start_time(pid), signal.SIGKILL)
-                return
+                if procfs.send(pid, procfs.start_time(pid), signal.SIGKILL):
+                    return True
+    return False
 
 
 @pytest.mark.parametrize("mode", list(MODES))
