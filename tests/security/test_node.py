@@ -153,7 +153,7 @@ def test_a_line_of_events_without_end_takes_no_memory() -> None:
     until(lambda: _stands(hostile), "nothing more is read")
     over.set()
     listener.join(30)
-    assert not listener.is_alive() and hostile.sent < 2**24
+    assert not listener.is_alive() and hostile.sent < LARGEST
 
 
 # What it says.
