@@ -65,6 +65,10 @@ class Fleet:
         else has taken over has none of the others'. One that was renamed keeps its own."""
         return made_for == node or made_for not in self.engines
 
+    def may_have(self, kernel: str, node: str) -> bool:
+        """Whether nothing is known of it on another node."""
+        return (self._placed.get(kernel) or self._where.get(kernel, node)) == node
+
     def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
         """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when
         it may be on a node that cannot be reached; ProviderError when several nodes claim to have it."""

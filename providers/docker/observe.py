@@ -44,28 +44,28 @@ def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
         id=kernel,
         labels=labels,
         state=now,
-        exit_code=_number(state["ExitCode"]) if ended else None,
+        exit_code=number(state["ExitCode"]) if ended else None,
         reason=_reason(state) if ended else str(state.get("Error") or ""),
         created=moment(found.get("Created", "")),
         started=moment(state.get("StartedAt", "")),
         finished=moment(state.get("FinishedAt", "")) if ended else None,
-        restarts=_number(found.get("RestartCount")),
-        pid=_number(state.get("Pid")) or None,
+        restarts=number(found.get("RestartCount")),
+        pid=number(state.get("Pid")) or None,
         cpus=parse_cpus(host.get("CpusetCpus") or ""),
         memory_nodes=parse_cpus(host.get("CpusetMems") or ""),
-        memory=_number(host.get("Memory")),
-        pids=max(0, _number(host.get("PidsLimit"))),
-        scratch=_number((host.get("StorageOpt") or {}).get("size")),
+        memory=number(host.get("Memory")),
+        pids=max(0, number(host.get("PidsLimit"))),
+        scratch=number((host.get("StorageOpt") or {}).get("size")),
         image=str(found["Config"].get("Image") or ""),
     )
 
 
-def _number(said: Any) -> int:
+def number(said: Any) -> int:
     """Of whoever answers for an engine. Raises ValueError, TypeError where it is none."""
-    number = int(said or 0)
-    if abs(number) >= 2**63:
-        raise ValueError(f"{number:.3e} is none of an engine's numbers")
-    return number
+    found = int(said or 0)
+    if abs(found) >= 2**63:
+        raise ValueError("a number larger than an engine's")
+    return found
 
 
 def _reason(state: Mapping[str, Any]) -> str:

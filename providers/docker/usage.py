@@ -12,7 +12,7 @@ from providers.docker.engine import Engine
 from providers.docker.errors import speaking
 from providers.docker.fleet import Fleet
 from providers.docker.http import Refusal, segment
-from providers.docker.observe import kernel_id, moment
+from providers.docker.observe import kernel_id, moment, number
 from schemas.errors import ProviderError
 
 NVIDIA = (
@@ -24,8 +24,8 @@ MIB = 2**20
 def everywhere(fleet: Fleet) -> Iterator[Usage]:
     """Every live kernel's use now; nodes that cannot be asked are left out."""
     found, _ = fleet.everywhere(lambda engine: list(_of(engine)))
-    for kernels in found.values():
-        yield from kernels
+    for node, kernels in found.items():
+        yield from (each for each in kernels if fleet.may_have(each.kernel, node))
 
 
 def _of(engine: Engine) -> Iterator[Usage]:
@@ -52,12 +52,12 @@ def measured(kernel: str, stats: Mapping[str, Any], gpus: Mapping[str, GpuUsage]
     return Usage(
         kernel=kernel,
         at=moment(str(stats.get("read", ""))) or datetime.now(UTC),
-        cpu_seconds=None if nanoseconds is None else nanoseconds / 1e9,
+        cpu_seconds=None if nanoseconds is None else number(nanoseconds) / 1e9,
         memory=_memory(memory),
-        memory_limit=memory.get("limit"),
+        memory_limit=_known(memory.get("limit")),
         network_in=_sum(networks, "rx_bytes"),
         network_out=_sum(networks, "tx_bytes"),
-        pids=(stats.get("pids_stats") or {}).get("current"),
+        pids=_known((stats.get("pids_stats") or {}).get("current")),
         gpus=gpus,
     )
 
@@ -68,12 +68,16 @@ def _memory(memory: Mapping[str, Any]) -> int | None:
         return None
     stats = memory.get("stats") or {}
     cache = stats.get("total_inactive_file", stats.get("inactive_file", 0))
-    return max(0, int(memory["usage"]) - int(cache))
+    return max(0, number(memory["usage"]) - number(cache))
+
+
+def _known(said: Any) -> int | None:
+    return None if said is None else number(said)
 
 
 def _sum(networks: Iterable[Mapping[str, Any]], name: str) -> int | None:
     """None where the kernel has its node's network."""
-    values = [int(each[name]) for each in networks if name in each]
+    values = [number(each[name]) for each in networks if name in each]
     return sum(values) if values else None
 
 

@@ -64,6 +64,14 @@ def truth(kernel: str, labels: Labels, *, container: str = "c" * 64) -> dict[str
         "volumes": {
             "Volumes": [{"Name": "v", "CreatedAt": "2026-01-01T00:00:00Z", "Labels": {"bai.note": kernel}}],
         },
+        "stats": {
+            "read": "2026-01-01T00:00:02Z",
+            "cpu_stats": {"cpu_usage": {"total_usage": 10**9}},
+            "memory_stats": {"usage": 2**20, "limit": 2**30, "stats": {"inactive_file": 1}},
+            "networks": {"eth0": {"rx_bytes": 1, "tx_bytes": 2}},
+            "pids_stats": {"current": 3},
+        },
+        "images": [{"RepoTags": ["x:1"], "RepoDigests": [], "Size": 5}],
         "image": {"Id": "i", "RepoTags": ["x"]},
     }  # fmt: skip
 
@@ -75,7 +83,9 @@ def route(path: str) -> str:
         ("/info", "info"),
         ("/containers/json", "list"),
         ("/volumes", "volumes"),
+        ("/images/json", "images"),
         ("/images/", "image"),
+        ("/stats", "stats"),
     ):
         if part in path:
             return name

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pytest
@@ -250,6 +251,9 @@ def test_whatever_it_says_of_itself_others_are_seen_as_before(lab: Lab, data: st
     provider = opened(HostileEngine(nobody).engine("n1", machine), HostileEngine(said).engine("n2", machine))
     seen = provider.observe()
     provider.capabilities()
+    for use in provider.usage():
+        assert all(type(each) in (int, NoneType) for each in (use.memory, use.memory_limit, use.pids))
+    provider.images(frozenset({"n1", "n2"}))
     provider.close()
     assert set(seen.unreachable) <= {"n2"} and seen.complete
     assert "n1" not in {each.labels.node for each in seen.kernels}
@@ -333,6 +337,8 @@ def test_nobody_is_led_to_a_node_that_claims_a_session(real: Engine) -> None:
         both.locate({ID: real.name})
         both.observe()
         assert b"".join(both.logs(ID)) == b"true\n"
+        (use,) = both.usage()
+        assert use.memory_limit != 2**30, "not what the other node says of it"
         assert both.find(ID).node == real.name
     mine.remove(ID)
     mine.close()
