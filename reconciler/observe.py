@@ -111,7 +111,10 @@ def combine(
     hardware: Mapping[str, Hardware],
 ) -> Actual:
     """Records and kernels put together; `seen` is None when nobody looked. Pure."""
-    kernels, claimed = _believed(sorted(seen.kernels if seen else (), key=lambda each: each.id), recorded)
+    shown = sorted(seen.kernels if seen else (), key=lambda each: each.id)
+    kernels, claims = _believed(shown, recorded, seen.unreachable.keys() if seen else frozenset())
+    claimed = (*(seen.claimed if seen else ()), *claims)
+    names = frozenset(each.kernel for each in claimed)
     ours: dict[str, list[Observed]] = {}
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
@@ -122,6 +125,7 @@ def combine(
             recorded.get(identity),
             ours.get(identity, []),
             seen=seen,
+            claimed=names,
         )
         for identity in sorted({*recorded, *ours})
     }
@@ -135,24 +139,26 @@ def combine(
         complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
         unlabelled=seen.unlabelled if seen else (),
-        claimed=(*(seen.claimed if seen else ()), *claimed),
+        claimed=claimed,
         missed=missed_nodes(seen, {}),
     )
 
 
 def _believed(
-    kernels: list[Observed], recorded: Mapping[str, Recorded]
+    kernels: list[Observed], recorded: Mapping[str, Recorded], unreachable: Set[str]
 ) -> tuple[list[Observed], list[Claim]]:
-    """A kernel that is on record is on the node that it was placed on: another node that shows one of this
-    name, by whatever labels, has been taken over."""
+    """A kernel that is on record is on the node that it was placed on, where it is seen there or may be:
+    another node that shows one of this name, by whatever labels, has been taken over."""
     where = {kernel: node for record in recorded.values() for kernel, node in placed(record).items()}
+    seen = {(kernel.id, kernel.labels.node) for kernel in kernels}
     found: list[Observed] = []
     claimed: list[Claim] = []
     for kernel in kernels:
-        if where.get(kernel.id, kernel.labels.node) == kernel.labels.node:
-            found.append(kernel)
-        else:
+        own = where.get(kernel.id, kernel.labels.node)
+        if own != kernel.labels.node and ((kernel.id, own) in seen or own in unreachable):
             claimed.append(Claim(kernel.id, kernel.labels.node))
+        else:
+            found.append(kernel)
     return found, claimed
 
 
@@ -179,7 +185,12 @@ def _identity(kernel: Observed) -> str:
 
 
 def _existing(
-    identity: str, record: Recorded | None, kernels: list[Observed], *, seen: Observation | None
+    identity: str,
+    record: Recorded | None,
+    kernels: list[Observed],
+    *,
+    seen: Observation | None,
+    claimed: Set[str],
 ) -> Existing:
     adopt = record is None or _is_older(record, kernels, seen)
     if record is None or adopt:
@@ -194,7 +205,7 @@ def _existing(
             reason=record.reason,
         )
     current = tuple(kernel for kernel in kernels if kernel.id in record.kernels)
-    away = _away(record, {kernel.id for kernel in current}, seen.unreachable)
+    away = _away(record, {kernel.id for kernel in current}, seen.unreachable, claimed)
     found = derive(record, current, complete=seen.complete, away=away)
     return Existing(
         id=identity,
@@ -223,9 +234,12 @@ def _is_older(record: Recorded, kernels: list[Observed], seen: Observation | Non
     return newest > record.generation and not alive and not out_of_sight
 
 
-def _away(record: Recorded, seen: Set[str], unreachable: Mapping[str, str]) -> dict[str, str]:
-    """The record's kernels that were not seen because their nodes could not be asked, and these nodes."""
-    if not unreachable or record.placement is None:
+def _away(
+    record: Recorded, seen: Set[str], unreachable: Mapping[str, str], claimed: Set[str]
+) -> dict[str, str]:
+    """The record's kernels that were not seen because their nodes could not be asked, and these nodes. Who is
+    seen only where he cannot be counts as such, too: names of nodes may have been exchanged."""
+    if record.placement is None or not (unreachable or claimed):
         return {}
     where = placed(record)
     if not where:
@@ -234,7 +248,7 @@ def _away(record: Recorded, seen: Set[str], unreachable: Mapping[str, str]) -> d
     return {
         kernel: where[kernel]
         for kernel in record.kernels
-        if where[kernel] in unreachable and kernel not in seen
+        if (where[kernel] in unreachable or kernel in claimed) and kernel not in seen
     }
 
 

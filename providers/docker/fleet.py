@@ -67,7 +67,8 @@ class Fleet:
 
     def may_have(self, kernel: str, node: str) -> bool:
         """Whether nothing is known of it on another node."""
-        return (self._placed.get(kernel) or self._where.get(kernel, node)) == node
+        known = self._placed.get(kernel) or self._where.get(kernel, node)
+        return known == node or known not in self.engines
 
     def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
         """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when

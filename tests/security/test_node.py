@@ -281,6 +281,32 @@ def test_a_kernel_of_another_node_is_not_believed(lab: Lab) -> None:
         assert warning.endswith(f"{kernel} on n2")
 
 
+def test_what_is_seen_only_on_another_node_is_not_started_a_second_time(lab: Lab) -> None:
+    """The names of two nodes may have been exchanged: then it runs, and is not where bai looks for it."""
+    kernel = lab.kernel("a")
+    said = {name: whole(each) for name, each in truth(kernel, lab.world.kernels[kernel].spec.labels).items()}
+    empty = {**said, "list": whole([])}
+    provider = opened(HostileEngine(empty).engine("n1", machine), HostileEngine(said).engine("n2", machine))
+    actual = combine(
+        lab.store.books("here").recorded, provider.observe(), lab.provider.capabilities(),
+        repo=REPO, cluster="here", hardware={},
+    )  # fmt: skip
+    plan = make_plan(lab.desired(), actual, lab.world.clock.now())
+    assert "Session/p/a" not in summary(plan)
+    assert any(warning.endswith(f"{kernel} on n2") for warning in plan.warnings)
+
+
+def test_a_node_with_another_name_keeps_what_it_has(lab: Lab) -> None:
+    kernel = lab.kernel("b")
+    labels = lab.world.kernels[kernel].spec.labels
+    said = {name: whole(each) for name, each in truth(kernel, labels).items()}
+    provider = opened(HostileEngine(said).engine("n9", machine))
+    provider.locate({kernel: "n2"})
+    assert [(each.id, each.labels.node) for each in provider.observe().kernels] == [(kernel, "n2")]
+    assert provider.find(kernel).node == "n9"
+    assert [use.kernel for use in provider.usage()] == [kernel]
+
+
 def test_a_newer_kernel_elsewhere_takes_no_session_over(lab: Lab) -> None:
     """It would count where the store was restored from a backup: what was on record has ended then. Here it
     lives, or its node cannot be asked."""
