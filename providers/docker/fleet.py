@@ -50,7 +50,7 @@ class Fleet:
 
     def locate(self, where: Mapping[str, str]) -> None:
         """See `providers.abilities.Locates`."""
-        self._placed.update(where)
+        self._placed = dict(where)
 
     def found(self, where: Mapping[str, str]) -> None:
         """These kernels are on these nodes."""
@@ -67,13 +67,16 @@ class Fleet:
 
     def may_have(self, kernel: str, node: str) -> bool:
         """Whether nothing is known of it on another node."""
-        known = self._placed.get(kernel) or self._where.get(kernel, node)
+        known = self._known(kernel)
         return known == node or known not in self.engines
+
+    def _known(self, kernel: str) -> str:
+        return self._placed.get(kernel) or self._where.get(kernel, "")
 
     def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
         """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when
         it may be on a node that cannot be reached; ProviderError when several nodes claim to have it."""
-        known = self.engines.get(self._placed.get(kernel) or self._where.get(kernel, ""))
+        known = self.engines.get(self._known(kernel))
         if known is not None:
             with speaking(known.node, kernel):
                 here = inspected(known, kernel)
@@ -85,7 +88,7 @@ class Fleet:
             for node, answer in answers.items()
             if answer is not None and self.believed(answer["Config"]["Labels"].get(NODE, ""), node)
         }
-        if len({answer["Id"] for answer in claims.values()}) > 1:
+        if len({(each["Id"], each["Config"]["Labels"].get(NODE)) for each in claims.values()}) > 1:
             why = f"kernel {kernel} is said to be on several nodes: {', '.join(claims)}"
             raise ProviderError(provider=NAME, why=why)
         for node, answer in claims.items():

@@ -184,9 +184,9 @@ class Http:
     ) -> Pieces:
         """The answer's bytes as they come; the connection ends with them. `timeout`: seconds of silence after
         which it fails, for ever if None."""
-        connection, response, stream = self._send(method, path, query, body, timeout, headers or {})
-        cast(Wire, connection.sock).limit(timeout, None)
-        return Pieces(connection, response, stream)
+        connection, response, wire = self._send(method, path, query, body, timeout, headers or {})
+        wire.limit(timeout, None)
+        return Pieces(connection, response, cast(Stream, wire))
 
     def close(self) -> None:
         with self._lock:
@@ -202,7 +202,7 @@ class Http:
         body: object,
         timeout: float | None,
         more: Mapping[str, str] = MappingProxyType({}),
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, Stream]:
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, Wire]:
         target = path + ("?" + urlencode({k: _word(v) for k, v in query.items()}) if query else "")
         raw = isinstance(body, bytes)
         content = body if raw else None if body is None else json.dumps(body).encode()
@@ -222,7 +222,7 @@ class Http:
                 continue
             if response.status >= 400:
                 raise self._refusal(connection, response)
-            return connection, response, cast(Stream, wire)
+            return connection, response, wire
 
     def _refusal(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Refusal:
         try:

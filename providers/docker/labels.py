@@ -32,13 +32,14 @@ def read(found: Mapping[str, str]) -> Labels | None:
     try:
         if not all(_NAME.fullmatch(found.get(PREFIX + name, "")) for name in _SHORT):
             return None
-        if not 0 <= int(found["bai.generation"]) < 2**53:
+        generation = int(found["bai.generation"])
+        if not 0 <= generation < 2**53:
             return None
         return Labels(
             repo=found["bai.repo"],
             cluster=found["bai.cluster"],
             resource=found["bai.resource"],
-            generation=int(found["bai.generation"]),
+            generation=generation,
             digest=found["bai.digest"],
             kernel=found["bai.kernel"],
             node=found[NODE],

@@ -64,7 +64,12 @@ class Sight:
     def observe(self) -> Observation:
         """Everything; nodes that cannot be asked are named with the reason."""
         found, unreachable = self._fleet.everywhere(self._node)
-        kernels = {each.container: each.kernel for node in found.values() for each in node.kernels}
+        everything = [each for node in found.values() for each in node.kernels]
+        # An id that another node's container has, too, is no reason to leave that one out.
+        kernels = {
+            (each.container, each.kernel.labels.node, each.kernel.id): each.kernel for each in everything
+        }
+        containers = {each.container for each in everything}
         for name, node in found.items():
             self._fleet.found({each.kernel.id: name for each in node.kernels})
         return Observation(
@@ -75,7 +80,7 @@ class Sight:
                 Claim(kernel, name)
                 for name, node in found.items()
                 for kernel, container in node.claimed.items()
-                if container not in kernels
+                if container not in containers
             ),
             unreachable=unreachable,
         )

@@ -281,6 +281,23 @@ def test_a_kernel_of_another_node_is_not_believed(lab: Lab) -> None:
         assert warning.endswith(f"{kernel} on n2")
 
 
+def test_a_container_with_anothers_id_takes_nothing_from_it(lab: Lab) -> None:
+    """Ids of containers are no secrets: whoever repeats one hides nobody, and is not taken for him."""
+    one, two = lab.kernel("a"), lab.kernel("b")
+    said = [truth(name, lab.world.kernels[name].spec.labels) for name in (one, two)]
+    also = truth(one, replace(lab.world.kernels[one].spec.labels, node="n2"))
+    for second in (said[1], also):
+        answers = [{name: whole(value) for name, value in each.items()} for each in (said[0], second)]
+        first, other = (
+            HostileEngine(each).engine(node, machine)
+            for node, each in zip(("n1", "n2"), answers, strict=True)
+        )
+        provider = opened(first, other)
+        assert one in {each.id for each in provider.observe().kernels if each.labels.node == "n1"}
+    with pytest.raises(ProviderError, match="is said to be on several nodes"):
+        opened(first, other).find(one)
+
+
 def test_what_is_seen_only_on_another_node_is_not_started_a_second_time(lab: Lab) -> None:
     """The names of two nodes may have been exchanged: then it runs, and is not where bai looks for it."""
     kernel = lab.kernel("a")
