@@ -21,14 +21,17 @@ from tests.lab.sshd import SshdNodes
 pytestmark = pytest.mark.xdist_group("sshd")
 
 
-def test_it_says_what_the_machine_says_itself_and_leaves_no_file(sshd_nodes: SshdNodes) -> None:
-    machine = SshMachine(sshd_nodes(1)[0].endpoint())
-    before = machine.run(["ls", "-A", "/tmp", "/root"]).out
+def test_it_says_what_the_machine_says_itself_and_leaves_no_file(
+    sshd_nodes: SshdNodes, tmp_path: Path
+) -> None:
+    # A home and a folder for temporary files that nobody else writes to.
+    machine = SshMachine(sshd_nodes.private(f"SetEnv HOME={tmp_path} TMPDIR={tmp_path}").endpoint())
+    assert machine.run(["sh", "-c", "echo $HOME $TMPDIR"]).out.split() == [bytes(tmp_path)] * 2
     found = probe(machine)
     here = probe_local()
     assert found.numa_nodes == here.numa_nodes
     assert found.architecture == here.architecture
-    assert machine.run(["ls", "-A", "/tmp", "/root"]).out == before
+    assert list(tmp_path.iterdir()) == []
     machine.close()
 
 
