@@ -89,7 +89,7 @@ lint: setup
 	.venv/bin/lint-imports --no-logo
 
 generate: setup
-	.venv/bin/python -m schemas.json_schema
+	.venv/bin/python -m schemas.loading.json_schema
 	.venv/bin/python scripts/gen_roles.py
 	.venv/bin/python scripts/gen_docs.py
 	.venv/bin/python scripts/gen_server.py

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from reconciler.results import ApplyEvent
-from reconciler.stages import Stage
-from schemas.errors import CommandError
+from reconciler.controller.stages import Stage
+from reconciler.values.results import ApplyEvent
+from schemas.problems.errors import CommandError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -37,9 +37,9 @@ from typing import Any
 
 from benchmarks.results import parser_of, show
 from providers.base import KernelSpec, Labels
-from providers.docker.config import LOG_FILES, LOG_SIZE, payload
-from providers.docker.user import User
-from schemas.docker import Docker
+from providers.docker.container.config import LOG_FILES, LOG_SIZE, payload
+from providers.docker.container.user import User
+from schemas.kinds.docker import Docker
 from tests.lab.cache import tool
 from tests.lab.docker import IMAGE, Engine, Engines, why_not
 
@@ -171,7 +171,7 @@ def spec(number: int, node: str = "n1") -> KernelSpec:
 
 def apply_here(directory: str, parallel: int) -> dict[str, float]:
     """In the child: a process that has looked at its documents before finds new ones, as the loop does."""
-    from reconciler.workspace import Workspace
+    from reconciler.workspace.workspace import Workspace
 
     late = Path(directory) / "sessions.yaml"
     text = late.read_text()

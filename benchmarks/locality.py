@@ -22,11 +22,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.locality_optimum import Ask, Machine, Quality
-from planner.gang import Shapes, try_place
+from planner.model.types import (
+    Fractional,
+    GroupInfo,
+    KernelPlacement,
+    KernelRequest,
+    NodeInfo,
+    SessionRequest,
+)
+from planner.nodes.node_arrays import Machines, World
 from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
-from planner.snapshot import Machines, World
-from planner.types import Fractional, GroupInfo, KernelPlacement, KernelRequest, NodeInfo, SessionRequest
+from planner.selection.gang import Shapes, try_place
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 from schemas.hardware.read import HardwareError, read_hardware
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planner.topology import Topology
-from planner.types import KernelPlacement
+from planner.model.topology import Topology
+from planner.model.types import KernelPlacement
 
 Ints = npt.NDArray[np.int64]
 Quality = tuple[int, int, int]

@@ -26,8 +26,8 @@ from typing import Any
 
 from benchmarks.results import parser_of, show
 from providers.fake import FakeProvider, World
-from reconciler.loop import Loop
-from reconciler.workspace import Workspace
+from reconciler.controller.loop import Loop
+from reconciler.workspace.workspace import Workspace
 
 CAPTURE = Path(__file__).parents[1] / "examples" / "clusters" / "dgx-h100" / "hardware" / "dgx-h100.json"
 AGAIN = 5

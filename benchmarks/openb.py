@@ -28,13 +28,13 @@ from benchmarks.openb_batch import prefixes, replay_batch
 from benchmarks.openb_trace import LOADS, Pod, read_nodes, read_pods, request
 from benchmarks.peers.fgd import Fgd
 from benchmarks.results import keep
-from planner.demand import demand_of
-from planner.gang import Shapes, try_place
+from planner.model.demand import demand_of
+from planner.model.types import GroupInfo, NodeInfo
+from planner.nodes.node_arrays import Machines, World
+from planner.nodes.typical_requests import kinds_of
 from planner.place import BUILT_IN
 from planner.selection.choose import Chooser
-from planner.snapshot import Machines, World
-from planner.types import GroupInfo, NodeInfo
-from planner.typical import kinds_of
+from planner.selection.gang import Shapes, try_place
 
 
 class Online:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from benchmarks.openb_trace import LOADS, Pod
 from planner.batch.cutting import pack
 from planner.batch.values import Fills, NodeClass, RequestClass
-from planner.types import NodeInfo
+from planner.model.types import NodeInfo
 
 Kind = tuple[int, int, int, int, tuple[str, ...]]
 

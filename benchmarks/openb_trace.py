@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.types import KernelRequest, NodeInfo, SessionRequest
+from planner.model.types import KernelRequest, NodeInfo, SessionRequest
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 LOADS = (95, 100, 110, 120, 130)

@@ -35,7 +35,7 @@ from providers.ansible import files, roles_path
 from providers.condition.fingerprint import roles_digest
 from providers.provisioning import Target
 from reconciler.provisioning.targets import targets
-from reconciler.workspace import Workspace
+from reconciler.workspace.workspace import Workspace
 from tests.lab.cache import LabUnavailable
 from tests.lab.nspawn import Node, Nodes, why_not
 

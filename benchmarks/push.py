@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.results import spread
 from benchmarks.served import HERE, SESSION, Work, main, served
-from reconciler.address import Address
 from reconciler.store import Store
+from reconciler.store.database.address import Address
 from tests.lab.serve import Serve
 
 PATIENCE = 120.0

@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.push import node
 from benchmarks.results import spread
 from benchmarks.served import Site, main, served
-from reconciler.address import Address
 from reconciler.store import Store
+from reconciler.store.database.address import Address
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0

@@ -113,7 +113,7 @@ def _work(about: dict[str, Any]) -> None:
     provider: Any
     if "socket" in about:
         from providers.docker.options import open_docker
-        from providers.machine import Endpoint
+        from providers.machines.base import Endpoint
 
         endpoint = Endpoint(about["node"], "localhost", local=True, options={"socket": about["socket"]})
         provider = open_docker({}, machines=[endpoint])

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.results import keep
-from reconciler.address import Address
-from reconciler.records import Audit, Event, JournalEntry, Lease, Put, Recorded
 from reconciler.store import Store
+from reconciler.store.database.address import Address
+from reconciler.values.records import Audit, Event, JournalEntry, Lease, Put, Recorded
 
 CLUSTER = "bench"
 RESOURCES = 1000

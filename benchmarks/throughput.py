@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import keep
+from planner.model.types import GroupInfo, KernelRequest, NodeInfo, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, KernelRequest, NodeInfo, SessionRequest, Snapshot
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 
 GIB = 1 << 30

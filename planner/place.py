@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from planner.admission.quota import Ledger
 from planner.batch.repack import repack
-from planner.group import GroupResult, GroupRun, Memory
+from planner.model.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
 from planner.queue.base import QueuePolicy
 from planner.queue.drf import drf
 from planner.queue.fair_share import fair_share
 from planner.queue.fifo import fifo
 from planner.queue.lifo import lifo
-from planner.quota import Ledger
+from planner.resource_group import GroupResult, GroupRun, Memory
 from planner.selection.base import SelectionFactory
 from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
 from planner.selection.dispersed import Dispersed
 from planner.selection.least_fragmentation import LeastFragmentation
 from planner.selection.roundrobin import RoundRobin
-from planner.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
-from planner.worlds import make_chooser, make_worlds
+from planner.selection.worlds import make_chooser, make_worlds
 
 
 @dataclass(frozen=True, slots=True)

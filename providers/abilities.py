@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from providers.machine import Stream
+from providers.machines.base import Stream
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware

@@ -60,7 +60,7 @@ class Labels:
     commit: str = ""
     document: str = ""
     placement: str = ""
-    """The kernel's placement (planner.types.KernelPlacement) as canonical JSON: what devices it holds."""
+    """Its placement (planner.model.types.KernelPlacement) as canonical JSON: what devices it holds."""
 
 
 @dataclass(frozen=True, slots=True)

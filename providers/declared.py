@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import IO
 
 from providers.base import Capabilities, Fence, KernelSpec, Limit, Observation, Observed, unfenced
-from providers.machine import Endpoint
-from schemas.errors import KernelNotFound, KernelRefused
+from providers.machines.base import Endpoint
+from schemas.problems.errors import KernelNotFound, KernelRefused
 
 
 class DeclaredProvider:

@@ -34,7 +34,13 @@ from providers.base import (
     env_digest,
     unfenced,
 )
-from schemas.errors import BaiError, KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.problems.errors import (
+    BaiError,
+    KernelNotFound,
+    KernelRefused,
+    ProviderError,
+    ProviderUnavailable,
+)
 
 Operation = Literal["observe", "create", "update", "stop", "remove", "execute", "logs"]
 Moment = Literal["before", "after"]

@@ -27,7 +27,7 @@ from providers.provisioning import (
     never,
     untold,
 )
-from schemas.errors import NodeBusy
+from schemas.problems.errors import NodeBusy
 
 Moment = Literal["before", "during", "after"]
 Trouble = Literal["fail", "unreachable", "busy", "half"]

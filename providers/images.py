@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from schemas.image_facts import Platform
+from schemas.images.facts import Platform
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from providers.condition.values import Condition
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 
 
 @dataclass(frozen=True, slots=True)

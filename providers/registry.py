@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import cast
 
 from providers.base import Provider
-from providers.machine import Endpoint
-from schemas.errors import UnknownProvider
+from providers.machines.base import Endpoint
+from schemas.problems.errors import UnknownProvider
 
 GROUP = "bai.providers"
 BUILT_IN = {

@@ -136,7 +136,7 @@ class Demo:
 
     def processes(self) -> dict[str, tuple[int, str, int | None]]:
         """Kernel id to (pid, state, exit code) of everything of this repository that the provider finds."""
-        from reconciler.workspace import Workspace
+        from reconciler.workspace.workspace import Workspace
 
         with Workspace.open(self.repository) as workspace:
             actual = workspace.actual()

@@ -18,7 +18,7 @@ def commands_page() -> str:
     """Every command with its arguments and options, from the Typer application."""
     import typer
 
-    from bai.cli.lazy import load
+    from bai.cli.lazy_commands import load
     from bai.cli.main import COMMANDS, app
 
     parts = [MADE, "# Commands\n", _COMMANDS_HEAD, "## Options of every command\n"]

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bai.render.picture import Holding, NodePicture, picture
-from bai.render.svg import render_all
-from planner.place import place
-from planner.types import (
+from bai.render.nodes.picture import Holding, NodePicture, picture
+from bai.render.nodes.svg import render_all
+from planner.model.types import (
     Fractional,
     GroupInfo,
     KernelRequest,
@@ -23,6 +22,7 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.place import place
 from schemas.hardware.model import Hardware
 from schemas.hardware.read import read_hardware
 

@@ -24,8 +24,8 @@ REFERENCE = ROOT / "docs" / "reference"
 
 def kinds_page() -> str:
     """Every kind with every field, from the models."""
-    from schemas.json_schema import Described
-    from schemas.kinds import KINDS
+    from schemas.kinds.registry import KINDS
+    from schemas.loading.json_schema import Described
 
     parts = [MADE, "# Kinds\n", _KINDS_HEAD]
     parts += [f"[{name}](#{name.lower()})" + (" ·" if name != list(KINDS)[-1] else "\n") for name in KINDS]
@@ -92,9 +92,9 @@ def _table(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 @functools.cache
 def _later() -> frozenset[tuple[str, str]]:
     """(title of the part, field) of everything that the models accept and nothing carries out."""
-    from schemas.json_schema import Described
-    from schemas.kinds import KINDS
-    from schemas.later import LATER
+    from schemas.kinds.registry import KINDS
+    from schemas.loading.json_schema import Described
+    from schemas.rules.inactive_fields import LATER
 
     found = set()
     for kind, paths in LATER.items():
@@ -131,7 +131,7 @@ def _examples(schema: Mapping[str, Any]) -> list[object]:
 
 def _amount(value: Any, examples: list[object]) -> object:
     """A default as people write it; the schema holds it in its smallest unit."""
-    from schemas.quantities import format_duration, format_memory, format_shares
+    from schemas.values.quantities import format_duration, format_memory, format_shares
 
     formats = {"90s": format_duration, "64GiB": format_memory, "0.5": format_shares, "5%": "{}%".format}
     known = next((formats[str(example)] for example in examples if str(example) in formats), None)
@@ -190,14 +190,14 @@ def plan_page() -> str:
     """The saved plan's format, from the values it is written from."""
     from pydantic import TypeAdapter
 
-    from reconciler.plan import Plan
-    from reconciler.plan_json import VERSION
+    from reconciler.values.plan import Plan
+    from reconciler.values.plan_json import VERSION
 
     schema = TypeAdapter(Plan).json_schema(mode="serialization")
     definitions: dict[str, Any] = {**schema.get("$defs", {}), "Plan": schema}
     docs = _attribute_docs(
-        "reconciler/plan.py", "planner/types.py", "providers/base.py", "reconciler/records.py",
-        "reconciler/provisioning/values.py", "providers/provisioning.py",
+        "reconciler/values/plan.py", "planner/model/types.py", "providers/base.py",
+        "reconciler/values/records.py", "reconciler/values/rollout.py", "providers/provisioning.py",
     )  # fmt: skip
     parts = [MADE, "# The plan as JSON\n", _PLAN_HEAD.format(version=VERSION)]
     for name in ["Plan", *sorted(set(definitions) - {"Plan"})]:
@@ -253,8 +253,8 @@ def _docstring(node: Any) -> str:
 
 def errors_page() -> str:
     """Every error class and every code of a problem in a document."""
-    from schemas import errors
-    from schemas.codes import CODES
+    from schemas.problems import errors
+    from schemas.problems.codes import CODES
 
     parts = [
         MADE,

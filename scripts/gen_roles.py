@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from schemas.profile import ROLES  # noqa: E402
 from schemas.profile.arguments import Argument, arguments_of, sections  # noqa: E402
-from schemas.profile.control_plane import ApiService, BaiService  # noqa: E402
+from schemas.profile.roles.control_plane import ApiService, BaiService  # noqa: E402
 
 MADE = (
     "# Written by scripts/gen_roles.py from schemas/profile/{role}.py; change that, then `make generate`.\n"

@@ -239,8 +239,8 @@ def _variable(name: str, metric: str) -> dict[str, Any]:
 
 def openapi() -> str:
     """The API as OpenAPI 3.1."""
-    from bai.web.access import Fixed
     from bai.web.app import create_app
+    from bai.web.auth.roles import Fixed
     from bai.web.hub import Hub
 
     return _json(create_app(Hub(), Fixed()).openapi())

@@ -1,7 +1,7 @@
 """Changes modules, one small change at a time, and says which changes no test notices.
 
     make mutants AREA=planner SAMPLE=200
-    .venv/bin/python scripts/mutants.py reconciler/walk.py --tests tests/reconciler --all
+    .venv/bin/python scripts/mutants.py reconciler/apply/graph_walk.py --tests tests/reconciler --all
 
 An area is a part of bai with the quick tests that stand beside it, or any module or folder. Each mutant is
 tried with the tests that come by its line, the fastest first, and is killed by the first that fails or takes
@@ -45,35 +45,21 @@ class Area:
 _RECONCILER_TESTS = ("tests/reconciler",)
 AREAS = {
     "planner": Area(("planner",), ("tests/planner",)),
-    "diff": Area(("reconciler/diff",), _RECONCILER_TESTS),
+    "plan": Area(("reconciler/plan", "reconciler/values/field_changes.py"), _RECONCILER_TESTS),
     "guards": Area(("reconciler/guards",), ("tests/reconciler/guards",)),
     "apply": Area(
-        tuple(
-            f"reconciler/{name}.py"
-            for name in (
-                "apply", "basis", "carry", "derive", "execute", "graph", "ledger", "observe", "progress",
-                "results", "runner", "steps", "walk",
-            )
+        (
+            "reconciler/apply", "reconciler/observe/observe.py", "reconciler/values/session_phase.py",
+            "reconciler/values/fingerprint.py", "reconciler/values/results.py",
         ),
         _RECONCILER_TESTS,
     ),
     "leases": Area(
-        (
-            "reconciler/alive.py", "reconciler/leader.py", "reconciler/store/changes.py",
-            "reconciler/store/leases.py", "reconciler/store/life.py", "reconciler/store/rows.py",
-            "reconciler/store/store.py", "reconciler/store/upsert.py",
-        ),
+        ("reconciler/store", "reconciler/controller/leader.py"),
         _RECONCILER_TESTS,
     ),
     "loader": Area(
-        tuple(
-            f"schemas/{name}.py"
-            for name in (
-                "belonging", "documents", "envelope", "expand", "git_source", "issues", "layout", "loader",
-                "names", "positions", "quantities", "reading", "references", "repository", "rules", "scalars",
-                "sources", "templated", "templating",
-            )
-        ),
+        ("schemas/loading", "schemas/files", "schemas/values", "schemas/templates", "schemas/repository"),
         ("tests/schemas",),
     ),
 }  # fmt: skip

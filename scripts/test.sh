@@ -161,7 +161,7 @@ check "documentation (strict)" $bin/mkdocs build --strict --site-dir "$logs/site
 check "ruff check" $bin/ruff check .
 check "ruff format" $bin/ruff format --check .
 check "import arrows" $bin/lint-imports --no-logo
-check "JSON schemas are fresh" $bin/python -m schemas.json_schema --check
+check "JSON schemas are fresh" $bin/python -m schemas.loading.json_schema --check
 check "arguments of roles are fresh" $bin/python scripts/gen_roles.py --check
 check "description of the API is fresh" $bin/python scripts/gen_server.py --check
 check "gallery is fresh" $bin/python scripts/gallery.py --check

@@ -130,9 +130,9 @@ def test_provisioning_without_ansible_says_what_to_install(clean: Path, tmp_path
     code = (
         "from pathlib import Path\n"
         "from providers.ansible import open_provisioner\n"
-        "from providers.machine import Endpoint\n"
+        "from providers.machines.base import Endpoint\n"
         "from providers.provisioning import Target\n"
-        "from schemas.errors import ProvisioningImpossible\n"
+        "from schemas.problems.errors import ProvisioningImpossible\n"
         "target = Target('here', Endpoint('here', 'localhost', local=True), 'p', (), {})\n"
         "try:\n"
         "    open_provisioner(Path('state'), str).check([target])\n"

@@ -11,8 +11,8 @@ import typer
 from bai.cli.options import seconds_of
 
 if TYPE_CHECKING:
-    from bai.web.connections import Bounds
-    from bai.web.networks import Network
+    from bai.web.auth.networks import Network
+    from bai.web.connection_limits import Bounds
 
 MaxConnections = Annotated[
     int,
@@ -57,7 +57,7 @@ def bounds_of(
     connections: int, per_address: int, proxies: Sequence[str], header: str, body: str, idle: str
 ) -> Bounds:
     """Raises CommandError for what is no network, or no time to wait."""
-    from bai.web.connections import Bounds
+    from bai.web.connection_limits import Bounds
 
     return Bounds(
         connections, per_address, _networks(proxies), seconds_of(header, "--header-timeout"),
@@ -66,7 +66,7 @@ def bounds_of(
 
 
 def _networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    from schemas.errors import CommandError
+    from schemas.problems.errors import CommandError
 
     try:
         return tuple(ipaddress.ip_network(each) for each in texts)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.types import NodeInfo
-    from reconciler.actual import Actual, Desired
+    from planner.model.types import NodeInfo
+    from reconciler.values.state import Actual, Desired
 
 
 def node_infos(desired: Desired, actual: Actual) -> dict[str, NodeInfo]:
     """Every node of the cluster whose hardware is known, as the planner gets it; by name."""
-    from reconciler.diff.snapshot import node_infos as known
+    from reconciler.plan.place.snapshot import node_infos as known
 
     return known(desired, actual)[0]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.options import seconds_of
-from bai.cli.settings import Settings
+from bai.settings import Settings
 
 if TYPE_CHECKING:
-    from bai.cli.following import Origin
-    from bai.cli.looping import Manner
+    from bai.controller.document_sources import Origin
+    from bai.controller.loop_threads import Manner
 
 
 class Mode(StrEnum):
@@ -67,7 +67,7 @@ def within(settings: Settings, directory: Path | None) -> Settings:
 
 def manner_of(mode: Mode, interval: str, parallel: int, lease: str, stuck_after: str) -> Manner:
     """Raises CommandError for what is no time to wait."""
-    from bai.cli.looping import Manner
+    from bai.controller.loop_threads import Manner
 
     return Manner(
         seconds_of(interval, "--interval"), mode is Mode.observe, parallel,
@@ -77,8 +77,8 @@ def manner_of(mode: Mode, interval: str, parallel: int, lease: str, stuck_after:
 
 def origin_of(remote: str | None, ref: str, path: str, mode: Mode) -> Origin | None:
     """The remote that is named, if one is. Raises CommandError for what goes with one only."""
-    from bai.cli.following import Origin
-    from schemas.errors import CommandError
+    from bai.controller.document_sources import Origin
+    from schemas.problems.errors import CommandError
 
     if remote is not None:
         return Origin(remote, ref, path, mode is Mode.approve)

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.hoist import hoist
-from bai.cli.lazy import LazyGroup, new_app
-from bai.cli.settings import Settings
+from bai.cli.global_options import hoist
+from bai.cli.lazy_commands import LazyGroup, new_app
+from bai.settings import Settings
 
 COMMANDS = {
     "init": ("bai.cli.commands.init", "Write a first working repository for this machine."),
@@ -148,7 +148,7 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
-        from bai.cli.failure import report
+        from bai.cli.error_messages import report
 
         return report(error, verbose="--verbose" in words, command=words)
     return code if isinstance(code, int) else 0

@@ -62,8 +62,8 @@ RefreshHardware = Annotated[
 
 def seconds_of(text: str, option: str) -> float:
     """Raises CommandError for what is no duration, or none that lets anything else happen."""
-    from schemas.errors import CommandError
-    from schemas.quantities import parse_duration
+    from schemas.problems.errors import CommandError
+    from schemas.values.quantities import parse_duration
 
     try:
         seconds = float(parse_duration(text))

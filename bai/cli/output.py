@@ -9,15 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from bai.cli.settings import Settings
-from bai.render.words import ascii_only, clean
+from bai.render.humanize import ascii_only, clean
+from bai.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bai.cli.formats import PlanFormat
-    from bai.render.report import Section
-    from bai.render.terminal import Look
+    from bai.render.analysis.report import Section
+    from bai.render.plan.terminal import Look
 
 PLAIN_WIDTH = 120
 
@@ -52,8 +52,8 @@ def console(settings: Settings, stream: TextIO | None = None) -> Console:
 
 def look() -> Look:
     """Drawn characters that this output can show: ASCII unless it is a UTF-8 terminal."""
-    from bai.render.picture_text import ASCII
-    from bai.render.terminal import Look
+    from bai.render.nodes.picture_text import ASCII
+    from bai.render.plan.terminal import Look
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     if is_terminal(sys.stdout) and encoding == "utf8":
@@ -82,7 +82,7 @@ def write_document(text: str) -> None:
 def show_report(settings: Settings, sections: Sequence[Section], format: PlanFormat) -> None:
     """Print a report as text or as Markdown."""
     from bai.cli.formats import PlanFormat
-    from bai.render.report import markdown, terminal
+    from bai.render.analysis.report import markdown, terminal
 
     if format is PlanFormat.markdown:
         sys.stdout.write(markdown(sections))

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from bai.traces import openb, queue_file, table
+from planner.model.slots import plural
+from planner.model.types import NodeInfo
 from planner.simulation.values import Job
-from planner.slots import plural
-from planner.types import NodeInfo
-from schemas.errors import CannotRead, InvalidRepository, Place, Problem
-from schemas.plain_files import read_plain
-from schemas.repository import Repository
+from schemas.files.plain_files import read_plain
+from schemas.problems.errors import CannotRead, InvalidRepository, Place, Problem
+from schemas.repository.repository import Repository
 
 
 def read_trace(path: Path, repository: Repository, group: str) -> list[Job]:

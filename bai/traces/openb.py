@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bai.traces.table import Row
+from planner.model.types import KernelRequest, NodeInfo, SessionRequest
 from planner.simulation.values import Job
-from planner.types import KernelRequest, NodeInfo, SessionRequest
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")

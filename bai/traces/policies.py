@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import cast, get_args
 
-from planner.types import GroupInfo, NumaPolicy
-from schemas.errors import CommandError
-from schemas.scalars import plain
+from planner.model.types import GroupInfo, NumaPolicy
+from schemas.files.scalars import plain
+from schemas.problems.errors import CommandError
 
 MOST = 12
 """Policies that one run compares: more curves cannot be told apart."""

@@ -14,19 +14,19 @@ from pydantic import BeforeValidator, ValidationError
 
 from bai.traces.table import Table
 from planner.simulation.values import Job
-from reconciler.diff.requests import request
-from schemas.envelope import Model, ProjectMetadata
-from schemas.errors import InvalidRepository, Place, Problem
-from schemas.issues import Issue, below, wrong
-from schemas.names import Name
-from schemas.positions import Positions, path_text
-from schemas.quantities import parse_duration, parse_timestamp
-from schemas.reading import Reader
-from schemas.repository import Repository
-from schemas.resources import is_slot
-from schemas.scalars import plain
-from schemas.session import Session, SessionSpec
-from schemas.text import shown
+from reconciler.plan.requests import request
+from schemas.files.reading import Reader
+from schemas.files.scalars import plain
+from schemas.kinds.resources import is_slot
+from schemas.kinds.session import Session, SessionSpec
+from schemas.problems.errors import InvalidRepository, Place, Problem
+from schemas.problems.issues import Issue, below, wrong
+from schemas.problems.positions import Positions, path_text
+from schemas.problems.text import shown
+from schemas.repository.repository import Repository
+from schemas.values.envelope import Model, ProjectMetadata
+from schemas.values.names import Name
+from schemas.values.quantities import parse_duration, parse_timestamp
 
 PLAIN = (
     "name",

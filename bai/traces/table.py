@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.errors import CannotRead, InvalidRepository, Place, Problem
-from schemas.plain_files import read_plain
+from schemas.files.plain_files import read_plain
+from schemas.problems.errors import CannotRead, InvalidRepository, Place, Problem
 
 MOST = 64 << 20
 """Bytes of the largest trace that is read."""

@@ -9,14 +9,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from bai import __version__
-from bai.web.access import Access
-from bai.web.description import described
+from bai.web.auth.roles import Access
 from bai.web.hub import Hub
-from bai.web.limits import PATIENCE, Limits
 from bai.web.metrics import Counted, Metrics
-from bai.web.routes import audits, clusters, hooks, logs, orders, probes, stream
-from reconciler.gitops.webhook import Ears
-from schemas.errors import BaiError
+from bai.web.openapi import described
+from bai.web.request_limits import PATIENCE, Limits
+from bai.web.routes import audits, clusters, directives, events, health, logs, webhooks
+from reconciler.gitops.webhook_verifier import Ears
+from schemas.problems.errors import BaiError
 
 _ABOUT = """What the loops of this server see, and orders to them. Everything is read from the last pass of a
 loop and from the store: no request but for logs asks a node.
@@ -32,7 +32,7 @@ def create_app(hub: Hub, access: Access, ears: Ears | None = None, *, patience: 
     app = FastAPI(title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.hub, app.state.access, app.state.ears = hub, access, ears
     app.state.metrics = Metrics(hub)
-    for routes in (probes, hooks, clusters, audits, logs, stream, orders):
+    for routes in (health, webhooks, clusters, audits, logs, events, directives):
         app.include_router(routes.router)
     app.add_exception_handler(BaiError, _failed)
     app.add_exception_handler(RequestValidationError, _wrong)

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bai.web.kept import Kept
-from reconciler.gitops.orders import ask_to_look
-from reconciler.loop import Loop
-from reconciler.notify.herald import Herald
-from reconciler.passes import Pass
-from reconciler.stages import STUCK, Pulse, Several, Stages, hanging
+from bai.web.etag_cache import Kept
+from reconciler.controller.cycle import Pass
+from reconciler.controller.loop import Loop
+from reconciler.controller.stages import STUCK, Pulse, Several, Stages, hanging
+from reconciler.gitops.directives import ask_to_look
+from reconciler.notify.dispatcher import Herald
 
 
 @dataclass

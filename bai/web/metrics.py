@@ -13,11 +13,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bai import __version__
-from bai.web.gauges import Latest
 from bai.web.hub import Hub
-from reconciler.passes import Pass
-from reconciler.results import ApplyEvent
-from reconciler.stages import Stage
+from bai.web.pass_metrics import Latest
+from reconciler.controller.cycle import Pass
+from reconciler.controller.stages import Stage
+from reconciler.values.results import ApplyEvent
 
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _WAITS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.workspace import Workspace
+from reconciler.workspace.workspace import Workspace
 from schemas.hardware.model import Gpu
 
 LOAD = Path(__file__).with_name("load.py")

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.openb_trace import Pod
-from planner.types import NodeInfo
+from planner.model.types import NodeInfo
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

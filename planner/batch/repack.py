@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from planner.batch.greedy import holds
 from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
-from planner.gang import Shapes
+from planner.model.slots import DEVICE
+from planner.model.types import GroupInfo, NodeInfo, Outcome, Placement, Running, SessionRequest, Snapshot
+from planner.nodes.node_arrays import MEMORY, MILLI, World
 from planner.selection.base import Need
-from planner.slots import DEVICE
-from planner.snapshot import MEMORY, MILLI, World
-from planner.types import GroupInfo, NodeInfo, Outcome, Placement, Running, SessionRequest, Snapshot
-from planner.worlds import group_world
+from planner.selection.gang import Shapes
+from planner.selection.worlds import group_world
 
 Decide = Callable[[Snapshot], Outcome]
 _PRICED = 480

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planner.demand import Demand
 from planner.devices import amounts, pieces
-from planner.devices.family import Want, bits
-from planner.state import Room, State, room_of
-from planner.topology import Topology
+from planner.model.demand import Demand
+from planner.model.device_family import Want, bits
+from planner.model.node_state import Room, State, room_of
+from planner.model.topology import Topology
 
 _MEMO_LIMIT = 200_000
 
@@ -35,7 +35,7 @@ class Mapping(NamedTuple):
     domains: tuple[int, ...]
     """Every NUMA domain it touches."""
     link: int
-    """Sum of pair costs of its devices, see `planner.links`."""
+    """Sum of pair costs of its devices, see `planner.model.links`."""
 
 
 class _Devices(NamedTuple):

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from planner.demand import Share
-from planner.devices.family import Family, Want, bits
+from planner.model.demand import Share
+from planner.model.device_family import Family, Want, bits
 
 
 class Pieces(NamedTuple):

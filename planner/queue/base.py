@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from planner.slots import total
-from planner.types import GroupInfo, Running, SessionRequest
+from planner.model.slots import total
+from planner.model.types import GroupInfo, Running, SessionRequest
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival
-from planner.types import SessionRequest
 
 
 def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:

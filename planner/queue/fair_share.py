@@ -14,10 +14,10 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from planner.admission.quota import demand
+from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival
 from planner.queue.drf import dominant_share, share_of, weights_of
-from planner.quota import demand
-from planner.types import SessionRequest
 
 WEEK = 7 * 86_400.0
 

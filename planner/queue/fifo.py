@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival
-from planner.types import SessionRequest
 
 
 def fifo(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival, path
 from planner.queue.drf import share_of
-from planner.types import SessionRequest
 
 LEVELS = ("domain", "project", "user")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.model.types import SessionRequest
 from planner.queue.base import QueueView
-from planner.types import SessionRequest
 
 
 def lifo(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:

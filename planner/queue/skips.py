@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.types import SessionRequest
+from planner.model.types import SessionRequest
 
 
 class Skips:

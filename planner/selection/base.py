@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from planner.demand import Demand
-from planner.feasible import Index
-from planner.snapshot import Ints, World
-from planner.types import GroupInfo
+from planner.model.demand import Demand
+from planner.model.types import GroupInfo
+from planner.nodes.feasibility import Index
+from planner.nodes.node_arrays import Ints, World
 
 SCORE_LIMIT = 1 << 58
 """Scores stay below: the bits above hold what comes before any strategy."""

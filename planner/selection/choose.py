@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.admission import refusals
 from planner.devices.mapping import Mapping
-from planner.fabric import Fabric, Prefer
-from planner.feasible import Index, fits, fits_one_domain
+from planner.devices.outside_names import Words
+from planner.model.node_state import State
+from planner.nodes.feasibility import Index, fits, fits_one_domain
+from planner.nodes.node_arrays import Bools, Ints, World
 from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
-from planner.snapshot import Bools, Ints, World
-from planner.state import State
-from planner.words import Words
+from planner.selection.fabric import Fabric, Prefer
+from planner.selection.node_admission import refusals
 
 NEVER = int(np.iinfo(np.int64).max)
 _SPARE_DEVICES = SCORE_LIMIT << 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.feasible import Index
+from planner.model.types import GroupInfo
+from planner.nodes.feasibility import Index
+from planner.nodes.node_arrays import Ints, World
 from planner.selection.base import SCORE_LIMIT, Need
 from planner.selection.leftover import leftover, words
-from planner.snapshot import Ints, World
-from planner.types import GroupInfo
 
 
 class Dispersed:

@@ -1,4 +1,4 @@
-"""The node whose free GPUs lose least worth to typical requests, see `planner.fragmentation`.
+"""The node whose free GPUs lose least worth to typical requests, see `planner.nodes.fragmentation`.
 
 Nodes within 20 milli-devices of the best are equal; the first of a fixed order wins, which keeps filling the
 same nodes. The order is by a hash of the node's name, so that nodes bought together do not fill up together.
@@ -10,12 +10,12 @@ import hashlib
 
 import numpy as np
 
-from planner.feasible import Index
-from planner.fragmentation import SCALE, Worth
+from planner.model.types import GroupInfo
+from planner.nodes.feasibility import Index
+from planner.nodes.fragmentation import SCALE, Worth
+from planner.nodes.node_arrays import CORES, MEMORY, MILLI, Ints, World
 from planner.selection.base import Need
 from planner.selection.leftover import leftover, words
-from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
-from planner.types import GroupInfo
 
 _MIDDLE = 1 << 50
 _EQUAL = 20 * SCALE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.feasible import Index
+from planner.nodes.feasibility import Index
+from planner.nodes.node_arrays import CORES, MEMORY, MILLI, Ints, World
 from planner.selection.base import Need
-from planner.snapshot import CORES, MEMORY, MILLI, Ints, World
 
 _DEVICES, _CORES, _MEMORY = 1 << 18, 1 << 20, 1 << 18
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.feasible import Index
+from planner.model.types import GroupInfo
+from planner.nodes.feasibility import Index
+from planner.nodes.node_arrays import Ints, World
 from planner.selection.base import Need
-from planner.snapshot import Ints, World
-from planner.types import GroupInfo
 
 
 class RoundRobin:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from planner import slots
-from planner.feasible import Index
-from planner.metrics import device_slot
+from planner.model import slots
+from planner.nodes.feasibility import Index
+from planner.nodes.metrics import device_slot
+from planner.nodes.node_arrays import MEMORY, MILLI, World
 from planner.simulation.values import Samples
-from planner.snapshot import MEMORY, MILLI, World
 
 
 class Gauge:

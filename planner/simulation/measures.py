@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planner import slots
-from planner.quota import demand
+from planner.admission.quota import demand
+from planner.model import slots
+from planner.model.types import SessionRequest
 from planner.simulation.values import JobResult, Replay
-from planner.types import SessionRequest
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from planner.model.types import Eviction, Outcome, Placement, SessionRequest
 from planner.place import BUILT_IN, Policies
 from planner.simulation.gauge import Gauge
 from planner.simulation.standing import Standing, fewest_numa_nodes
 from planner.simulation.values import Cluster, Job, JobResult, Replay, Samples
-from planner.types import Eviction, Outcome, Placement, SessionRequest
 
 _END, _ARRIVAL, _WAKE = 0, 1, 2
 _Event = tuple[float, int, str, int]

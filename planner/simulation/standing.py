@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planner.group import Memory, remember
+from planner.admission.quota import demand
+from planner.model.types import GroupInfo, Outcome, Running, SessionRequest, Snapshot
+from planner.nodes.node_arrays import World
 from planner.place import BUILT_IN, Policies, Stage, place, place_on
 from planner.queue.drf import share_of
-from planner.quota import demand
+from planner.resource_group import Memory, remember
 from planner.selection.base import SelectionFactory
 from planner.selection.choose import Chooser
+from planner.selection.worlds import make_chooser, make_worlds, turn
 from planner.simulation.usage import Usage
 from planner.simulation.values import Cluster
-from planner.snapshot import World
-from planner.types import GroupInfo, Outcome, Running, SessionRequest, Snapshot
-from planner.worlds import make_chooser, make_worlds, turn
 
 CHANGED, LEAST = 8, 64
 """One part in so many of the sessions, and so many in all, must have come or gone before typical requests are

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from planner.model.types import GroupInfo, SessionRequest
 from planner.queue.fair_share import WEEK
-from planner.types import GroupInfo, SessionRequest
 
 
 class Usage:

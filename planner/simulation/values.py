@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from planner.types import GroupInfo, NodeInfo, QuotaLimit, SessionRequest, SlotMap
+from planner.model.types import GroupInfo, NodeInfo, QuotaLimit, SessionRequest, SlotMap
 
 State = Literal["finished", "running", "waiting", "gave-up"]
 

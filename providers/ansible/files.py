@@ -1,7 +1,7 @@
 """What one run is given: Ansible's configuration, ssh's, the inventory, and secrets in a file of their own.
 
 Ansible reaches nodes as bai itself does: hosts, ports, users, keys, jump hosts and known hosts are those of
-`providers.ssh.route`, and the user's own `~/.ssh/config` counts only through it.
+`providers.machines.ssh.route`, and the user's own `~/.ssh/config` counts only through it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from providers.machines.ssh.login import USUAL
+from providers.machines.ssh.route import Hop, Route, route, user_config
 from providers.provisioning import Target
-from providers.ssh.login import USUAL
-from providers.ssh.route import Hop, Route, route, user_config
-from schemas.errors import NodeUnreachable
+from schemas.problems.errors import NodeUnreachable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 STRATEGIES = TEMPLATES.with_name("strategies")

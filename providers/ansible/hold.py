@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 from providers.condition.node.main import FOLDER
-from providers.machine import Machine, Process
-from schemas.errors import NodeBusy, ProviderError, ProviderUnavailable
+from providers.machines.base import Machine, Process
+from schemas.problems.errors import NodeBusy, ProviderError, ProviderUnavailable
 
 BEAT = 20.0
 """Seconds between signs of life; the node gives up after six of them."""

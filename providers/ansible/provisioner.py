@@ -14,11 +14,11 @@ from providers.ansible.hold import Hold, token_of
 from providers.ansible.run import Ended, Settings, run
 from providers.condition import ask
 from providers.condition.values import Condition, Seal
-from providers.machine import Machine
-from providers.machines import connect
+from providers.machines.base import Machine
+from providers.machines.connections import connect
+from providers.machines.ssh.route import Route
 from providers.provisioning import HostResult, ProvisionEvent, Stop, Target, Tell, never, untold
-from providers.ssh.route import Route
-from schemas.errors import NodeBusy, ProviderError, ProviderUnavailable, ProvisioningImpossible
+from schemas.problems.errors import NodeBusy, ProviderError, ProviderUnavailable, ProvisioningImpossible
 
 LIMIT = 4 * 3600.0
 """Seconds after which a run is ended; a reboot's own time-out comes on top."""

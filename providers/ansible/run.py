@@ -19,9 +19,9 @@ from providers.ansible.artefacts import RUNNER, EventFile, new_run, new_scratch,
 from providers.ansible.events import Story
 from providers.ansible.secrets import Mask
 from providers.condition.fingerprint import PLAY
+from providers.machines.ssh.route import Route
 from providers.provisioning import Stop, Target, Tell
-from providers.ssh.route import Route
-from schemas.errors import ProvisioningImpossible
+from schemas.problems.errors import ProvisioningImpossible
 
 GUARD = Path(__file__).resolve().parent / "guard.py"
 _LOOK = 0.5

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from providers.condition.values import Condition, Deviation, Seal
-from providers.machine import Endpoint, Machine
-from providers.machines import connect
-from providers.remote import call
-from schemas.errors import BaiError, ProviderError
+from providers.machines.base import Endpoint, Machine
+from providers.machines.connections import connect
+from providers.machines.remote_modules import call
+from schemas.problems.errors import BaiError, ProviderError
 
 AT_ONCE = 32
 SECONDS = 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from providers.base import Capabilities, Limit
-from providers.docker.errors import NAME
-from providers.docker.facts import Facts
+from providers.docker.engine.errors import NAME
+from providers.docker.engine.facts import Facts
 from providers.docker.fleet import Fleet
 from providers.docker.swarm import Swarms
 

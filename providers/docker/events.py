@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from providers.abilities import KernelEvent
-from providers.docker.engine import Engine
-from providers.docker.errors import NAME, speaking
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.http import Pieces, lines
 from providers.docker.fleet import Fleet
-from providers.docker.http import Pieces, lines
 from providers.docker.labels import ID
 from providers.docker.observe import moment
-from schemas.errors import ProviderError
+from schemas.problems.errors import ProviderError
 
 What = Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
 _WHAT: Mapping[str, What] = {

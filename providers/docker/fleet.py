@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from providers.docker.engine import Engine
-from providers.docker.errors import NAME, speaking
-from providers.docker.http import Refusal
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.http import Refusal
 from providers.docker.labels import ID, NODE
-from schemas.errors import KernelNotFound, ProviderError, ProviderUnavailable
+from schemas.problems.errors import KernelNotFound, ProviderError, ProviderUnavailable
 
 AT_ONCE = 32
 """Most nodes that are asked at the same time."""

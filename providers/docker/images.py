@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from providers.docker.engine import Engine
-from providers.docker.errors import NAME, speaking
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.http import Refusal, segment
 from providers.docker.fleet import Fleet
-from providers.docker.http import Refusal, segment
-from providers.docker.pull_news import Layers, messages, refused
+from providers.docker.pull_progress import Layers, messages, refused
 from providers.images import NodeImage, PullProgress, PullRequest, Tell
-from schemas.errors import PullFailed
-from schemas.image_facts import Platform
-from schemas.image_reference import parse_reference
+from schemas.images.facts import Platform
+from schemas.problems.errors import PullFailed
+from schemas.values.image_reference import parse_reference
 
 AT_ONCE = 2
 """Most images that one node fetches at the same time; its engine fetches their layers side by side."""

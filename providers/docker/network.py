@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import Any
 
 from providers.base import KernelSpec, Network
-from providers.docker.engine import Engine
-from providers.docker.errors import NAME, speaking
-from providers.docker.http import Refusal, segment
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.http import Refusal, segment
 from providers.docker.swarm import Swarms
-from schemas.errors import KernelRefused, ProviderError
+from schemas.problems.errors import KernelRefused, ProviderError
 
 SCOPE = "bai.scope"
 """The label that marks a network as a session's, with what all ids of its containers end in."""

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from providers.base import Labels
-from providers.docker.engine import Engine
-from providers.docker.http import segment
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.http import segment
 from providers.docker.labels import ID, read, written
 
 NOTE = "bai.note"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from providers.docker.engine import Engine
+from providers.docker.engine.connection import dialer, way
+from providers.docker.engine.engine import Engine
 from providers.docker.provider import DockerProvider
-from providers.docker.reach import dialer, way
-from providers.machine import Endpoint, Machine
-from schemas.docker import WAYS, Docker
-from schemas.docker_network import NetworkRules
-from schemas.errors import InvalidOption
+from providers.machines.base import Endpoint, Machine
+from schemas.kinds.docker import WAYS, Docker
+from schemas.kinds.docker_network import NetworkRules
+from schemas.problems.errors import InvalidOption
 
 
 def open_docker(
@@ -43,7 +43,7 @@ def _connection(node: Endpoint) -> Callable[[], Machine]:
     """What that takes is imported only when it is asked for."""
 
     def get() -> Machine:
-        from providers.machines import connect
+        from providers.machines.connections import connect
 
         return connect(node)
 

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from providers.abilities import KernelEvent, Usage
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
-from providers.docker import abilities, ending, events, images, logs, making, seeing, usage
-from providers.docker.engine import Engine
-from providers.docker.errors import speaking
+from providers.docker import abilities, events, images, observe_nodes, usage
+from providers.docker.container import create as making
+from providers.docker.container import remove as ending
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import speaking
 from providers.docker.fleet import Fleet
-from providers.docker.interaction import Interaction
+from providers.docker.interaction import logs
+from providers.docker.interaction.interaction import Interaction
 from providers.docker.network import Networks
 from providers.docker.swarm import Swarms, part
 from providers.images import NodeImage, PullRequest, Tell
-from schemas.errors import KernelNotFound
 from schemas.hardware.model import Hardware
-from schemas.image_facts import Platform
+from schemas.images.facts import Platform
+from schemas.problems.errors import KernelNotFound
 
 
 class DockerProvider(Interaction):
@@ -24,7 +27,7 @@ class DockerProvider(Interaction):
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.fleet = Fleet(engines)
-        self.sight = seeing.Sight(self.fleet)
+        self.sight = observe_nodes.Sight(self.fleet)
         self.swarms = Swarms(lambda: self.fleet.everywhere(lambda engine: part(engine.info()))[0])
         self.networks = Networks(self.engines, self.swarms)
         self.puller = images.Puller(self.fleet)

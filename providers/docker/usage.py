@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from providers.abilities import GpuUsage, Usage
-from providers.docker.engine import Engine
-from providers.docker.errors import speaking
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import speaking
+from providers.docker.engine.http import Refusal, segment
 from providers.docker.fleet import Fleet
-from providers.docker.http import Refusal, segment
 from providers.docker.observe import kernel_id, moment, number
-from schemas.errors import ProviderError
+from schemas.problems.errors import ProviderError
 
 NVIDIA = (
     "nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits",

@@ -10,8 +10,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from schemas.errors import ForgeRefused, ForgeUnreachable
-from schemas.outside import parse
+from schemas.files.foreign_json import parse
+from schemas.problems.errors import ForgeRefused, ForgeUnreachable
 
 State = Literal["success", "failure", "error"]
 PAGES = 100

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from providers.forge.base import Forge
 from providers.forge.github import GitHub
 from providers.forge.gitlab import GitLab
-from schemas.errors import ForgeUnknown
-from schemas.outside import parse
-from schemas.plain_files import read_plain
+from schemas.files.foreign_json import parse
+from schemas.files.plain_files import read_plain
+from schemas.problems.errors import ForgeUnknown
 
 Kind = Literal["github", "gitea", "gitlab"]
 TOKEN = "BAI_FORGE_TOKEN"

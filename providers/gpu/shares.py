@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from providers.base import Share
 from providers.gpu.node import hami, mps, probe
-from providers.machine import Machine
-from providers.remote import call
-from schemas.errors import KernelRefused, ProviderError
+from providers.machines.base import Machine
+from providers.machines.remote_modules import call
+from schemas.problems.errors import KernelRefused, ProviderError
 
 ROOT = "/run/bai/mps"
 HAMI_ROOT = "/run/bai/hami"

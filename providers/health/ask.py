@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from providers.health.facts import Facts
 from providers.health.rules import judge
 from providers.health.values import Expected, Health
-from providers.machine import Machine
-from providers.remote import call
-from schemas.errors import BaiError, MachineRefused
+from providers.machines.base import Machine
+from providers.machines.remote_modules import call
+from schemas.problems.errors import BaiError, MachineRefused
 
 AT_ONCE = 32
 SECONDS = 90.0

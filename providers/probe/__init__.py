@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def probe_local(root: Path = Path("/")) -> Hardware:
     """What this machine is, or the one whose /sys and /proc were copied below `root`; raises CannotRead."""
     from providers.probe.collect.main import collect
-    from schemas.errors import CannotRead
     from schemas.hardware.model import Hardware
     from schemas.hardware.sysfs.machine import NotAMachine
+    from schemas.problems.errors import CannotRead
 
     try:
         return Hardware.model_validate(collect(str(root)))
@@ -29,8 +29,8 @@ def parse(output: bytes | str, *, source: str = "the probe") -> Hardware:
     """The probe's JSON, as printed on another machine; raises CannotRead when it is not that."""
     from pydantic import ValidationError
 
-    from schemas.errors import CannotRead
     from schemas.hardware.model import Hardware
+    from schemas.problems.errors import CannotRead
 
     try:
         return Hardware.model_validate_json(output)

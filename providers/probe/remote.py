@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from providers.machine import Machine
-from schemas.errors import BaiError, MachineRefused
+from providers.machines.base import Machine
+from schemas.problems.errors import BaiError, MachineRefused
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware

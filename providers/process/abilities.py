@@ -8,15 +8,18 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
 from providers.abilities import KernelEvent, Usage
-from providers.machine import Stream
-from providers.process import copying, gpus, logfile, telling, usage
-from providers.process.records import Record, Root
-from schemas.errors import KernelRefused, NotRunning, PortRefused
+from providers.machines.base import Stream
+from providers.process import events as telling
+from providers.process import gpu_usage, usage
+from providers.process.interaction import copy
+from providers.process.supervision import logfile
+from providers.process.supervision.records import Record, Root
+from schemas.problems.errors import KernelRefused, NotRunning, PortRefused
 
 if TYPE_CHECKING:
     from providers.base import Observation
-    from providers.process.entry import Entrance
-    from providers.process.machine import Machine
+    from providers.process.host_capabilities import Machine
+    from providers.process.interaction.execute import Entrance
 
 PATIENCE = 10.0
 """Seconds that a connection to a port may take."""
@@ -40,7 +43,7 @@ class Interaction:
         def _entrance(self, kernel_id: str) -> Entrance: ...
 
     def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
-        from providers.process import attaching
+        from providers.process.interaction import attach as attaching
 
         return attaching.attach(self._record(kernel_id), lambda: self._record(kernel_id), stdin)
 
@@ -50,10 +53,10 @@ class Interaction:
         return logfile.output_since(folder, lambda: record.alive, since.timestamp(), follow=follow)
 
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
-        return copying.copy_out(self._entrance(kernel_id), path, sandboxed=self.machine.sandbox)
+        return copy.copy_out(self._entrance(kernel_id), path, sandboxed=self.machine.sandbox)
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
-        copying.copy_in(self._entrance(kernel_id), path, archive, sandboxed=self.machine.sandbox)
+        copy.copy_in(self._entrance(kernel_id), path, archive, sandboxed=self.machine.sandbox)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         """The machine's own ports are the kernel's: it shares the network."""
@@ -71,7 +74,7 @@ class Interaction:
 
     def usage(self) -> Iterator[Usage]:
         records = list(self._readable())
-        busy = gpus.now(usage.devices(records))
+        busy = gpu_usage.now(usage.devices(records))
         for record in records:
             if (found := usage.usage(record, busy)) is not None:
                 yield found

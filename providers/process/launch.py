@@ -16,24 +16,27 @@ from typing import IO, TYPE_CHECKING, Any
 
 from providers import accounts
 from providers.base import KernelSpec, Limit
-from providers.process import cgroup, given, mounts, sandbox, seccomp, stage
-from providers.process import scratch as room
-from providers.process.machine import Machine
-from providers.process.procfs import MARKER, cpulist
-from providers.process.records import Record, Root
-from providers.process.share import Limits
-from providers.process.target import FILTER
-from schemas.errors import KernelRefused, ProviderUnavailable
-from schemas.linux_users import FIRST_OF_PEOPLE
+from providers.process.gpu_share import Limits
+from providers.process.host_capabilities import Machine
+from providers.process.linux import cgroup
+from providers.process.linux.procfs import MARKER, cpulist
+from providers.process.sandbox import bubblewrap, mounts, runtime_files, seccomp, user_switch
+from providers.process.supervision import scratch as room
+from providers.process.supervision.kernel_process import FILTER
+from providers.process.supervision.records import Record, Root
+from schemas.problems.errors import KernelRefused, ProviderUnavailable
+from schemas.values.linux_users import FIRST_OF_PEOPLE
 
 if TYPE_CHECKING:
-    from providers.process.child import Order
+    from providers.process.supervision.child import Order
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 60.0
 """Seconds a supervisor may take to say that its kernel runs."""
 PACKAGES = str(Path(__file__).resolve().parents[2])
-_BOOT = "import sys;sys.path.append(sys.argv[1]);from providers.process.supervisor import main;main()"
+_BOOT = (
+    "import sys;sys.path.append(sys.argv[1]);from providers.process.supervision.supervisor import main;main()"
+)
 
 
 def check(spec: KernelSpec) -> None:
@@ -54,7 +57,7 @@ def problem(spec: KernelSpec) -> str:
     bad = [name for name in (*spec.env, *spec.secret_env) if not name or "=" in name or "\0" in name]
     if bad:
         return f"{bad[0]!r} cannot be the name of an environment variable"
-    if why := given.problem(spec):
+    if why := runtime_files.problem(spec):
         return why
     if ".." in spec.workdir.split("/"):
         return f"working directory {spec.workdir!r} leads out of the kernel"
@@ -107,7 +110,7 @@ def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) 
 
 def _visible_path() -> str:
     """The caller's PATH as far as it can be seen in a sandbox."""
-    shown = (*sandbox.SYSTEM, *sandbox.LINKS)
+    shown = (*bubblewrap.SYSTEM, *bubblewrap.LINKS)
     folders = [part for part in (os.environ.get("PATH") or "").split(":") if part.startswith("/")]
     kept = [part for part in folders if any(part == top or part.startswith(top + "/") for top in shown)]
     return ":".join(dict.fromkeys([*kept, *STANDARD_PATH.split(":")]))
@@ -129,17 +132,17 @@ def order(
     mark = root.mark(spec.id)
     able = Limit.SCRATCH in machine.limits
     held = able and room.hold(record.folder, spec.id, spec.scratch, new=not record.begun)
-    given.write(record.folder, spec)
-    if machine.sandbox and spec.mounts and not sandbox.mounts_opened():
+    runtime_files.write(record.folder, spec)
+    if machine.sandbox and spec.mounts and not bubblewrap.mounts_opened():
         why = "bubblewrap is too old to mount an opened folder (--bind-fd), which volumes need"
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     argv = list(spec.command)
     cwd = "/"
-    user: stage.User | None = None
-    wrapped = sandbox.Wrapped(argv, [], [])
+    user: user_switch.User | None = None
+    wrapped = bubblewrap.Wrapped(argv, [], [])
     if machine.sandbox:
         user = user_of(record, spec)
-        wrapped = sandbox.wrap(spec, record.folder, [*_controlling(spec), *argv], user, limits.binds, more)
+        wrapped = bubblewrap.wrap(spec, record.folder, [*_controlling(spec), *argv], user, limits.binds, more)
     else:
         mounts.link(spec, scratch)
         cwd = str(_workdir(spec, scratch))
@@ -153,7 +156,7 @@ def order(
         "command": wrapped.after,
         "env": {
             **environment(spec, scratch, mark, sandboxed=machine.sandbox),
-            **given.variables(record.folder, spec, sandboxed=machine.sandbox),
+            **runtime_files.variables(record.folder, spec, sandboxed=machine.sandbox),
             **limits.env,
         },
         "user": user,
@@ -175,7 +178,7 @@ def order(
     }
 
 
-def user_of(record: Record, spec: KernelSpec) -> stage.User | None:
+def user_of(record: Record, spec: KernelSpec) -> user_switch.User | None:
     """Whom root becomes for it, and whom its files belong to; None for a provider that is not root.
 
     Raises KernelRefused, OSError.
@@ -184,7 +187,7 @@ def user_of(record: Record, spec: KernelSpec) -> stage.User | None:
         return None
     if (why := _no_user(spec)) or spec.uid is None:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
-    groups = sorted({*spec.groups, *sandbox.device_groups(spec.devices)} - {spec.uid})
+    groups = sorted({*spec.groups, *bubblewrap.device_groups(spec.devices)} - {spec.uid})
     os.chown(record.folder / "scratch", spec.uid, spec.uid)
     return {"uid": spec.uid, "gid": spec.uid, "groups": groups}
 

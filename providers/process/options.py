@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from providers.foreign import foreign
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
+from providers.machines.foreign_owners import foreign
 from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
 from providers.state_folder import state_folder
-from schemas.errors import InvalidOption
+from schemas.problems.errors import InvalidOption
 
 _BELOW_ETC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 KNOWN: dict[str, type] = {

@@ -16,28 +16,26 @@ from subprocess import Popen
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
-from providers.process import (
-    binding,
-    cgroup,
-    files,
-    hierarchies,
-    launch,
-    logfile,
-    pool,
-    procfs,
-    sandbox,
-    scratch,
-    watch,
-)
+from providers.process import launch
 from providers.process.abilities import Interaction
-from providers.process.machine import Machine, examine
-from providers.process.records import Record, Root
-from providers.process.share import Sharing
-from schemas import room
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable, StoreError
+from providers.process.gpu_share import Sharing
+from providers.process.host_capabilities import Machine, examine
+from providers.process.linux import cgroup, cgroup_mounts, files, procfs
+from providers.process.sandbox import bubblewrap as sandbox
+from providers.process.supervision import binding, logfile, scratch, shared_cores
+from providers.process.supervision import observe as watch
+from providers.process.supervision.records import Record, Root
+from schemas.problems import room
+from schemas.problems.errors import (
+    KernelNotFound,
+    KernelRefused,
+    ProviderError,
+    ProviderUnavailable,
+    StoreError,
+)
 
 if TYPE_CHECKING:
-    from providers.process.entry import Entrance
+    from providers.process.interaction.execute import Entrance
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
 LOG_SIZE = 10 * 1024 * 1024
@@ -141,7 +139,7 @@ class ProcessProvider(Interaction):
     def _unrecorded(self) -> list[str]:
         """Groups that hold processes but have no record: somebody deleted our files under running kernels."""
         known = {*self.root.ids(), cgroup.KEEPERS}
-        names = {name for group in self.machine.groups for name in hierarchies.names(group["path"])}
+        names = {name for group in self.machine.groups for name in cgroup_mounts.names(group["path"])}
         bases = list(self.machine.groups)
         strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(bases, name))]
         return [name for name in strays if not self.root.folder(name).exists()]
@@ -205,7 +203,7 @@ class ProcessProvider(Interaction):
         return launch.waiting(spec.id, f"{self.base}-{spec.id}{attempt}", scope=self.machine.scope)
 
     def _launch(self, record: Record, spec: KernelSpec, keeper: Popen[bytes]) -> None:
-        shared = pool.shared(str(self.root.path))
+        shared = shared_cores.shared(str(self.root.path))
         if spec.cpus:
             self._share_out()
         limits = self._sharing.give(spec, sandboxed=self.machine.sandbox)
@@ -219,12 +217,12 @@ class ProcessProvider(Interaction):
                 answer = launch.start(order, another)
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
-        if not spec.cpus and shared != pool.shared(str(self.root.path)):
+        if not spec.cpus and shared != shared_cores.shared(str(self.root.path)):
             binding.bind(self.root, self._record(spec.id), spec)
 
     def _share_out(self) -> None:
         """Cores were taken or given back: those who share the rest are told."""
-        pool.settle(self.root, lambda record: binding.bind(self.root, record, record.spec))
+        shared_cores.settle(self.root, lambda record: binding.bind(self.root, record, record.spec))
 
     def _awaited(self, kernel_id: str) -> Record:
         """An existing kernel; one whose first start is still under way is waited for."""
@@ -360,7 +358,7 @@ class ProcessProvider(Interaction):
         """With the last kernel our groups go too; while others are being made this simply fails."""
         if self.root.ids():
             return
-        pool.forget(self.root)
+        shared_cores.forget(self.root)
         cgroup.tidy(list(self.machine.groups), seconds=1.0)
         self.__dict__.pop("machine", None)
 
@@ -376,12 +374,12 @@ class ProcessProvider(Interaction):
     def execute(
         self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
     ) -> int:
-        from providers.process import entry
+        from providers.process.interaction import execute as entry
 
         return entry.execute(self._entrance(kernel_id), argv, stdin=stdin, tty=tty)
 
     def _entrance(self, kernel_id: str) -> Entrance:
-        from providers.process import entry
+        from providers.process.interaction import execute as entry
 
         def boxed() -> bool:
             return self._wishes[0] and not sandbox.problem()

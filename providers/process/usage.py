@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from providers.abilities import GpuUsage, Usage
-from providers.process import cgroup, procfs, watch
-from providers.process.records import Record
+from providers.process.linux import cgroup, procfs
+from providers.process.supervision import observe
+from providers.process.supervision.records import Record
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def usage(record: Record, gpus: Mapping[str, GpuUsage]) -> Usage | None:
     """None when the kernel does not run. Network is not known: it is shared with the machine."""
-    if not record.alive or watch.main_pid(record.state) is None:
+    if not record.alive or observe.main_pid(record.state) is None:
         return None
     processes = _processes(record)
     return Usage(

@@ -6,7 +6,7 @@ import base64
 import json
 from dataclasses import dataclass, field
 
-from schemas.image_reference import DOCKER_HUB
+from schemas.values.image_reference import DOCKER_HUB
 
 _HUB_HOST = "registry-1.docker.io"
 _HUB_KEY = "https://index.docker.io/v1/"

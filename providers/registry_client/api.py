@@ -6,7 +6,7 @@ from typing import Self
 
 from providers.registry_client.access import Access
 from providers.registry_client.transport import Transport
-from schemas.errors import RegistryError
+from schemas.problems.errors import RegistryError
 
 
 class Api:

@@ -9,7 +9,7 @@ from threading import Lock
 from urllib.request import parse_http_list, parse_keqv_list
 
 from providers.registry_client.transport import LARGEST, Answer, Transport
-from schemas.errors import RegistryError, RegistryRefused
+from schemas.problems.errors import RegistryError, RegistryRefused
 
 _SCHEME = re.compile(r"\s*(Bearer|Basic)\s+", re.IGNORECASE)
 

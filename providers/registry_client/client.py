@@ -13,10 +13,10 @@ from providers.registry_client.access import Access
 from providers.registry_client.api import Api
 from providers.registry_client.auth import Gate, spoken
 from providers.registry_client.transport import LARGEST, Answer, Transport
-from schemas.errors import NoSuchImage, RegistryError
-from schemas.image_facts import ImageFacts, Platform
-from schemas.image_reference import ImageReference
-from schemas.public_keys import PublicKey
+from schemas.images.facts import ImageFacts, Platform
+from schemas.problems.errors import NoSuchImage, RegistryError
+from schemas.values.image_reference import ImageReference
+from schemas.values.public_keys import PublicKey
 
 T = TypeVar("T")
 _PAGE = 200

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.outside import parse
-from schemas.public_keys import PublicKey
+from schemas.files.foreign_json import parse
+from schemas.values.public_keys import PublicKey
 
 MOST_SIGNATURES = 64
 """Of one image; more are not looked at."""

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from providers.registry_client.api import Api
 from providers.registry_client.auth import spoken
 from providers.registry_client.transport import Answer
-from schemas.errors import NoSuchImage, RegistryError, RegistryRefused
+from schemas.problems.errors import NoSuchImage, RegistryError, RegistryRefused
 
 _API = "/api/v2.0"
 _PAGE = 100

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.outside import parse
+from schemas.files.foreign_json import parse
 
 INDEXES = (
     "application/vnd.oci.image.index.v1+json",

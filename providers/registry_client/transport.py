@@ -12,10 +12,10 @@ from urllib.parse import urljoin, urlsplit
 import requests
 import urllib3
 
+from providers.machines.tls import as_file
 from providers.registry_client.access import Access
-from providers.tls import as_file
-from schemas.errors import RegistryError, RegistryUnreachable, RegistryUntrusted
-from schemas.outside import parse
+from schemas.files.foreign_json import parse
+from schemas.problems.errors import RegistryError, RegistryUnreachable, RegistryUntrusted
 
 ATTEMPTS = 3
 _AGAIN = frozenset({429, 500, 502, 503, 504})

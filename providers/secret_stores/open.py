@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from providers.secret_stores.base import GROUP, Backend, Unreadable
-from schemas.declared_stores import DeclaredStore
-from schemas.secret_store import PluginStore
+from schemas.kinds.secret_store import PluginStore
+from schemas.repository.declared_stores import DeclaredStore
 
 
 def open_backend(declared: DeclaredStore) -> Backend:

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from providers.secret_stores.base import Unreadable, text
-from schemas.sealed import Sealed
+from schemas.files.sealed import Sealed
 
 PATIENCE = 60.0
 _USUAL = "sops/age/keys.txt"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from providers.base import Mount
-from providers.machine import Machine
+from providers.machines.base import Machine
 from providers.storage.node import main
 from providers.storage.nodes import ask
 

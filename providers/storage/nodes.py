@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from providers.machine import Machine
-from providers.remote import call
+from providers.machines.base import Machine
+from providers.machines.remote_modules import call
 from providers.storage.base import Folder, Seen, Trash, Trashed
 from providers.storage.node import main
-from schemas.errors import BaiError, ProviderError, VolumeRefused
+from schemas.problems.errors import BaiError, ProviderError, VolumeRefused
 
 _HERE = "providers.storage.node"
 MODULES = (

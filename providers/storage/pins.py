@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from providers.base import Mount
-from providers.machine import Machine
-from providers.remote import call
+from providers.machines.base import Machine
+from providers.machines.remote_modules import call
 from providers.storage.node import pins
 from providers.storage.nodes import MODULES
 

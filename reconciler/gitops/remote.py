@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.gitops.command import PATIENCE, Login, environment_login, git
-from schemas.errors import NoSuchRevision, RemoteUnreachable
+from reconciler.sources.git_command import PATIENCE, Login, environment_login, git
+from schemas.problems.errors import NoSuchRevision, RemoteUnreachable
 
 __all__ = ["PATIENCE", "Login", "Remote", "environment_login", "shown"]
 

@@ -7,10 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.git import environment, said
-from schemas.declared_stores import NO_OWNER, OwnerStores
-from schemas.errors import AlreadyThere, NotPushed
-from schemas.loader import load_directory
+from reconciler.sources.git import environment, said
+from schemas.loading.loader import load_directory
+from schemas.problems.errors import AlreadyThere, NotPushed
+from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 
 TRIES = 5
 """Pushes that are tried when somebody else pushes in between."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from reconciler.derive import ENDED
-from reconciler.plan import Action
-from reconciler.plan_values import compact
-from schemas.policy import OVERRIDE, PolicyMatch
-from schemas.policy_rules import Override, override_of
-from schemas.session import Session
+from reconciler.values.placement_json import compact
+from reconciler.values.plan import Action
+from reconciler.values.session_phase import ENDED
+from schemas.kinds.policy import OVERRIDE, PolicyMatch
+from schemas.kinds.session import Session
+from schemas.rules.policy_rules import Override, override_of
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from planner.types import QuotaUse
-from reconciler.guards.builtin import Facts, Finding, Guard, asked
+from planner.model.types import QuotaUse
+from reconciler.guards.builtin_rules import Facts, Finding, Guard, asked
 from reconciler.guards.candidate import Candidate, matches
+from reconciler.guards.cel_rules import plan_facts, validations
 from reconciler.guards.signers import Signers
-from reconciler.guards.validations import plan_facts, validations
-from reconciler.guards.values import Overridden, Verdict, Violation
-from reconciler.plan import Action, Plan
-from reconciler.plan_values import compact
-from reconciler.records import Recorded
-from schemas.errors import GuardRefused, PlanError
-from schemas.policy import Policy
-from schemas.text import printable
+from reconciler.values.placement_json import compact
+from reconciler.values.plan import Action, Plan
+from reconciler.values.records import Recorded
+from reconciler.values.violations import Overridden, Verdict, Violation
+from schemas.kinds.policy import Policy
+from schemas.problems.errors import GuardRefused, PlanError
+from schemas.problems.text import printable
 
 SHOWN = 5
 _PREFIX = "Policy/"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from reconciler.plan import Action
-from schemas.image_facts import ImageFacts
-from schemas.image_reference import ImageReference, parse_reference
-from schemas.policy import Policy, Signatures
-from schemas.public_keys import read_key
+from reconciler.values.plan import Action
+from schemas.images.facts import ImageFacts
+from schemas.kinds.policy import Policy, Signatures
+from schemas.values.image_reference import ImageReference, parse_reference
+from schemas.values.public_keys import read_key
 
 
 @dataclass(frozen=True, slots=True)

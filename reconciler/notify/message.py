@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from planner.slots import plural
+from planner.model.slots import plural
 from reconciler.notify.news import News, shortened
 from reconciler.notify.state import Batch
-from schemas.notification import Notification
-from schemas.templating import text_of
-from schemas.text import printable
+from schemas.kinds.notification import Notification
+from schemas.problems.text import printable
+from schemas.templates.templating import text_of
 
 LINES = 50
 """News of which a digest has a line; the rest is counted."""

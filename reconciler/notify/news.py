@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schemas.notification import CLASSES, NotificationSpec, Severity
+from schemas.kinds.notification import CLASSES, NotificationSpec, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class News:
     id: str
     """Where it comes from: the same event has the same id, wherever and however often it is read."""
     event: str
-    """A class of `schemas.notification.CLASSES`, or `test`."""
+    """A class of `schemas.kinds.notification.CLASSES`, or `test`."""
     cluster: str
     what: str
     at: float

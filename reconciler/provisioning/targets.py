@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from providers.condition.fingerprint import fingerprint
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 from providers.provisioning import Target
-from reconciler.actual import Desired
-from schemas.cluster import Cluster
+from reconciler.values.state import Desired
+from schemas.kinds.cluster import Cluster
 from schemas.profile import NodeProfile
 from schemas.profile.variables import role_variables, secret_references
 

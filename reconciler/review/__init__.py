@@ -3,7 +3,7 @@
 The base is carried out in thought (`foresee.py`); what the head's plan then still changes is the change.
 """
 
-from reconciler.review.make import Version, review
+from reconciler.review.build import Version, review
 from reconciler.review.values import Place, Review
 
 __all__ = ["Place", "Review", "Version", "review"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from planner.types import NodeInfo, Placement, Wait
-from reconciler.plan import Plan
+from planner.model.types import NodeInfo, Placement, Wait
 from reconciler.trust.values import Refusal
+from reconciler.values.plan import Plan
 
 Effect = Literal["moved", "pushed out", "stopped"]
 

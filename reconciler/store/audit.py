@@ -9,9 +9,9 @@ from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Column, ColumnElement, Connection, func, insert, select
 
-from reconciler.records import Audit
 from reconciler.store import rows
-from reconciler.store.tables import audit
+from reconciler.store.database.tables import audit
+from reconciler.values.records import Audit
 
 _CHUNK = 1000
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pydantic import ValidationError
 from sqlalchemy import Connection, select
 
-from reconciler.store.tables import images
-from reconciler.store.upsert import replace_row
-from schemas.image_facts import ImageFacts
+from reconciler.store.database.tables import images
+from reconciler.store.database.upsert import replace_row
+from schemas.images.facts import ImageFacts
 
 
 def write_images(connection: Connection, found: Iterable[ImageFacts], now: float) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, update
 
-from reconciler.alive import is_gone, this_process
-from reconciler.records import Lease
 from reconciler.store import rows
-from reconciler.store.tables import leases
-from reconciler.store.upsert import insert_missing
-from schemas.errors import LeaseHeld, LeaseLost
+from reconciler.store.database.process_identity import is_gone, this_process
+from reconciler.store.database.tables import leases
+from reconciler.store.database.upsert import insert_missing
+from reconciler.values.records import Lease
+from schemas.problems.errors import LeaseHeld, LeaseLost
 
 SERVER_TIME = "bai_server_time"
 """Execution option of connections whose leases go by the server's clock."""

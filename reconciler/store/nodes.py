@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, insert, select
 
-from reconciler.records import Lease, NodeObservation, Standing
 from reconciler.store import rows
-from reconciler.store.tables import contacts, hardware, standings
+from reconciler.store.database.tables import contacts, hardware, standings
+from reconciler.values.records import Lease, NodeObservation, Standing
 
 
 def write_standings(connection: Connection, lease: Lease, found: Iterable[Standing]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, RowMapping, select
 
-from planner.types import Placement
-from reconciler.records import (
+from planner.model.types import Placement
+from reconciler.store.database.tables import resources
+from reconciler.values.records import (
     Account,
     Audit,
     Event,
@@ -22,7 +23,6 @@ from reconciler.records import (
     NodeObservation,
     Recorded,
 )
-from reconciler.store.tables import resources
 
 
 def to_json(value: object) -> str:

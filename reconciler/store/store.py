@@ -14,8 +14,17 @@ from typing import Any, Self, TypeVar, Unpack
 
 from sqlalchemy import Connection, Engine, Table, delete, select
 
-from reconciler.address import Address
-from reconciler.records import (
+from reconciler.store import audit as audits
+from reconciler.store import change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
+from reconciler.store.database import tables
+from reconciler.store.database.address import Address
+from reconciler.store.database.engine import asking, committed, complaints, open_engine, reading
+from reconciler.store.database.upsert import insert_missing, replace_row
+from reconciler.store.images import read_images, write_images
+from reconciler.store.maintenance import backup as safety
+from reconciler.store.maintenance.files import prepare
+from reconciler.store.maintenance.migrate import migrate, refuse_moved
+from reconciler.values.records import (
     Audit,
     Balance,
     Books,
@@ -29,15 +38,7 @@ from reconciler.records import (
     Standing,
     StoreChange,
 )
-from reconciler.store import audit as audits
-from reconciler.store import changes as writes
-from reconciler.store import future, leases, life, nodes, rows, safety, tables, watch
-from reconciler.store.engine import asking, committed, complaints, open_engine, reading
-from reconciler.store.files import prepare
-from reconciler.store.images import read_images, write_images
-from reconciler.store.migrate import migrate, refuse_moved
-from reconciler.store.upsert import insert_missing, replace_row
-from schemas.image_facts import ImageFacts
+from schemas.images.facts import ImageFacts
 
 T = TypeVar("T")
 
@@ -103,9 +104,9 @@ class Store:
         with reading(self._engine, self.address) as connection:
             return Books(
                 rows.read_recorded(connection, cluster),
-                life.read_contacts(connection, cluster),
-                life.read_samples(connection, cluster),
-                life.read_accounts(connection, cluster),
+                usage_and_contact.read_contacts(connection, cluster),
+                usage_and_contact.read_samples(connection, cluster),
+                usage_and_contact.read_accounts(connection, cluster),
                 nodes.read_standings(connection, cluster),
             )
 
@@ -128,24 +129,24 @@ class Store:
     def contacts(self, cluster: str) -> dict[str, Contact]:
         """Which nodes were ever reached or missed, by name."""
         with asking(self._engine, self.address) as connection:
-            return life.read_contacts(connection, cluster)
+            return usage_and_contact.read_contacts(connection, cluster)
 
     def samples(self, cluster: str) -> dict[str, tuple[Sample, ...]]:
         """What kernels had used at some moments, by kernel, oldest first."""
         with asking(self._engine, self.address) as connection:
-            return life.read_samples(connection, cluster)
+            return usage_and_contact.read_samples(connection, cluster)
 
     def accounts(self, cluster: str) -> dict[str, Balance]:
         """What users' ended sessions used, by user."""
         with asking(self._engine, self.address) as connection:
-            return life.read_accounts(connection, cluster)
+            return usage_and_contact.read_accounts(connection, cluster)
 
     def set_right(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
 
         def do(connection: Connection) -> int:
             leases.check(connection, lease, tell=True)
-            return future.set_right(connection, lease.cluster, now)
+            return clock_repair.set_right(connection, lease.cluster, now)
 
         return self._write(do)
 
@@ -154,7 +155,7 @@ class Store:
 
         def do(connection: Connection) -> None:
             leases.check(connection, lease)
-            life.prune(connection, lease.cluster)
+            usage_and_contact.prune(connection, lease.cluster)
 
         self._write(do)
 
@@ -269,7 +270,7 @@ class Store:
         then: several changes may be told as one. Ends when `over()` is true, which is asked now and then;
         raises StoreError when the store cannot be asked any more.
         """
-        return watch.changes(self._engine, self.address, since, over)
+        return change_feed.changes(self._engine, self.address, since, over)
 
     # What was seen and planned
 

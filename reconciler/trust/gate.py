@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reconciler.trust.history import MOST, between, changed, commits, differing, file_at, rests_on
-from reconciler.trust.owners import NAME, Rule, refusals, rules
-from reconciler.trust.settings import Settings
+from reconciler.trust.codeowners import NAME, Rule, refusals, rules
+from reconciler.trust.commit_history import MOST, between, changed, commits, differing, file_at, rests_on
 from reconciler.trust.signatures import Verifier
+from reconciler.trust.trust_file import Settings
 from reconciler.trust.values import Commit, Refusal, Trust, Verified
-from schemas.errors import InvalidRepository, NotTrusted
+from schemas.problems.errors import InvalidRepository, NotTrusted
 
 SHOWN = 5
 """Refusals that are told of one commit."""

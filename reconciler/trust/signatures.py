@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
-from reconciler.gitops.command import PATIENCE
+from reconciler.sources.git_command import PATIENCE
 from reconciler.trust.values import Commit, Refusal, Trust, Verified
-from schemas.errors import CannotRead
-from schemas.text import printable
+from schemas.problems.errors import CannotRead
+from schemas.problems.text import printable
 
 _SSH = re.compile(rb"-----BEGIN SSH SIGNATURE-----\n[A-Za-z0-9+/=\n]+\n-----END SSH SIGNATURE-----\n?")
 _PGP = re.compile(

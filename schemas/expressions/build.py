@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from schemas.expressions import patterns
 from schemas.expressions.nodes import Comprehension, InvalidExpression, Node, Place, Type
 from schemas.expressions.strings import unquoted
-from schemas.text import did_you_mean, shown
+from schemas.problems.text import did_you_mean, shown
 
 if TYPE_CHECKING:
     from lark import Token

@@ -9,7 +9,7 @@ from schemas.expressions import patterns
 from schemas.expressions.build import GREATEST, METHODS, place
 from schemas.expressions.grammar import lark
 from schemas.expressions.nodes import Comprehension, InvalidExpression, Node, Place, Type
-from schemas.text import did_you_mean, shown
+from schemas.problems.text import did_you_mean, shown
 
 if TYPE_CHECKING:
     pass

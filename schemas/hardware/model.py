@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
-from schemas.quantities import Bytes
+from schemas.values.quantities import Bytes
 
 Natural = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]

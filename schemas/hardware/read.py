@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from schemas.errors import Place, Problem
 from schemas.hardware.model import Hardware
-from schemas.text import printable
+from schemas.problems.errors import Place, Problem
+from schemas.problems.text import printable
 
 
 class HardwareError(Exception):
@@ -76,8 +76,8 @@ def _is_probe(name: str, head: bytes) -> bool:
 
 
 def _read_probe(name: str, data: bytes) -> Hardware:
-    from schemas.explain import issues_of
-    from schemas.positions import Positions, path_text
+    from schemas.problems.model_errors import issues_of
+    from schemas.problems.positions import Positions, path_text
 
     value = _json(data)
     if value is None:
@@ -123,7 +123,7 @@ def _json(data: bytes) -> object:
 
 
 def _yaml(name: str, data: bytes) -> object:
-    from schemas.reading import read
+    from schemas.files.reading import read
 
     documents, problems = read(data, printable(name))
     if problems:

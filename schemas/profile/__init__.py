@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from schemas.envelope import Flag, Model, Resource
-from schemas.profile.base import Base
-from schemas.profile.control_plane import ControlPlane
-from schemas.profile.docker import DockerEngine
-from schemas.profile.gds import Gds
-from schemas.profile.mig import Mig
-from schemas.profile.mirror import Mirror
-from schemas.profile.monitoring import Monitoring
-from schemas.profile.mps import Mps
-from schemas.profile.nvidia_container_toolkit import NvidiaContainerToolkit
-from schemas.profile.nvidia_driver import NvidiaDriver
-from schemas.profile.nvidia_fabricmanager import NvidiaFabricmanager
-from schemas.profile.rdma import Rdma
-from schemas.profile.repositories import Repositories
-from schemas.profile.storage_client import StorageClient
-from schemas.quantities import Duration
+from schemas.profile.roles.base import Base
+from schemas.profile.roles.control_plane import ControlPlane
+from schemas.profile.roles.docker import DockerEngine
+from schemas.profile.roles.gds import Gds
+from schemas.profile.roles.mig import Mig
+from schemas.profile.roles.mirror import Mirror
+from schemas.profile.roles.monitoring import Monitoring
+from schemas.profile.roles.mps import Mps
+from schemas.profile.roles.nvidia_container_toolkit import NvidiaContainerToolkit
+from schemas.profile.roles.nvidia_driver import NvidiaDriver
+from schemas.profile.roles.nvidia_fabricmanager import NvidiaFabricmanager
+from schemas.profile.roles.rdma import Rdma
+from schemas.profile.roles.repositories import Repositories
+from schemas.profile.roles.storage_client import StorageClient
+from schemas.values.envelope import Flag, Model, Resource
+from schemas.values.quantities import Duration
 
 ROLES = (
     "repositories",

@@ -13,10 +13,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from schemas.field_docs import description
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import SECRET, plain
-from schemas.quantities import CPU_SCHEMA, DURATION_SCHEMA, MEMORY_SCHEMA, PERCENT_SCHEMA, SHARES_SCHEMA
+from schemas.values.field_docs import description
+from schemas.values.quantities import (
+    CPU_SCHEMA,
+    DURATION_SCHEMA,
+    MEMORY_SCHEMA,
+    PERCENT_SCHEMA,
+    SHARES_SCHEMA,
+)
 
 _UNITS: tuple[tuple[Any, str], ...] = (
     (MEMORY_SCHEMA, "bytes"),

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schemas.profile import NodeProfileSpec
-from schemas.profile.versions_driver import default_flavour
+from schemas.profile.versions.driver import default_flavour
 
 SECRET = "_from"
 """How the name of a field ends that refers to a secret."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.types import (
+from planner.model.types import (
     Choice,
     DeviceGrant,
     GroupUse,
@@ -13,7 +13,7 @@ from planner.types import (
     Reason,
     Wait,
 )
-from reconciler.plan import Action, Change, Drift, Plan, Side
+from reconciler.values.plan import Action, Change, Drift, Plan, Side
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 GIB = 1 << 30

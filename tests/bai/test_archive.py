@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bai.cli.archive import Tally, pack, unpack
-from schemas.errors import CommandError
+from bai.cli.sessions.archive import Tally, pack, unpack
+from schemas.problems.errors import CommandError
 
 pytestmark = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="this Python cannot unpack archives safely (3.11.4 can)"

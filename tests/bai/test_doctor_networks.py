@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bai.doctor.networks import verdict
+from bai.cli.doctor.networks import verdict
 from providers.base import Capabilities
 
 

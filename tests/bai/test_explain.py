@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.report import Grid, Section, markdown
+from bai.render.analysis.report import Grid, Section, markdown
 from tests.bai.conftest import Repo, new_repo, tidy
 from tests.waiting import until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines import forget
+from providers.machines.connections import forget
 from providers.probe import probe_local
 from tests.bai.conftest import Repo
 from tests.lab.sshd import SshdNode, SshdNodes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.following import Origin, _home
+from bai.controller.document_sources import Origin, _home
 
 
 def test_a_new_token_in_the_address_does_not_lose_the_store(

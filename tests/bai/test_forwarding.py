@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bai.cli.commands.port_forward import ways
-from bai.cli.forwarding import Forwarder, Way
-from providers.machine import Stream
-from schemas.errors import CommandError, PortRefused
+from bai.cli.sessions.port_forwarding import Forwarder, Way
+from providers.machines.base import Stream
+from schemas.problems.errors import CommandError, PortRefused
 
 
 def read_all(stream: socket.socket) -> bytes:

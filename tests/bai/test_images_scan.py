@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bai.cli.changes.progress import Lines, LiveProgress, line_of
 from bai.cli.main import run
-from bai.cli.progress import Lines, LiveProgress, line_of
 from providers.images import PullProgress
-from reconciler.results import ApplyEvent
+from reconciler.values.results import ApplyEvent
 from tests.lab.http_replay import Replay, Reply
 from tests.lab.registry import StartRegistry
 from tests.schemas.test_images import BASE, document

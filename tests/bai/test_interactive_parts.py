@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bai.cli.complete import _names
-from bai.cli.joined import joined, lines, one_by_one
-from bai.cli.moments import moment_of
-from bai.cli.transfer import Far, far
-from bai.render.top_table import LiveTable, fitting
-from bai.render.top_view import COLUMNS, UseRow, arranged, as_json, cells, rows
+from bai.cli.completion import _names
+from bai.cli.sessions.interleaved_output import joined, lines, one_by_one
+from bai.cli.sessions.transfer import Far, far
+from bai.cli.time_arguments import moment_of
+from bai.render.analysis.top_rows import COLUMNS, UseRow, arranged, as_json, cells, rows
+from bai.render.analysis.top_table import LiveTable, fitting
 from providers.abilities import GpuUsage, Usage
 from providers.base import Labels
-from providers.terminal import DetachKeys
-from schemas.errors import CommandError, ProviderError
+from providers.machines.terminal import DetachKeys
+from schemas.problems.errors import CommandError, ProviderError
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -13,10 +13,10 @@ import pytest
 from packaging.requirements import Requirement
 
 from bai import __version__
-from bai.cli import failure, main
-from bai.cli.hoist import hoist
-from bai.cli.lazy import load
-from schemas.errors import InvalidRepository, LeaseHeld, Place, Problem, StalePlan
+from bai.cli import error_messages, main
+from bai.cli.global_options import hoist
+from bai.cli.lazy_commands import load
+from schemas.problems.errors import InvalidRepository, LeaseHeld, Place, Problem, StalePlan
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -134,7 +134,7 @@ def test_every_problem_of_a_repository_is_a_line() -> None:
     problems = tuple(
         Problem(Place("a.yaml", line, 3), "BAI-V001", "spec.x", "is wrong", "do y") for line in (1, 2)
     )
-    lines = failure.lines_of(InvalidRepository(problems))
+    lines = error_messages.lines_of(InvalidRepository(problems))
     assert lines == [
         "a.yaml:1:3: BAI-V001 (spec.x): is wrong; do y",
         "a.yaml:2:3: BAI-V001 (spec.x): is wrong; do y",
@@ -143,12 +143,12 @@ def test_every_problem_of_a_repository_is_a_line() -> None:
 
 
 def test_known_errors_say_code_and_what_to_do() -> None:
-    lines = failure.lines_of(StalePlan(why="a session ended"))
+    lines = error_messages.lines_of(StalePlan(why="a session ended"))
     assert lines == [
         "error: The plan is stale: a session ended [BAI-E0501]",
         "  make a new plan and read it again",
     ]
-    held = failure.lines_of(LeaseHeld(holder="ann", cluster="lab", until="noon", store="s", why="w"))
+    held = error_messages.lines_of(LeaseHeld(holder="ann", cluster="lab", until="noon", store="s", why="w"))
     assert held[-1] == "  this may pass: try again"
 
 
@@ -156,7 +156,7 @@ def test_a_defect_leaves_a_report_and_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert failure.report(ZeroDivisionError("oh"), command=["exec", "web", "--", "secret-word"]) == 1
+    assert error_messages.report(ZeroDivisionError("oh"), command=["exec", "web", "--", "secret-word"]) == 1
     shown = capsys.readouterr().err
     (path,) = (tmp_path / "bai" / "reports").iterdir()
     assert str(path) in shown and "Traceback" not in shown
@@ -168,30 +168,32 @@ def test_verbose_shows_the_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    failure.report(ZeroDivisionError("oh"), verbose=True)
+    error_messages.report(ZeroDivisionError("oh"), verbose=True)
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_no_defect() -> None:
-    assert failure.lines_of(FileNotFoundError(2, "No such file or directory", "x.json")) == [
+    assert error_messages.lines_of(FileNotFoundError(2, "No such file or directory", "x.json")) == [
         "error: x.json: no such file or directory"
     ]
 
 
 def test_an_extra_that_is_not_installed_is_named() -> None:
     error = ModuleNotFoundError("No module named 'fastapi'", name="fastapi")
-    first, then = failure.lines_of(error)
+    first, then = error_messages.lines_of(error)
     assert "fastapi is not installed" in first and "defect" not in first
     assert then == "  pip install 'bai[server]'"
-    assert "defect" in failure.lines_of(ModuleNotFoundError("No module named 'bai.x'", name="bai.x"))[0]
+    assert (
+        "defect" in error_messages.lines_of(ModuleNotFoundError("No module named 'bai.x'", name="bai.x"))[0]
+    )
 
 
 def test_every_requirement_of_the_server_is_known_as_its_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {Requirement(line).name.lower() for line in project["optional-dependencies"]["server"]}
     owners = packages_distributions()
-    assert wanted == {owners[module][0].lower().replace("_", "-") for module in failure.EXTRAS}
-    assert set(failure.EXTRAS.values()) == {"server"}
+    assert wanted == {owners[module][0].lower().replace("_", "-") for module in error_messages.EXTRAS}
+    assert set(error_messages.EXTRAS.values()) == {"server"}
 
 
 def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:

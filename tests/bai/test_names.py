@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bai.cli.names import resolve, split_kernel
-from schemas.errors import AmbiguousName, NoSuchResource
+from bai.cli.resource_names import resolve, split_kernel
+from schemas.problems.errors import AmbiguousName, NoSuchResource
 
 KNOWN = (
     "Cluster/lab",

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from providers.local import LocalMachine
-from providers.machines import forget as disconnect
+from providers.machines.connections import forget as disconnect
+from providers.machines.local import LocalMachine
 from providers.probe.remote import probe
-from reconciler import hardware
-from reconciler.health import forget
-from reconciler.loop import Loop
-from reconciler.workspace import Workspace
+from reconciler.controller.loop import Loop
+from reconciler.observe import hardware
+from reconciler.observe.health import forget
+from reconciler.workspace.workspace import Workspace
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 from tests.lab import nvml
 from tests.lab.sshd import SshdNodes

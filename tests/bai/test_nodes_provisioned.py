@@ -117,7 +117,7 @@ def test_a_plan_made_with_other_roles_is_refused(
 ) -> None:
     saved = tmp_path / "plan.json"
     cluster.ok("plan", "--out", str(saved), "--no-check")
-    monkeypatch.setattr("reconciler.provisioning.look.role_digest", lambda roles: "f" * 64)
+    monkeypatch.setattr("reconciler.observe.node_status.role_digest", lambda roles: "f" * 64)
     said = cluster.repo("apply", str(saved))
     assert said.code == 1 and "the roles of this bai are not those" in said.err
     assert cluster.machines.nodes["n1"].provisioned == 0

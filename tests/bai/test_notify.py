@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schemas.notification import CLASSES
+from schemas.kinds.notification import CLASSES
 from tests.bai.conftest import Repo
 from tests.lab.stores import NAME, environment, owner_file
 from tests.reconciler.notify.servers import Hook, hook
@@ -125,8 +125,8 @@ def test_the_guide_has_every_class() -> None:
 
 
 def test_metrics_of_notifications() -> None:
-    from bai.web.gauges import Latest
-    from reconciler.notify.herald import Tally
+    from bai.web.pass_metrics import Latest
+    from reconciler.notify.dispatcher import Tally
 
     watched = SimpleNamespace(
         name="here", latest=None, good=None, pulse=SimpleNamespace(silent=0.0),

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bai.cli.scaffold import node_name
+from bai.cli.repository.scaffold import node_name
 from tests.bai.conftest import CLUSTER, Repo
 
 pytestmark = pytest.mark.slow

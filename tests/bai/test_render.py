@@ -11,12 +11,13 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console, RenderableType
 
-from bai.render import markdown, plan_view, svg, terminal
-from bai.render.picture import Holding, picture
-from bai.render.picture_text import ASCII, draw
-from bai.render.plan_view import summary
-from planner.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
-from reconciler.plan import Change, Plan
+from bai.render.nodes import svg
+from bai.render.nodes.picture import Holding, picture
+from bai.render.nodes.picture_text import ASCII, draw
+from bai.render.plan import markdown, sections, terminal
+from bai.render.plan.sections import summary
+from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
+from reconciler.values.plan import Change, Plan
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.bai.plans import action, full_plan, machine, placed, plan, side
 
@@ -188,7 +189,7 @@ def test_svg_is_well_formed_and_tells_owners() -> None:
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
     """Below the table, over as many lines as it takes: nothing is cut off."""
-    reasons = [row.why for row in plan_view.placement_rows(full_plan(), NODES) if row.why]
+    reasons = [row.why for row in sections.placement_rows(full_plan(), NODES) if row.why]
     lines = text_of(terminal.render(full_plan(), NODES), width=width).splitlines()
     flowing = " ".join(line.strip() for line in lines)
     assert reasons and all(reason in flowing for reason in reasons)
@@ -221,6 +222,6 @@ def test_a_long_change_stays_below_its_entry() -> None:
 
 def test_a_search_that_was_cut_short_is_told() -> None:
     wait = Wait("Session/p/s", "g", 1, (Reason("no-capacity", "full"),))
-    assert plan_view.wait_lines(wait) == ["no-capacity: full"]
-    (_, said) = plan_view.wait_lines(replace(wait, cut_short=True))
+    assert sections.wait_lines(wait) == ["no-capacity: full"]
+    (_, said) = sections.wait_lines(replace(wait, cut_short=True))
     assert said.startswith("what would free it is not known")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli import running
-from bai.cli.running import Manner, run_session
-from bai.cli.settings import Settings
-from bai.cli.wish import Wish
-from schemas.errors import CommandError, StoreUnavailable
+from bai.cli.sessions import run_session as running
+from bai.cli.sessions.run_session import Manner, run_session
+from bai.cli.sessions.session_request import Wish
+from bai.settings import Settings
+from schemas.problems.errors import CommandError, StoreUnavailable
 from tests.bai.conftest import Repo
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from bai.cli import serving
+from bai.web import server as serving
 from tests.bai.conftest import Repo
 from tests.waiting import until
 

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bai.render.chart import time_ticks, value_ticks
+from bai.render.analysis.chart import time_ticks, value_ticks
 from bai.traces.load import read_trace
 from bai.traces.policies import trials
-from planner.types import GroupInfo
-from schemas.errors import CommandError, InvalidRepository
-from schemas.repository import Repository
+from planner.model.types import GroupInfo
+from schemas.problems.errors import CommandError, InvalidRepository
+from schemas.repository.repository import Repository
 from tests.bai.conftest import Repo
 
 ROOT = Path(__file__).parents[2]

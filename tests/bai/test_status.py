@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bai.render.status_view import about, session_json, session_rows, wait_line
-from planner.types import Reason, Wait
+from bai.render.resources.status import about, session_json, session_rows, wait_line
+from planner.model.types import Reason, Wait
 from providers.base import Labels, Observed
-from reconciler.actual import Actual, Existing
-from reconciler.records import Recorded
+from reconciler.values.records import Recorded
+from reconciler.values.state import Actual, Existing
 
 ID = "s-main1-00000000-g1"
 LABELS = Labels("here", "c", "Session/p/s", 1, "d", "main1", "n1")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.doctor.storage import able
+from bai.cli.doctor.storage import able
 from tests.bai.conftest import Repo, new_repo, tidy
 
 VOLUMES = """\

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bai.render.words import (
+from bai.render.humanize import (
     ascii_only,
     clean,
     contrasted,

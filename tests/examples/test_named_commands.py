@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from bai.cli.lazy import load
+from bai.cli.lazy_commands import load
 from bai.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import procfs
+from providers.process.linux import procfs
 from tests.lab.postgres import Server
 
 PAGE = Path(__file__).parents[2] / "docs" / "gitops.md"

@@ -51,10 +51,10 @@ def _refuse_alarming(text: str, what: str) -> None:
 
 
 def _loader() -> Feed:
-    from schemas.errors import BaiError, InvalidRepository
-    from schemas.fmt import format_text
-    from schemas.loader import load
-    from schemas.sources import File
+    from schemas.files.sources import File
+    from schemas.loading.fmt import format_text
+    from schemas.loading.loader import load
+    from schemas.problems.errors import BaiError, InvalidRepository
 
     class Memory:
         where, commit = "memory", ""
@@ -138,10 +138,10 @@ def _rules() -> Iterator[bytes]:
 
 def _importers() -> Feed:
     from bai.traces.load import read_nodes, read_trace
-    from schemas.errors import BaiError
     from schemas.hardware.exporters import nccl
     from schemas.hardware.read import HardwareError, read_hardware, read_together
-    from schemas.loader import load_directory
+    from schemas.loading.loader import load_directory
+    from schemas.problems.errors import BaiError
 
     folder = Path(tempfile.mkdtemp(prefix="bai-fuzz-", dir="/dev/shm"))
     repository = load_directory(ROOT / "examples/clusters/dgx-h100")
@@ -188,11 +188,11 @@ def _captures() -> Iterator[bytes]:
 def _plans() -> Feed:
     from rich.console import Console
 
-    from bai.render.markdown import render as markdown
-    from bai.render.terminal import render
-    from reconciler import plan_json
-    from reconciler.steps import steps
-    from schemas.errors import BaiError
+    from bai.render.plan.markdown import render as markdown
+    from bai.render.plan.terminal import render
+    from reconciler.apply.steps import steps
+    from reconciler.values import plan_json
+    from schemas.problems.errors import BaiError
 
     def feed(data: bytes) -> None:
         try:
@@ -224,9 +224,9 @@ def _saved() -> Iterator[bytes]:
 
 
 def _access() -> Feed:
-    from bai.web.access import Fixed, who
-    from bai.web.access_file import parse
-    from schemas.errors import InvalidRepository
+    from bai.web.auth.access_file import parse
+    from bai.web.auth.roles import Fixed, who
+    from schemas.problems.errors import InvalidRepository
 
     def feed(data: bytes) -> None:
         try:

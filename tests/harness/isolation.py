@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.docker.given import FOLDERS
+from providers.docker.container.runtime_files import FOLDERS
 
 PLACE = Path(FOLDERS[0]).parent
 _CLONE_NEWNS = 0x20000

@@ -19,18 +19,19 @@ import alembic.command
 import alembic.config
 
 import planner.place
-import providers.process.entry
-import reconciler.apply
-import reconciler.diff.make
-import reconciler.machines
-import reconciler.refresh
-import reconciler.scheduling
+import providers.process.interaction.execute
+import reconciler.apply.apply
+import reconciler.observe.endpoints
+import reconciler.observe.refresh
+import reconciler.plan.pipeline
 import reconciler.store
-from reconciler.workspace import Workspace
+import reconciler.workspace.placement_policies
+from reconciler.workspace.workspace import Workspace
 
 WARM = (
-    alembic.command, alembic.config, planner.place, providers.process.entry, reconciler.apply,
-    reconciler.diff.make, reconciler.machines, reconciler.scheduling, reconciler.refresh, reconciler.store,
+    alembic.command, alembic.config, planner.place, providers.process.interaction.execute,
+    reconciler.apply.apply, reconciler.plan.pipeline, reconciler.observe.endpoints,
+    reconciler.observe.refresh, reconciler.workspace.placement_policies, reconciler.store,
 )  # fmt: skip
 """Imported before the fork, so that what is killed is the work and not its imports."""
 

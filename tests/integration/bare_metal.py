@@ -21,8 +21,8 @@ from providers.ansible import open_provisioner, roles_path
 from providers.condition.fingerprint import roles_digest
 from providers.provisioning import Provisioner, Target
 from reconciler.provisioning.targets import targets
-from reconciler.source import open_source
-from reconciler.workspace import Workspace
+from reconciler.sources.source import open_source
+from reconciler.workspace.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
 from tests.harness.labs import spent
 from tests.lab.bare_metal_lab import BareMetalLab

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from providers.docker.provider import DockerProvider
-from reconciler.apply import ApplyResult
-from reconciler.plan import Plan
-from reconciler.records import Recorded
-from reconciler.workspace import Workspace
+from reconciler.apply.apply import ApplyResult
+from reconciler.values.plan import Plan
+from reconciler.values.records import Recorded
+from reconciler.workspace.workspace import Workspace
 from tests.lab.docker import Engine
 
 PATIENCE = 120.0

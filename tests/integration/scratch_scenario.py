@@ -10,8 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, ".")
 from providers.base import Limit, Mount
-from providers.process import scratch
 from providers.process.provider import ProcessProvider
+from providers.process.supervision import scratch
 from providers.storage.node import mounts, project
 from tests.providers.process.kernels import ended, output, said, script, spec, state
 from tests.waiting import until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.workspace import Workspace
+from reconciler.workspace.workspace import Workspace
 from tests.integration.test_docker_kill_apply import Lab, soon
 from tests.lab.docker import Engine, Engines
 

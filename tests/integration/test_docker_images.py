@@ -14,11 +14,11 @@ import pytest
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.images import PullProgress, PullRequest
-from reconciler.plan import Plan
-from reconciler.plan_json import dump
-from reconciler.results import ApplyEvent, ApplyResult
-from reconciler.workspace import Workspace
-from schemas.errors import (
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump
+from reconciler.values.results import ApplyEvent, ApplyResult
+from reconciler.workspace.workspace import Workspace
+from schemas.problems.errors import (
     BaiError,
     NoSuchImage,
     PullFailed,
@@ -205,8 +205,8 @@ def test_an_image_is_brought_early_and_only_once(one: Engine, repo: Repo, regist
 def test_a_pinned_image_is_run_by_digest_until_another_is_learned(
     one: Engine, repo: Repo, registry: StartRegistry
 ) -> None:
-    from reconciler.images import known_images, scan
-    from schemas.image_facts import ImageFacts
+    from reconciler.observe.images import known_images, scan
+    from schemas.images.facts import ImageFacts
 
     lab = registry(namespace=one.namespace)
     layer = busybox(one)
@@ -252,7 +252,7 @@ def test_a_pinned_image_is_run_by_digest_until_another_is_learned(
 def outside_repository(workspace: Workspace, lab: LabRegistry):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
-    from schemas.image import Registry
+    from schemas.kinds.image import Registry
 
     made = Registry.model_validate(
         {

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from providers.docker.given import FOLDERS
+from providers.docker.container.runtime_files import FOLDERS
 from tests.integration.applying import Applier
 from tests.integration.killing import Ground, Running, killed_anywhere, session_of
 from tests.lab.cable import Cable

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines import forget
-from reconciler.apply import ApplyResult
-from reconciler.workspace import Workspace
+from providers.machines.connections import forget
+from reconciler.apply.apply import ApplyResult
+from reconciler.workspace.workspace import Workspace
 from tests.lab.docker import IMAGE, Engine, Engines
 
 pytestmark = pytest.mark.xdist_group("docker")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines import forget
-from reconciler.apply import ApplyResult
-from reconciler.plan import Plan
-from reconciler.workspace import Workspace
+from providers.machines.connections import forget
+from reconciler.apply.apply import ApplyResult
+from reconciler.values.plan import Plan
+from reconciler.workspace.workspace import Workspace
 from tests.lab.cache import LabUnavailable
 from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.sshd import SshdNode, SshdNodes, why_not

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from providers.storage.base import Trash
-from reconciler.plan import Plan
+from reconciler.values.plan import Plan
 from tests.integration.gang import Gangs
 from tests.lab.docker import IMAGE, Engines
 

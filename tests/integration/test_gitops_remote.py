@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import requests
 
-from providers.process import procfs
+from providers.process.linux import procfs
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.cache import LabUnavailable
 from tests.lab.git_http import PASSWORD, USER, GitHttp, Hook

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines import connect, forget
+from providers.machines.connections import connect, forget
 from tests.lab import spaces
 from tests.lab.nspawn import Node, Nodes
 from tests.lab.packages import Package, Repository

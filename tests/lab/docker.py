@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.docker import entry, given
-from providers.machine import Endpoint
+from providers.docker.container import entrypoint as entry
+from providers.docker.container import runtime_files
+from providers.machines.base import Endpoint
 from tests.harness.labs import spent
 from tests.lab.cache import LabUnavailable, command, kept, ran, tool
 from tests.lab.lent import lent
@@ -295,9 +296,9 @@ class Engines:
 
 def _forget(folder: Path) -> None:
     """A kernel's folder, and where it was when it was the last."""
-    if str(folder.parent) in given.FOLDERS:
+    if str(folder.parent) in runtime_files.FOLDERS:
         shutil.rmtree(folder, ignore_errors=True)
-        for place in given.OWN:
+        for place in runtime_files.OWN:
             with contextlib.suppress(OSError):
                 Path(place).rmdir()
 

@@ -27,8 +27,8 @@ from typing import Any
 
 import pytest
 
-from providers.machine import Endpoint
-from schemas.cluster import Ssh
+from providers.machines.base import Endpoint
+from schemas.kinds.cluster import Ssh
 from tests.harness.labs import spent
 from tests.lab import cache, nspawn_layer
 from tests.lab.apt_mirror import AptMirror

@@ -151,8 +151,8 @@ class Server:
     def _migrated(self) -> str:
         """A database with the tables of a store, to be copied: that costs less than making them."""
         if not self._template:
-            from reconciler.address import Address
             from reconciler.store import Store
+            from reconciler.store.database.address import Address
 
             self.execute('CREATE DATABASE "template_bai"')
             Store.open(Address.parse(self.url("template_bai"))).close()

@@ -26,8 +26,8 @@ from typing import Any
 
 import pytest
 
-from providers.machine import Endpoint
-from schemas.cluster import Ssh
+from providers.machines.base import Endpoint
+from schemas.kinds.cluster import Ssh
 from tests.lab.cache import LabUnavailable, command, ran, tool
 from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, Spaces, inside, what_lacks, with_us, within

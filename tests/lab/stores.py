@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from reconciler.secret_reader import SecretReader
-from schemas.declared_stores import DeclaredStore, DeclaredStores
-from schemas.secret_store import SecretStore
+from reconciler.secrets.reader import SecretReader
+from schemas.kinds.secret_store import SecretStore
+from schemas.repository.declared_stores import DeclaredStore, DeclaredStores
 
 NAME = "secret-stores.yaml"
 

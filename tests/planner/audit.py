@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from planner.types import KernelPlacement, NodeInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
+from planner.model.types import KernelPlacement, NodeInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
 
 
 def audit(snapshot: Snapshot, outcome: Outcome) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.types import KernelRequest, NodeInfo, SessionRequest
+from planner.model.types import KernelRequest, NodeInfo, SessionRequest
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 
 GIB = 1 << 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from planner.model.types import GroupInfo, Outcome, QuotaLimit, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, Outcome, QuotaLimit, Running, SessionRequest, Snapshot
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 

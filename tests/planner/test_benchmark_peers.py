@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.openb_trace import MIB, Pod, read_nodes
 from benchmarks.peers.fgd import Fgd, Kind, kind_of, typical
-from planner.types import NodeInfo
+from planner.model.types import NodeInfo
 
 ROOT = Path(__file__).parents[2]
 NODES = ("16000,65536,2,T4", "16000,65536,2,V100", "64000,65536,8,V100", "8000,8192,4,T4", "32000,65536,0,")

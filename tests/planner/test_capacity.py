@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.capacity import GroupCapacity, SizeFit, capacities
+from planner.advice.capacity import GroupCapacity, SizeFit, capacities
+from planner.model.types import Fractional, GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import Fractional, GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 GROUP = GroupInfo("main")

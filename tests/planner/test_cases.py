@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.place import place
-from planner.types import (
+from planner.model.types import (
     Fractional,
     GroupInfo,
     NodeInfo,
@@ -26,6 +25,7 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.place import place
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, session
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from planner.model.types import (
+    GroupInfo,
+    Outcome,
+    PreemptionRule,
+    QuotaLimit,
+    Running,
+    SessionRequest,
+    Snapshot,
+)
 from planner.place import place
-from planner.types import GroupInfo, Outcome, PreemptionRule, QuotaLimit, Running, SessionRequest, Snapshot
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from planner.cufile_file import cufile_settings
-from planner.types import DeviceGrant, KernelPlacement
+from planner.environment.cufile_file import cufile_settings
+from planner.model.types import DeviceGrant, KernelPlacement
 from schemas.hardware.model import Hardware, Nic
 from tests.planner.support import machine
 

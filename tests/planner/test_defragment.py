@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.defragment import Move, defragment, moved
+from planner.advice.defragment import Move, defragment, moved
+from planner.model.types import GroupInfo, NodeReservation, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, NodeReservation, Running, SessionRequest, Snapshot
-from planner.worlds import make_worlds
+from planner.selection.worlds import make_worlds
 from tests.planner.support import machine, node, session
 
 GROUP = GroupInfo("main", selection="dispersed")

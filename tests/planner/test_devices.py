@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner import packing, unfit
-from planner.demand import Demand, Share, device_milli
 from planner.devices import amounts
-from planner.devices.family import Family, Want, bits
 from planner.devices.mapping import Mapper
-from planner.state import initial
-from planner.topology import Topology
-from planner.types import Fractional, Reason
+from planner.model import unfit_devices
+from planner.model.demand import Demand, Share, device_milli
+from planner.model.device_family import Family, Want, bits
+from planner.model.node_state import initial
+from planner.model.topology import Topology
+from planner.model.types import Fractional, Reason
+from planner.nodes import packing
 from schemas.hardware.model import Gpu, MigDevice, NumaNode
 from tests.planner.support import GIB, machine, node
 
@@ -84,7 +85,7 @@ def test_a_machine_with_more_devices_than_tables_hold() -> None:
 @pytest.mark.parametrize(("sick", "more"), [(3, ""), (5, "; and 2 more")])
 def test_of_many_devices_out_of_placement_three_are_named(sick: int, more: str) -> None:
     ids = [f"GPU-{at}" for at in range(sick)]
-    found = unfit.reason([node("n", machine(gpus=8), unhealthy=frozenset(ids))], _gpus(1))
+    found = unfit_devices.reason([node("n", machine(gpus=8), unhealthy=frozenset(ids))], _gpus(1))
     named = "; ".join(f"GPU {at} of n is out of placement" for at in range(3))
     assert found == Reason("unhealthy", named + more)
 

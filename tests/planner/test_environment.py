@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.environment import KernelFacts, SessionFacts, kernel_environment, session_id
-from planner.types import DeviceGrant, Fractional, KernelPlacement, Placement
+from planner.environment.variables import KernelFacts, SessionFacts, kernel_environment, session_id
+from planner.model.types import DeviceGrant, Fractional, KernelPlacement, Placement
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 
 HARDWARE = Hardware(

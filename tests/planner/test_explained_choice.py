@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.feasible import Index
+from planner.model.types import GroupInfo, NodeInfo, Snapshot
+from planner.nodes.feasibility import Index
+from planner.nodes.node_arrays import Ints, World
 from planner.place import BUILT_IN, Policies, place
 from planner.selection.base import Need
-from planner.snapshot import Ints, World
-from planner.types import GroupInfo, NodeInfo, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 CPU = machine(numa=1, cores=8, gpus=0, memory=16 * GIB)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.model.types import GroupInfo, NodeInfo, Outcome, Placement, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, NodeInfo, Outcome, Placement, SessionRequest, Snapshot
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, node, session

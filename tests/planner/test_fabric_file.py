@@ -7,8 +7,8 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from planner.fabric_file import nccl_topology
-from planner.types import DeviceGrant, KernelPlacement, Placement
+from planner.environment.fabric_file import nccl_topology
+from planner.model.types import DeviceGrant, KernelPlacement, Placement
 from schemas.hardware.model import Gpu, Hardware, Nic, NumaNode
 
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import turns
-from planner.forecast import TRIAL
-from planner.place import place
-from planner.types import (
+from planner.model.types import (
     GroupInfo,
     NodeReservation,
     Outcome,
@@ -20,6 +17,9 @@ from planner.types import (
     Snapshot,
     Wait,
 )
+from planner.place import place
+from planner.waiting import turns
+from planner.waiting.forecast import TRIAL
 from tests.planner.support import machine, node, session
 
 SIZE = 8

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.demand import demand_of
-from planner.feasible import Index
-from planner.fragmentation import SCALE, Worth
+from planner.model.demand import demand_of
+from planner.model.types import GroupInfo, Snapshot
+from planner.nodes.feasibility import Index
+from planner.nodes.fragmentation import SCALE, Worth
+from planner.nodes.node_arrays import MEMORY, MILLI, Ints, Machines, World
+from planner.nodes.typical_requests import Kind, kinds_of, scarce, typical
 from planner.place import place
-from planner.snapshot import MEMORY, MILLI, Ints, Machines, World
-from planner.types import GroupInfo, Snapshot
-from planner.typical import Kind, kinds_of, scarce, typical
 from tests.planner.support import GIB, machine, node, session
 
 ANY: frozenset[str] = frozenset()

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from planner.demand import Demand
 from planner.devices.mapping import Mapper, Mapping
+from planner.model.demand import Demand
+from planner.model.node_state import State, initial, room_of
+from planner.model.topology import Topology
+from planner.model.types import GroupInfo, Snapshot
 from planner.place import place
-from planner.state import State, initial, room_of
-from planner.topology import Topology
-from planner.types import GroupInfo, Snapshot
 from tests.planner.support import GIB, machine, node, session
 from tests.planner.test_mapping_optimum import HARDWARE, device_sets
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.model.types import GroupInfo, SessionRequest, Snapshot
 from planner.place import BUILT_IN, place
 from planner.queue.base import QueueView
-from planner.types import GroupInfo, SessionRequest, Snapshot
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 

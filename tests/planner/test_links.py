@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.links import DIRECT, PCI, nic_costs, pair_costs, switch_groups
+from planner.model.links import DIRECT, PCI, nic_costs, pair_costs, switch_groups
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 
 NUMA = (NumaNode(id=0, cpus=(0,), memory=1), NumaNode(id=1, cpus=(1,), memory=1))

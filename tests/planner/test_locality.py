@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks import locality
 from benchmarks.locality_optimum import Ask, Machine
-from planner.topology import Topology
-from planner.types import DeviceGrant, KernelPlacement, NumaPart, SessionRequest
+from planner.model.topology import Topology
+from planner.model.types import DeviceGrant, KernelPlacement, NumaPart, SessionRequest
 
 DATA = Path(__file__).parents[1] / "data" / "topology"
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from planner.demand import Demand, Share
 from planner.devices.mapping import Mapper
-from planner.state import State, initial, room_of
-from planner.topology import Topology
+from planner.model.demand import Demand, Share
+from planner.model.node_state import State, initial, room_of
+from planner.model.topology import Topology
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 from tests.planner.support import GIB, machine, node
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.mig import starts_for
-from planner.place import place
-from planner.repartition import repartitions
-from planner.types import (
+from planner.advice.repartition import repartitions
+from planner.model.types import (
     DeviceGrant,
     GroupInfo,
     KernelPlacement,
@@ -23,6 +21,8 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.place import place
+from planner.selection.mig import starts_for
 from schemas.hardware.mig import profile_on
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
 from tests.planner.support import GIB, node

@@ -5,9 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.nearness import NodeView, near_nodes
+from planner.advice.nearness import NodeView, near_nodes
+from planner.model.types import (
+    Fractional,
+    GroupInfo,
+    NodeInfo,
+    NodeReservation,
+    Running,
+    SessionRequest,
+    Snapshot,
+)
 from planner.place import place
-from planner.types import Fractional, GroupInfo, NodeInfo, NodeReservation, Running, SessionRequest, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 GROUP = GroupInfo("main")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.network_environment import NetworkFacts, network_variables, port_variables
-from planner.types import KernelPlacement, PortGrant
+from planner.environment.network_variables import NetworkFacts, network_variables, port_variables
+from planner.model.types import KernelPlacement, PortGrant
 
 HOSTS = {"main1": "10.0.0.5", "sub1": "10.0.0.9"}
 

@@ -8,8 +8,8 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.model.types import Fractional, GroupInfo, Outcome, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import Fractional, GroupInfo, Outcome, Running, SessionRequest, Snapshot
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, node, session

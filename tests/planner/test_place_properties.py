@@ -7,8 +7,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.place import place
-from planner.types import (
+from planner.model.types import (
     Fractional,
     GroupInfo,
     NodeReservation,
@@ -17,6 +16,7 @@ from planner.types import (
     Running,
     Snapshot,
 )
+from planner.place import place
 from tests.planner.audit import audit
 from tests.planner.support import GIB, machine, node, session
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.place import place
-from planner.types import (
+from planner.model.types import (
     GroupInfo,
     NodeReservation,
     Outcome,
@@ -19,6 +18,7 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.place import place
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.place import BUILT_IN, place
-from planner.queue.base import QueueView
-from planner.types import (
+from planner.model.types import (
     Fractional,
     GroupInfo,
     NodeInfo,
@@ -20,6 +18,8 @@ from planner.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.place import BUILT_IN, place
+from planner.queue.base import QueueView
 from tests.planner.support import machine, node, session
 
 CPU = machine(numa=1, cores=10, gpus=0)

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from planner.model.types import GroupInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 from tests.planner.test_place_properties import snapshots

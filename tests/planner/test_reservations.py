@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from planner.model.types import GroupInfo, NodeReservation, Outcome, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.types import GroupInfo, NodeReservation, Outcome, Running, SessionRequest, Snapshot
 from tests.planner.audit import audit
 from tests.planner.support import machine, node, session
 

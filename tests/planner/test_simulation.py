@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.model.types import GroupInfo, NodeReservation, PreemptionRule, QuotaLimit, Running, Snapshot
 from planner.place import place
 from planner.simulation.measures import curve, report, size_of
 from planner.simulation.replay import replay
 from planner.simulation.values import Cluster, Job, Replay
-from planner.types import GroupInfo, NodeReservation, PreemptionRule, QuotaLimit, Running, Snapshot
 from tests.planner.support import GIB, machine, node, session
 
 MAIN = GroupInfo("main")

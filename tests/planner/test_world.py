@@ -9,12 +9,12 @@ import dataclasses
 import numpy as np
 from hypothesis import given, settings
 
-from planner.gang import Shapes, try_place
+from planner.model.slots import bytes_text
+from planner.model.types import GroupInfo, KernelRequest, Running, SessionRequest, Snapshot
+from planner.nodes.node_arrays import Machines, World
 from planner.place import BUILT_IN, place
 from planner.selection.choose import Chooser
-from planner.slots import bytes_text
-from planner.snapshot import Machines, World
-from planner.types import GroupInfo, KernelRequest, Running, SessionRequest, Snapshot
+from planner.selection.gang import Shapes, try_place
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.planner.support import GIB, machine, node, session
 from tests.planner.test_place_properties import snapshots

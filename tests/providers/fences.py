@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from providers.base import KernelSpec, Provider
-from schemas.errors import LeaseLost
+from schemas.problems.errors import LeaseLost
 
 
 def lost() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from providers.base import KernelSpec, Labels
 from providers.fake import Ending, FakeProvider, Fault, World
-from schemas.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderUnavailable
+from schemas.problems.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderUnavailable
 
 LABELS = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
 SPEC = KernelSpec("s-main1-00000000-g1", LABELS, ("sleep", "1"), {"A": "1"}, secret_env={"TOKEN": "hush"})

@@ -13,7 +13,7 @@ from providers import registry
 from providers.base import KernelSpec, Labels, Limit
 from providers.declared import DeclaredProvider
 from providers.process.provider import ProcessProvider
-from schemas.errors import InvalidOption, KernelRefused, UnknownProvider
+from schemas.problems.errors import InvalidOption, KernelRefused, UnknownProvider
 
 LABELS = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
 

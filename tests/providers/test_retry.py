@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from providers.retry import PAUSES, QUICK, with_backoff
-from schemas.errors import NodeUnreachable, ProviderUnavailable
+from providers.machines.retry import PAUSES, QUICK, with_backoff
+from schemas.problems.errors import NodeUnreachable, ProviderUnavailable
 
 
 class Far:

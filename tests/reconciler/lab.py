@@ -10,14 +10,14 @@ from pathlib import Path
 
 from providers.fake import FakeProvider, World
 from providers.storage.base import Storage
-from reconciler.actual import Actual, Desired
-from reconciler.apply import ApplyResult, apply
-from reconciler.diff.make import make_plan
-from reconciler.observe import observe
-from reconciler.plan import Action, Plan
-from reconciler.source import make_desired
+from reconciler.apply.apply import ApplyResult, apply
+from reconciler.observe.observe import observe
+from reconciler.plan.pipeline import make_plan
+from reconciler.sources.source import make_desired
 from reconciler.store import Store
-from schemas.loader import load_directory
+from reconciler.values.plan import Action, Plan
+from reconciler.values.state import Actual, Desired
+from schemas.loading.loader import load_directory
 from tests.lab.stores import environment, reader
 
 REPO = "feedfacefeedface"

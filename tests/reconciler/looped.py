@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from providers.fake import World
-from reconciler.loop import Loop
-from reconciler.workspace import Workspace
+from reconciler.controller.loop import Loop
+from reconciler.workspace.workspace import Workspace
 
 
 class Looped:

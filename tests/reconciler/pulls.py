@@ -10,14 +10,14 @@ from pathlib import Path
 from providers.base import Capabilities, Fence, ImageNow, KernelSpec, Observation, Observed, unfenced
 from providers.fake import FakeProvider, World
 from providers.images import NodeImage, PullProgress, PullRequest, Tell
-from reconciler.actual import Actual
-from reconciler.apply import ApplyResult, apply
-from reconciler.images import held
-from reconciler.plan import Plan
-from reconciler.results import ApplyEvent
-from schemas.errors import BaiError, ImageMissing
-from schemas.image_facts import ImageFacts, Platform
-from schemas.image_reference import parse_reference
+from reconciler.apply.apply import ApplyResult, apply
+from reconciler.observe.images import held
+from reconciler.values.plan import Plan
+from reconciler.values.results import ApplyEvent
+from reconciler.values.state import Actual
+from schemas.images.facts import ImageFacts, Platform
+from schemas.problems.errors import BaiError, ImageMissing
+from schemas.values.image_reference import parse_reference
 from tests.lab.stores import environment, reader
 from tests.reconciler.lab import Lab
 

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 import pytest
 from pydantic import ValidationError
 
-from reconciler.address import Address
-from schemas.cluster import ClusterSpec
-from schemas.errors import StoreError
+from reconciler.store.database.address import Address
+from schemas.kinds.cluster import ClusterSpec
+from schemas.problems.errors import StoreError
 
 SECRET = "s3cr/et@:x"
 QUOTED = "s3cr%2Fet%40%3Ax"

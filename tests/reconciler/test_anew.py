@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.diff.make import make_study
-from reconciler.plan_json import dump, load
-from schemas.errors import PlanError
+from reconciler.plan.pipeline import make_study
+from reconciler.values.plan_json import dump, load
+from schemas.problems.errors import PlanError
 from tests.reconciler.lab import Lab, action, session, summary
 
 ONE_GPU = "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.types import DeviceGrant, KernelPlacement, Placement
+from planner.model.types import DeviceGrant, KernelPlacement, Placement
 from providers.base import Fence, KernelSpec, Labels, Observed
 from providers.fake import FakeProvider, Fault, World
-from reconciler import graph
-from reconciler.apply import ApplyResult, apply
-from reconciler.plan import Action, Change, Plan, Side
-from reconciler.records import JournalEntry, Phase, Put, Recorded
-from reconciler.results import ApplyEvent
-from reconciler.steps import Step
+from reconciler.apply import action_graph
+from reconciler.apply.apply import ApplyResult, apply
+from reconciler.apply.steps import Step
 from reconciler.store import Store
-from schemas.errors import (
+from reconciler.values.plan import Action, Change, Plan, Side
+from reconciler.values.records import JournalEntry, Phase, Put, Recorded
+from reconciler.values.results import ApplyEvent
+from schemas.problems.errors import (
     GuardRefused,
     IncompleteObservation,
     LeaseHeld,
@@ -135,8 +135,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bench(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     shutil.copyfile(template, tmp_path / "store.db")
-    monkeypatch.setattr(graph, "steps", steps_of)
-    monkeypatch.setattr("reconciler.apply.current_basis", lambda store, provider, plan: "basis")
+    monkeypatch.setattr(action_graph, "steps", steps_of)
+    monkeypatch.setattr("reconciler.apply.apply.current_basis", lambda store, provider, plan: "basis")
     made = Bench(tmp_path / "store.db")
     yield made
     made.store.close()
@@ -325,7 +325,7 @@ def test_only_one_apply_at_a_time(bench: Bench) -> None:
 
 
 def test_a_stale_plan_changes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.apply.current_basis", lambda store, provider, plan: "another")
+    monkeypatch.setattr("reconciler.apply.apply.current_basis", lambda store, provider, plan: "another")
     with pytest.raises(StalePlan):
         bench.apply(new("a", 0))
     assert (
@@ -438,7 +438,7 @@ def test_an_apply_keeps_the_journal_within_its_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path)
-    monkeypatch.setattr("reconciler.store.life.JOURNAL_ROWS", 3)
+    monkeypatch.setattr("reconciler.store.usage_and_contact.JOURNAL_ROWS", 3)
     for name in "abcd":
         lab.write({name: session(name)})
         assert lab.apply().ok

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from providers.base import Labels, Observed
-from reconciler.actual import Actual, Existing
-from reconciler.basis import basis
-from reconciler.records import Recorded
+from reconciler.values.fingerprint import basis
+from reconciler.values.records import Recorded
+from reconciler.values.state import Actual, Existing
 
 SESSION = "Session/vision/prep"
 LABELS = Labels("repo", "here", SESSION, 1, "d1", "main1", "localhost")

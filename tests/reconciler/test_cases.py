@@ -17,12 +17,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from providers.base import Capabilities, Observation
-from reconciler.diff.make import make_plan
-from reconciler.observe import combine
-from reconciler.plan_json import dump, load
-from reconciler.records import Recorded
-from reconciler.source import make_desired
-from schemas.loader import load_directory
+from reconciler.observe.observe import combine
+from reconciler.plan.pipeline import make_plan
+from reconciler.sources.source import make_desired
+from reconciler.values.plan_json import dump, load
+from reconciler.values.records import Recorded
+from schemas.loading.loader import load_directory
 from tests.reconciler.lab import REPO, Lab, text
 
 CASES = Path(__file__).parents[1] / "cases" / "plan"

@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.plan_json import dump
-from reconciler.records import HOLDING
+from reconciler.values.plan_json import dump
+from reconciler.values.records import HOLDING
 from tests.reconciler.lab import Lab, session
 
 NAMES = ("a", "b", "c")

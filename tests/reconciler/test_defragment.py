@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from providers.fake import Fault
-from reconciler.graph import build
-from reconciler.plan import Notice, Plan
-from reconciler.plan_json import dump, load
-from schemas.errors import PlanError
+from reconciler.apply.action_graph import build
+from reconciler.values.plan import Notice, Plan
+from reconciler.values.plan_json import dump, load
+from schemas.problems.errors import PlanError
 from tests.reconciler.lab import BASE, NODE, Lab, action, session, summary
 
 GPU = "resources: {cpu: 1, memory: 1GiB, cuda.device: 1}, movable: true"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.plan_view import entries
+from bai.render.plan.sections import entries
 from providers.base import Capabilities, Labels, Limit
 from providers.fake import Fault
-from reconciler.plan_values import compact
-from schemas.errors import GuardRefused, PlanError
+from reconciler.values.placement_json import compact
+from schemas.problems.errors import GuardRefused, PlanError
 from tests.reconciler.lab import BASE, Lab, action, session, summary, text
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from providers.fake import FakeProvider
-from reconciler.loop import Loop
-from reconciler.workspace import Workspace
+from reconciler.controller.loop import Loop
+from reconciler.workspace.workspace import Workspace
 from schemas.hardware.model import Hardware
 from tests.reconciler.lab import BASE, session
 

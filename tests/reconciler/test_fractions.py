@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.actual import Actual
-from reconciler.plan import Plan
-from reconciler.shares import with_fractions
-from schemas.errors import ProviderUnavailable
+from reconciler.observe.gpu_sharing import with_fractions
+from reconciler.values.plan import Plan
+from reconciler.values.state import Actual
+from schemas.problems.errors import ProviderUnavailable
 from tests.reconciler.lab import Lab, action, session, summary
 
 GROUP = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.git import said
-from reconciler.source import open_source
+from reconciler.sources.git import said
+from reconciler.sources.source import open_source
 from tests.reconciler.gitops.repositories import Pair, git
 
 
@@ -35,7 +35,7 @@ def test_in_a_hook_of_git(pair: Pair, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_commit_is_read_from_there_too(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from schemas.git_source import CommitSource
+    from schemas.files.git_source import CommitSource
 
     other = Pair(tmp_path / "other")
     other.commit({"else.yaml": "x"})

@@ -11,17 +11,17 @@ import pytest
 
 from providers.health import CODES, Expected, Health
 from providers.health.facts import Facts
-from providers.machine import Endpoint, Machine
-from reconciler import health
-from reconciler.actual import Actual
-from reconciler.diff.health import health_notes, unfit_names, with_health
-from reconciler.diff.make import make_plan
-from reconciler.diff.requests import node_info
-from reconciler.diff.snapshot import node_infos
-from reconciler.health import expectation, look
-from reconciler.plan import Plan
-from schemas.cluster import Cluster
+from providers.machines.base import Endpoint, Machine
+from reconciler.observe import health
+from reconciler.observe.health import expectation, look
+from reconciler.plan.decide.node_health import health_notes, unfit_names, with_health
+from reconciler.plan.pipeline import make_plan
+from reconciler.plan.place.snapshot import node_infos
+from reconciler.plan.requests import node_info
+from reconciler.values.plan import Plan
+from reconciler.values.state import Actual
 from schemas.hardware.model import Hardware
+from schemas.kinds.cluster import Cluster
 from tests.reconciler.lab import Lab, action, session, summary
 
 GPU = "resources: {cpu: 1, cuda.device: 1}"
@@ -250,7 +250,7 @@ def test_only_nodes_whose_gpus_were_probed_are_asked(lab: Lab, asked: list[list[
         "bare": Hardware.model_validate(numa),
     }
     ANSWERS.update(probed=Health("probed", facts=Facts()))
-    from reconciler.actual import Missed
+    from reconciler.values.state import Missed
 
     actual = Actual("r", "here", hardware=hardware, missed={"away": Missed("no route")})
     places = endpoints(lab)

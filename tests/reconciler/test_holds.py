@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from planner.types import DeviceGrant, KernelPlacement
+from planner.model.types import DeviceGrant, KernelPlacement
 from providers.fake import Fault
-from reconciler.actual import Hold
-from reconciler.diff.make import make_plan
+from reconciler.plan.pipeline import make_plan
+from reconciler.values.state import Hold
 from tests.reconciler.lab import NODE, Lab, action, session, summary
 
 UNKNOWN = """

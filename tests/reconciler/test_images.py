@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.graph import build
-from reconciler.plan_json import dump, load
-from schemas.errors import PullFailed, RegistryUnreachable
+from reconciler.apply.action_graph import build
+from reconciler.values.plan_json import dump, load
+from schemas.problems.errors import PullFailed, RegistryUnreachable
 from tests.reconciler.lab import Lab, action, session, summary
 from tests.reconciler.pulls import ImageLab, failures, full
 

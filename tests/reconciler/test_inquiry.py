@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.plan import Plan
-from schemas.errors import GuardRefused
+from reconciler.values.plan import Plan
+from schemas.problems.errors import GuardRefused
 from tests.lab.cosign import Cosign
 from tests.lab.registry import LabRegistry, StartRegistry
 from tests.reconciler.lab import session
@@ -107,7 +107,7 @@ def test_what_is_planned_is_what_is_started_though_the_tag_moves(house: ImageHou
 
 
 def test_a_tag_that_moved_is_told_and_what_runs_stays(house: ImageHouse) -> None:
-    from reconciler.images import known_images, scan
+    from reconciler.observe.images import known_images, scan
 
     first = house.lab.push("tool:1")
     house.write("policy", policy("digest: true"))
@@ -226,7 +226,7 @@ def test_apply_goes_by_what_the_store_remembers(house: ImageHouse, cosign: Cosig
     """A saved plan says of itself that nothing stands against it; who changes its digest changes nothing."""
     from dataclasses import replace
 
-    from reconciler.plan_json import sealed
+    from reconciler.values.plan_json import sealed
 
     digest = house.lab.push("tool:1")
     bad = house.lab.push("tool:bad", labels={"bad": "1"})

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.address import Address
-from reconciler.clock import VirtualClock
-from reconciler.leader import Leader, seat
-from reconciler.records import Put, Recorded
+from reconciler.controller.leader import Leader, seat
 from reconciler.store import Store
-from schemas.errors import LeaseLost
+from reconciler.store.database.address import Address
+from reconciler.values.clock import VirtualClock
+from reconciler.values.records import Put, Recorded
+from schemas.problems.errors import LeaseLost
 from tests.lab.postgres import Server
 from tests.waiting import until
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.types import KernelPlacement
+from planner.model.types import KernelPlacement
 from providers.fake import FakeProvider, Load
-from reconciler.derive import derive
-from reconciler.diff.idle import Rule, quiet_since, watched
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load
-from reconciler.records import Account, Balance, Charge, Sample
-from reconciler.refresh import observed
-from reconciler.sampling import MOST, measure, thinned
-from reconciler.store.life import charged
+from reconciler.observe.refresh import observed
+from reconciler.observe.usage_samples import MOST, measure, thinned
+from reconciler.plan.decide.idleness import Rule, quiet_since, watched
+from reconciler.store.usage_and_contact import charged
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load
+from reconciler.values.records import Account, Balance, Charge, Sample
+from reconciler.values.session_phase import derive
 from tests.reconciler.lab import NODE, Lab, action, session, summary
 
 MOVES = "nodeLoss: {after: 2m, then: reschedule}"
@@ -378,7 +378,7 @@ def starts(plan: Plan) -> set[str]:
 
 def make_plan_without_accounts(lab: Lab) -> Plan:
     """The same, by a planner that remembers nothing: who asked first goes first."""
-    from reconciler.diff.make import make_plan
+    from reconciler.plan.pipeline import make_plan
 
     return make_plan(lab.desired(), replace(lab.actual(), balances={}), lab.world.clock.now())
 

@@ -14,12 +14,12 @@ import pytest
 from providers.abilities import KernelEvent
 from providers.base import Observation
 from providers.fake import FakeProvider, VirtualClock, World
-from reconciler.backoff import Backoff
-from reconciler.gitops.orders import Told, give
-from reconciler.loop import Loop
-from reconciler.stages import Stage, Unheard
-from reconciler.workspace import Workspace
-from schemas.errors import KernelRefused
+from reconciler.controller.backoff import Backoff
+from reconciler.controller.loop import Loop
+from reconciler.controller.stages import Stage, Unheard
+from reconciler.gitops.directives import Told, give
+from reconciler.workspace.workspace import Workspace
+from schemas.problems.errors import KernelRefused
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.looped import Looped
 
@@ -280,8 +280,8 @@ def test_an_order_that_is_given_while_the_loop_begins_to_listen_is_heard(
 def test_orders_are_heard_though_the_store_was_away_at_first(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconciler import loop as module
-    from schemas.errors import StoreUnavailable
+    from reconciler.controller import loop as module
+    from schemas.problems.errors import StoreUnavailable
 
     real: Any = getattr(module, "orders")  # noqa: B009
     calls: list[str] = []

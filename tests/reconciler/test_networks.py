@@ -10,9 +10,9 @@ import pytest
 
 from providers.base import Capabilities, KernelSpec, Published
 from providers.fake import FakeProvider
-from reconciler.diff.connections import addresses
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load
+from reconciler.plan.network.kernel_connections import addresses
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import BASE, Lab, action, session
 
 APART = "cluster: {mode: multi-node, roles: {main: 1, sub: 1}}, resources: {cpu: 5, memory: 1GiB}"

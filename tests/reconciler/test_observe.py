@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.types import KernelPlacement, Placement
+from planner.model.types import KernelPlacement, Placement
 from providers.base import KernelState, Labels, Observed
-from reconciler.adopt import adopted
-from reconciler.basis import basis
-from reconciler.derive import derive, timed
-from reconciler.plan_values import compact
-from reconciler.records import Charge, Event, Phase, Put, Recorded
-from reconciler.refresh import refreshed
-from reconciler.steps import steps
+from reconciler.apply.steps import steps
+from reconciler.observe.refresh import refreshed
+from reconciler.values.adoption import adopted
+from reconciler.values.fingerprint import basis
+from reconciler.values.placement_json import compact
+from reconciler.values.records import Charge, Event, Phase, Put, Recorded
+from reconciler.values.session_phase import derive, timed
 from tests.reconciler.lab import Lab, action, session
 
 IDS = ("x-main1-g1", "x-sub1-g1")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.diff.requests import group_info
-from reconciler.plan import Plan
+from reconciler.plan.requests import group_info
+from reconciler.values.plan import Plan
 from tests.reconciler.lab import BASE, Lab, session, summary
 
 OTHER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.types import (
+from planner.model.types import (
     Choice,
     DeviceGrant,
     GroupUse,
@@ -22,9 +22,9 @@ from planner.types import (
     Snapshot,
     Wait,
 )
-from reconciler.diff.make import make_plan
-from reconciler.plan_json import VERSION, dump, load, plan_digest, sealed
-from schemas.errors import PlanError
+from reconciler.plan.pipeline import make_plan
+from reconciler.values.plan_json import VERSION, dump, load, plan_digest, sealed
+from schemas.problems.errors import PlanError
 from tests.reconciler.lab import Lab, session
 
 GOLDEN = Path(__file__).parents[1] / "cases" / "plan-json" / "v1.json"

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from providers.fake import Fault
-from reconciler.diff.make import make_study
-from reconciler.plan import Notice
-from reconciler.plan_json import dump, load
+from reconciler.plan.pipeline import make_study
+from reconciler.values.plan import Notice
+from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import BASE, Lab, action, session, summary
 
 GPUS = "resources: {cpu: 2, memory: 1GiB, cuda.device: 2}"

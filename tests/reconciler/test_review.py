@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.markdown import LIMIT
-from bai.render.review_markdown import marker, render
-from reconciler.actual import Actual, Desired
-from reconciler.apply import apply
-from reconciler.diff.make import make_plan
-from reconciler.observe import observe
+from bai.render.plan.markdown import LIMIT
+from bai.render.plan.review_markdown import marker, render
+from reconciler.apply.apply import apply
+from reconciler.observe.observe import observe
+from reconciler.plan.pipeline import make_plan
 from reconciler.review import Review, Version
 from reconciler.review import review as reviewed
-from reconciler.review.foresee import as_seen
+from reconciler.review.predicted_state import as_seen
+from reconciler.values.state import Actual, Desired
 from tests.reconciler.lab import BASE, Lab, session, summary, text
 
 

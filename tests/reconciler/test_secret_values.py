@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.secret_values import MAX_BYTES, resolve
-from schemas.errors import SecretMissing
+from reconciler.secrets.operator_values import MAX_BYTES, resolve
+from schemas.problems.errors import SecretMissing
 
 
 def test_a_variable_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

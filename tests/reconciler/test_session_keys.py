@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.session_keys import seed
-from schemas.errors import SecretMissing
+from reconciler.secrets.session_keys import seed
+from schemas.problems.errors import SecretMissing
 
 REFERENCE = "session-key:r/c/Session/p/s#1"
 

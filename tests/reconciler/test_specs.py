@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from providers.base import Mount
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load
-from reconciler.source import make_desired
-from schemas.loader import load_directory
+from reconciler.sources.source import make_desired
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load
+from schemas.loading.loader import load_directory
 from tests.reconciler.lab import BASE, Lab, action, session
 
 

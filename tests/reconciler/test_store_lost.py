@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.address import Address
 from reconciler.store import Store
-from schemas.errors import StoreUnavailable
+from reconciler.store.database.address import Address
+from schemas.problems.errors import StoreUnavailable
 from tests.lab.postgres import Server
 from tests.reconciler.lab import Lab, session, summary
 

@@ -9,15 +9,15 @@ import pytest
 from providers.fake import World
 from providers.health.facts import Facts
 from providers.health.values import Expected, Health
-from providers.machine import Endpoint
-from reconciler import health as healths
-from reconciler.backoff import Backoff
-from reconciler.ledger import Ledger
-from reconciler.notify import boxes
+from providers.machines.base import Endpoint
+from reconciler.apply.journal_writer import Ledger
+from reconciler.controller.backoff import Backoff
+from reconciler.notify import throttle
 from reconciler.notify.state import Batch, Box
-from reconciler.records import Sample
-from reconciler.sampling import sampled
-from schemas.errors import LeaseHeld, ProviderUnavailable
+from reconciler.observe import health as healths
+from reconciler.observe.usage_samples import sampled
+from reconciler.values.records import Sample
+from schemas.problems.errors import LeaseHeld, ProviderUnavailable
 from tests.reconciler.lab import Lab, new_store, session
 from tests.reconciler.notify.support import notification
 
@@ -53,14 +53,14 @@ def test_nodes_are_asked_for_their_health_again(monkeypatch: pytest.MonkeyPatch)
 
 def test_messages_do_not_wait_for_it() -> None:
     box = Box(sending=Batch((), began=YEAR, tries=3, again=YEAR + 60))
-    assert not boxes.due(box, YEAR)
-    assert boxes.due(box, 1000.0)
+    assert not throttle.due(box, YEAR)
+    assert throttle.due(box, 1000.0)
 
 
 def test_throttled_messages_neither() -> None:
     spec = notification(throttle={"burst": 1, "every": "1h"}).spec
     box = Box(times=(YEAR,), waiting=())
-    assert boxes.begun(box, spec, 1000.0).times == ()
+    assert throttle.begun(box, spec, 1000.0).times == ()
 
 
 def test_use_is_measured_again() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from providers.storage.base import Folder, Trash, Trashed
 from providers.storage.nodes import NodeStorage
-from reconciler.actual import Actual
-from reconciler.apply import ApplyResult
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load
-from reconciler.volumes import folders
-from schemas.errors import GuardRefused, ProviderUnavailable
+from reconciler.apply.apply import ApplyResult
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load
+from reconciler.values.state import Actual
+from reconciler.values.volume_folders import folders
+from schemas.problems.errors import GuardRefused, ProviderUnavailable
 from tests.reconciler.lab import Lab, action, session, summary
 
 HOST = "apiVersion: bai/v1\nkind: StorageHost\nmetadata: {name: disk}\nspec:"

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from providers.registry import open_provider
-from reconciler.plan_json import dump, load
-from reconciler.source import open_source, path_id
-from reconciler.workspace import Workspace
-from schemas.errors import CannotRead, InvalidRepository, PlanError, StalePlan
+from reconciler.sources.source import open_source, path_id
+from reconciler.values.plan_json import dump, load
+from reconciler.workspace.workspace import Workspace
+from schemas.problems.errors import CannotRead, InvalidRepository, PlanError, StalePlan
 
 HERE = """
 apiVersion: bai/v1

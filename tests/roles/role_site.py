@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from providers.ansible import open_provisioner
-from providers.machines import connect
+from providers.machines.connections import connect
 from providers.provisioning import HostResult, Target
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import role_variables, secret_references

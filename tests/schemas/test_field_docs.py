@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import Field
 
-from schemas.envelope import Model, NodeMetadata, ProjectMetadata
-from schemas.field_docs import description
 from schemas.hardware.model import Gpu
+from schemas.values.envelope import Model, NodeMetadata, ProjectMetadata
+from schemas.values.field_docs import description
 
 
 class Told(Model):

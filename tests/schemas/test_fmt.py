@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.errors import InvalidRepository
-from schemas.fmt import format_text
-from schemas.kinds import KINDS
-from schemas.reading import read
+from schemas.files.reading import read
+from schemas.kinds.registry import KINDS
+from schemas.loading.fmt import format_text
+from schemas.problems.errors import InvalidRepository
 from tests.schemas.examples import document
 
 CASES = Path(__file__).parents[1] / "cases" / "schemas"

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.errors import CannotRead, InvalidRepository
-from schemas.fmt import format_text
-from schemas.kinds import KINDS
-from schemas.loader import load
-from schemas.reading import read
-from schemas.sources import File
+from schemas.files.reading import read
+from schemas.files.sources import File
+from schemas.kinds.registry import KINDS
+from schemas.loading.fmt import format_text
+from schemas.loading.loader import load
+from schemas.problems.errors import CannotRead, InvalidRepository
 from tests.schemas.examples import document
 from tests.schemas.mutate import mutated
 

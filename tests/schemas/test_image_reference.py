@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.image_reference import REFERENCE_PATTERN, ImageReference, parse_reference
+from schemas.values.image_reference import REFERENCE_PATTERN, ImageReference, parse_reference
 
 HEX = "0123456789abcdef"
 parts = st.from_regex(r"[a-z0-9]{1,6}((\.|_|__|-{1,3})[a-z0-9]{1,6}){0,2}", fullmatch=True)

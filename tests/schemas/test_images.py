@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InvalidRepository
-from schemas.image_facts import ImageFacts, Platform
-from schemas.image_labels import said
-from schemas.image_reference import parse_reference
-from schemas.images import Needs, image_of, needs, reference_of, registry_of
-from schemas.loader import load_directory
-from schemas.repository import Repository
+from schemas.images.facts import ImageFacts, Platform
+from schemas.images.labels import said
+from schemas.images.resolution import Needs, image_of, needs, reference_of, registry_of
+from schemas.loading.loader import load_directory
+from schemas.problems.errors import InvalidRepository
+from schemas.repository.repository import Repository
+from schemas.values.image_reference import parse_reference
 
 BASE = """
 apiVersion: bai/v1

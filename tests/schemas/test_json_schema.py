@@ -11,10 +11,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas import json_schema
-from schemas.documents import typed
-from schemas.kinds import KINDS
-from schemas.reading import read
+from schemas.files.reading import read
+from schemas.kinds.registry import KINDS
+from schemas.loading import json_schema
+from schemas.loading.documents import typed
 from tests.schemas.examples import document
 from tests.schemas.profile_example import PROFILE, RHEL
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.canonical import canonical, digest
-from schemas.cluster import Cluster
-from schemas.documents import typed
-from schemas.envelope import Resource
-from schemas.kinds import KINDS
-from schemas.quota import Quota
-from schemas.session import Session
-from schemas.storage import Volume
+from schemas.kinds.cluster import Cluster
+from schemas.kinds.quota import Quota
+from schemas.kinds.registry import KINDS
+from schemas.kinds.session import Session
+from schemas.kinds.storage import Volume
+from schemas.loading.documents import typed
+from schemas.values.canonical import canonical, digest
+from schemas.values.envelope import Resource
 from tests.schemas.examples import IN_PROJECT, SPECS, document
 
 STEADY = settings(deadline=None, derandomize=True, database=None)

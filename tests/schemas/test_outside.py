@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from providers.registry_client.manifests import labels, read
-from schemas.outside import parse
+from schemas.files.foreign_json import parse
 
 WRONG = [
     b"", b"{", b"[" * 200_000, b'{"a":' * 200_000, b"NaN", b"[Infinity]", b"-Infinity", b"\xff",

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas import cautions
-from schemas.canonical import canonical
-from schemas.codes import CODES
-from schemas.documents import typed
-from schemas.json_schema import union_schema
-from schemas.loader import load_directory
+from schemas.kinds.provisioning import Provisioning
+from schemas.loading.documents import typed
+from schemas.loading.json_schema import union_schema
+from schemas.loading.loader import load_directory
+from schemas.problems.codes import CODES
 from schemas.profile import OS_NAMES, ROLES, NodeProfile, NodeProfileSpec, arguments
 from schemas.profile.arguments import arguments_of, sections
-from schemas.profile.on_nodes import os_of
 from schemas.profile.variables import role_variables, secret_references
-from schemas.provisioning import Provisioning
-from schemas.rules import check
+from schemas.rules import cautions
+from schemas.rules.document_rules import check
+from schemas.rules.profile_rules import os_of
+from schemas.values.canonical import canonical
 from tests.schemas.profile_example import PROFILE, RHEL
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import quantities as q
 from schemas.hardware.cpuset import format_cpus, parse_cpus
+from schemas.values import quantities as q
 
 STEADY = settings(deadline=None, derandomize=True, database=None)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InvalidRepository
-from schemas.expand import MOST_NODES, expand
-from schemas.loader import load
-from schemas.reading import MOST_PROBLEMS
-from schemas.references import cycles
-from schemas.sources import File
-from schemas.text import did_you_mean, printable
+from schemas.files.reading import MOST_PROBLEMS
+from schemas.files.sources import File
+from schemas.loading.loader import load
+from schemas.problems.errors import InvalidRepository
+from schemas.problems.text import did_you_mean, printable
+from schemas.repository.node_ranges import MOST_NODES, expand
+from schemas.rules.references import cycles
 
 STEADY = settings(deadline=None, derandomize=True, database=None)
 HEAD = """\

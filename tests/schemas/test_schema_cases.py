@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.codes import CODES
-from schemas.errors import InvalidRepository
-from schemas.loader import load_directory
+from schemas.loading.loader import load_directory
+from schemas.problems.codes import CODES
+from schemas.problems.errors import InvalidRepository
 
 CASES = Path(__file__).parents[1] / "cases" / "schemas"
 

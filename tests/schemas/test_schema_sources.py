@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from git import Repo
 
-from schemas.errors import CannotRead, InvalidRepository
-from schemas.loader import load_commit, load_directory
-from schemas.node import NodePool
-from schemas.reading import LARGEST_FILE
-from schemas.repository import Repository
-from schemas.session import Session
+from schemas.files.reading import LARGEST_FILE
+from schemas.kinds.node import NodePool
+from schemas.kinds.session import Session
+from schemas.loading.loader import load_commit, load_directory
+from schemas.problems.errors import CannotRead, InvalidRepository
+from schemas.repository.repository import Repository
 from tests.schemas.examples import HARDWARE
 
 BASE = """\

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.session_template import Parameter, SessionTemplateSpec, SweepSpec
-from schemas.templating import combinations, filled, merged, rules
+from schemas.kinds.session_template import Parameter, SessionTemplateSpec, SweepSpec
+from schemas.templates.templating import combinations, filled, merged, rules
 
 
 def fill(text: object, **values: str | bool | int | float) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schemas.loader import load_directory
+from schemas.loading.loader import load_directory
 
 CLUSTER = "apiVersion: bai/v1\nkind: Cluster\nmetadata: {name: %s}\nspec: {provider: process%s}\n"
 PROJECT = "---\napiVersion: bai/v1\nkind: Project\nmetadata: {name: %s}\nspec: {%s}\n"

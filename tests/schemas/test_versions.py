@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.hardware.generations import first_driver, generation_of, has_switches, needs_open
 from schemas.hardware.mig import PRODUCTS, fits, products_of, profile_of
-from schemas.profile.compare import branch, maker, numbers, older
-from schemas.profile.versions_gpus import first_with_mig
+from schemas.profile.versions.compare import branch, maker, numbers, older
+from schemas.profile.versions.gpus import first_with_mig
 
 STEADY = settings(deadline=None, derandomize=True, database=None)
 

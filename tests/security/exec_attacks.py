@@ -26,8 +26,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from providers.base import KernelSpec, Labels
-from providers.process import sandbox
 from providers.process.provider import ProcessProvider
+from providers.process.sandbox import bubblewrap
 from tests.waiting import until
 
 LABELS = Labels("repo", "here", "Session/vision/s", 1, "digest", "main1", "node")
@@ -615,7 +615,7 @@ def main_process_of_another_user(play: Play) -> Found:
 
 @attack
 def main_process_in_a_user_namespace(play: Play) -> Found:
-    sandbox.NAMESPACES = (*sandbox.NAMESPACES, "--unshare-user", "--uid", "1234", "--gid", "1235")  # type: ignore[misc]
+    bubblewrap.NAMESPACES = (*bubblewrap.NAMESPACES, "--unshare-user", "--uid", "1234", "--gid", "1235")  # type: ignore[misc]
     return _same(play, "")
 
 
@@ -643,7 +643,7 @@ def main_process_under_a_filter(play: Play) -> Found:
 
 def main(name: str, folder: Path) -> Found:
     play = Play(folder)
-    if why := sandbox.problem():
+    if why := bubblewrap.problem():
         return {"skip": why}
     try:
         return ATTACKS[name](play)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from providers.base import Labels
-from providers.docker.engine import Engine
+from providers.docker.engine.engine import Engine
 from providers.docker.labels import written
-from providers.machine import Machine
-from schemas.docker import Docker
+from providers.machines.base import Machine
+from schemas.kinds.docker import Docker
 
 Answer = bytes | Callable[[socket.socket], None]
 """What is sent: whole, or by whoever has the connection."""

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from providers.process import sandbox
+from providers.process.sandbox import bubblewrap
 from tests.security.exec_attacks import PYTHON
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.skipif(
         os.geteuid() != 0, reason="needs root: others have played these attacks as themselves"
     ),
-    pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem() or "there is a sandbox"),
+    pytest.mark.skipif(bool(bubblewrap.problem()), reason=bubblewrap.problem() or "there is a sandbox"),
 ]
 
 

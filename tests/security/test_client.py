@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.web.limits import LARGEST_HOOK
+from bai.web.request_limits import LARGEST_HOOK
 from tests.bai.conftest import new_repo, tidy
 from tests.security.client_attacks import (
     PATIENCE,

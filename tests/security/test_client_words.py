@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bai.web.oidc import Keys, NotAnswering
+from bai.web.auth.oidc import Keys, NotAnswering
 from tests.bai.conftest import new_repo, tidy
 from tests.security.client_attacks import Server, everything, serving, split
 

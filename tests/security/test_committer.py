@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.secret_reader import SecretReader
-from schemas.declared_stores import DeclaredStore, DeclaredStores
-from schemas.errors import SecretMissing
-from schemas.secret_store import SecretStore
+from reconciler.secrets.reader import SecretReader
+from schemas.kinds.secret_store import SecretStore
+from schemas.problems.errors import SecretMissing
+from schemas.repository.declared_stores import DeclaredStore, DeclaredStores
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.sops import Sops
 

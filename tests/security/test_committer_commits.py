@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.gitops.documents import first
-from reconciler.gitops.follow import Follow
-from reconciler.gitops.orders import Order, Told, give
+from reconciler.controller.cycle import Pass
+from reconciler.controller.loop import Loop
+from reconciler.gitops.commit_choice import Follow
+from reconciler.gitops.directives import Order, Told, give
+from reconciler.gitops.document_source import first
 from reconciler.gitops.remote import Remote
-from reconciler.loop import Loop
-from reconciler.passes import Pass
 from reconciler.trust.gate import Gate
-from reconciler.trust.settings import settings
-from schemas.errors import BaiError, NotTrusted
-from schemas.git_source import CommitSource
+from reconciler.trust.trust_file import settings
+from schemas.files.git_source import CommitSource
+from schemas.problems.errors import BaiError, NotTrusted
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.signers import LONG_AGO, Signers, as_person, mail, signers
 from tests.reconciler.gitops.repositories import Pair, git

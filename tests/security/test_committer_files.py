@@ -14,16 +14,16 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from bai.web.access_file import Followed
-from providers.ssh.login import _from_file
-from providers.ssh.route import Hop, Route
-from providers.ssh.trust import Trust
-from reconciler.session_keys import seed
-from schemas.errors import InvalidRepository, SecretMissing
+from bai.web.auth.access_file import Followed
+from providers.machines.ssh.login import _from_file
+from providers.machines.ssh.route import Hop, Route
+from providers.machines.ssh.trust import Trust
+from reconciler.secrets.session_keys import seed
+from schemas.files.plain_files import open_plain, read_plain
+from schemas.files.reading import LARGEST_FILE, MOST_PROBLEMS
 from schemas.hardware.read import HardwareError, read_hardware
-from schemas.loader import MOST_IN_ALL, load_directory
-from schemas.plain_files import open_plain, read_plain
-from schemas.reading import LARGEST_FILE, MOST_PROBLEMS
+from schemas.loading.loader import MOST_IN_ALL, load_directory
+from schemas.problems.errors import InvalidRepository, SecretMissing
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 
 HANGS = 60.0
@@ -164,7 +164,7 @@ def test_what_is_exchanged_while_it_is_opened_is_noticed(
     tmp_path: Path, fifo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = os.stat(__file__)
-    monkeypatch.setattr("schemas.plain_files.os.stat", lambda *_, **__: plain)
+    monkeypatch.setattr("schemas.files.plain_files.os.stat", lambda *_, **__: plain)
     assert "it is a FIFO" in str(_answer(lambda: read_plain(fifo, 10)))
     link = tmp_path / "link"
     link.symlink_to(__file__)

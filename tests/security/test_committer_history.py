@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import RemoteUnreachable
+from schemas.problems.errors import RemoteUnreachable
 from tests.bai.conftest import CLUSTER
 from tests.lab.signers import Signers, mail, signers
 from tests.reconciler.gitops.repositories import git

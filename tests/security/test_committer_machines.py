@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from planner.environment import kernel_environment
-from planner.types import DeviceGrant
+from planner.environment.variables import kernel_environment
+from planner.model.types import DeviceGrant
 from providers.base import File, Mount
-from providers.docker import given
+from providers.docker.container import runtime_files
 from providers.process.options import open_process
 from providers.storage.base import Folder, Trash, Trashed
 from providers.storage.mounts import problem_here
 from providers.storage.node import allowed
 from providers.storage.nodes import NodeStorage
-from schemas.errors import InvalidOption, KernelRefused, ProviderError, VolumeRefused
+from schemas.problems.errors import InvalidOption, KernelRefused, ProviderError, VolumeRefused
 from tests.bai.conftest import CLUSTER, Repo
 from tests.planner.test_environment import HARDWARE, TRIO, facts, placement
 from tests.providers.docker.specs import here, kernel
@@ -316,7 +316,7 @@ def test_what_containers_are_given_is_not_put_into_a_sessions_folder(ways: Path,
     engine = here(state=str(ways / "safe"))
     object.__setattr__(engine.options, "state", f"{ways}/{way}")  # as if no rule of documents had stood there
     with pytest.raises(KernelRefused, match=r"replace what is in it|is a link") as refused:
-        given.give(engine, kernel(KERNEL, files=FILES), {})
+        runtime_files.give(engine, kernel(KERNEL, files=FILES), {})
     assert "spec.docker.state" in str(refused.value)
     assert _below(ways) == before
 
@@ -329,9 +329,9 @@ def test_what_containers_were_given_is_not_deleted_where_a_session_leads(ways: P
     (folder / KERNEL).mkdir()
     (folder / KERNEL / "precious").write_text("x")
     engine = here(state=str(folder))
-    given.sweep(engine, KERNEL)
+    runtime_files.sweep(engine, KERNEL)
     with pytest.raises(ProviderError, match=r"replace what is in it|is a link"):
-        given.take(engine, KERNEL, f"{folder}/{KERNEL}")
+        runtime_files.take(engine, KERNEL, f"{folder}/{KERNEL}")
     assert (folder / KERNEL / "precious").read_text() == "x"
 
 
@@ -342,9 +342,9 @@ def test_what_containers_are_given_goes_where_nobody_else_replaces_it(ways: Path
     engine = here(state=f"{ways}/{way}")
     (ways / way).mkdir(parents=True, exist_ok=True)
     (ways / way / KERNEL).symlink_to(ways / "theirs")
-    [bind] = given.give(engine, kernel(KERNEL, files=FILES), {}).binds
+    [bind] = runtime_files.give(engine, kernel(KERNEL, files=FILES), {}).binds
     assert bind.source == f"{ways}/{way}/{KERNEL}" and Path(bind.source, "topo.xml").is_file()
-    given.take(engine, KERNEL, bind.source)
+    runtime_files.take(engine, KERNEL, bind.source)
     assert not os.path.lexists(bind.source) and (ways / "theirs" / "link").is_symlink()
 
 
@@ -354,17 +354,17 @@ def test_a_folder_in_shared_memory_that_somebody_made_first_is_not_used(
 ) -> None:
     """As /dev/shm/bai-docker is: the next place is taken, or none."""
     places = (f"{ways}/sticky/first", f"{ways}/sticky/ours")
-    monkeypatch.setattr(given, "OWN", places)
-    monkeypatch.setattr(given, "FOLDERS", places)
-    [bind] = given.give(here(), kernel(KERNEL, files=FILES), {}).binds
+    monkeypatch.setattr(runtime_files, "OWN", places)
+    monkeypatch.setattr(runtime_files, "FOLDERS", places)
+    [bind] = runtime_files.give(here(), kernel(KERNEL, files=FILES), {}).binds
     assert bind.source == f"{places[1]}/{KERNEL}"
-    given.take(here(), KERNEL, bind.source)
+    runtime_files.take(here(), KERNEL, bind.source)
     assert not os.path.lexists(places[1])
     (ways / "sticky" / "first").mkdir(exist_ok=True)
     os.chown(ways / "sticky" / "first", OURS, OURS)
-    monkeypatch.setattr(given, "FOLDERS", places[:1])
+    monkeypatch.setattr(runtime_files, "FOLDERS", places[:1])
     with pytest.raises(KernelRefused, match=f"belongs to user {OURS}"):
-        given.give(here(), kernel(KERNEL, files=FILES), {})
+        runtime_files.give(here(), kernel(KERNEL, files=FILES), {})
 
 
 def _below(folder: Path) -> list[str]:

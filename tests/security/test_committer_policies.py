@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load, sealed
-from reconciler.records import Put, Recorded
-from schemas.errors import GuardRefused, InvalidRepository, PlanError
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load, sealed
+from reconciler.values.records import Put, Recorded
+from schemas.problems.errors import GuardRefused, InvalidRepository, PlanError
 from tests.reconciler.guards.test_guards import policy, refused
 from tests.reconciler.lab import Lab, session, summary
 from tests.reconciler.test_loop import House

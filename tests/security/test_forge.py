@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.gitops.remote import Login, Remote
-from schemas.errors import RemoteUnreachable
+from schemas.problems.errors import RemoteUnreachable
 
 PASSWORD = "for-the-forge-alone"
 

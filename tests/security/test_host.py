@@ -16,15 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bai.cli import joined
-from providers.process import logfile
-from reconciler.clock_check import clock_doubts
-from reconciler.records import Balance
+from bai.cli.sessions import interleaved_output
+from providers.process.supervision import logfile
+from reconciler.observe.clock_skew import clock_doubts
 from reconciler.store import Store
-from reconciler.store.aside import set_aside, why_unusable
-from reconciler.store.tables import metadata
-from reconciler.store.types import Moment
-from schemas.errors import StoreUnavailable
+from reconciler.store.database.column_types import Moment
+from reconciler.store.database.tables import metadata
+from reconciler.store.maintenance.quarantine import set_aside, why_unusable
+from reconciler.values.records import Balance
+from schemas.problems.errors import StoreUnavailable
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 from tests.providers.process.test_full_disk import Disk, mounted
 from tests.reconciler.lab import Lab, session
@@ -238,9 +238,9 @@ def test_the_tail_is_the_same_wherever_lines_end(tmp_path: Path, monkeypatch: py
 def test_outputs_side_by_side_hold_no_endless_line(size: int) -> None:
     Counted.copied = 0
     chunks = [Counted(b"x" * 4096)] * (size // 4096) + [Counted(b"x" * (size % 4096))]
-    found = list(joined.lines([*chunks, b"\nlast"]))
+    found = list(interleaved_output.lines([*chunks, b"\nlast"]))
     assert sum(map(len, found)) == size + 4 and found[-1] == b"last"
-    assert max(map(len, found)) <= joined.LONGEST and Counted.copied <= 2 * size
+    assert max(map(len, found)) <= interleaved_output.LONGEST and Counted.copied <= 2 * size
 
 
 # The store's file
@@ -345,7 +345,7 @@ def test_a_store_of_somebody_else_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_only_busy_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.store.sqlite.BUSY_MS", 10)
+    monkeypatch.setattr("reconciler.store.database.sqlite.BUSY_MS", 10)
     store = tmp_path / "store.db"
     Store.open(store).close()
     with closing(sqlite3.connect(store)) as other:

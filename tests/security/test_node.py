@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.base import Observation
-from providers.docker.engine import Engine as DockerEngine
+from providers.docker.engine.engine import Engine as DockerEngine
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.local import LocalMachine
-from providers.machine import LARGEST
-from providers.ssh.machine import SshMachine
-from reconciler.diff.make import make_plan
-from reconciler.observe import combine
-from reconciler.plan import Plan
-from reconciler.steps import steps
-from schemas.errors import MachineRefused, ProviderError
+from providers.machines.base import LARGEST
+from providers.machines.local import LocalMachine
+from providers.machines.ssh.machine import SshMachine
+from reconciler.apply.steps import steps
+from reconciler.observe.observe import combine
+from reconciler.plan.pipeline import make_plan
+from reconciler.values.plan import Plan
+from schemas.problems.errors import MachineRefused, ProviderError
 from tests.lab.docker import Engine, Engines
 from tests.lab.sshd import SshdNodes
 from tests.providers.docker.specs import LABELS, script

@@ -22,12 +22,12 @@ from providers.registry_client.access import Access
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.manifests import digest_of
 from providers.registry_client.transport import Transport
-from reconciler.inquiry import Inquiry
-from reconciler.questions import Question
-from schemas.errors import RegistryError
-from schemas.image_reference import parse_reference
-from schemas.loader import load_directory
-from schemas.public_keys import PublicKey, read_key
+from reconciler.plan.image_lookups import Question
+from reconciler.workspace.image_lookup import Inquiry
+from schemas.loading.loader import load_directory
+from schemas.problems.errors import RegistryError
+from schemas.values.image_reference import parse_reference
+from schemas.values.public_keys import PublicKey, read_key
 from tests.lab.http_replay import Replay, Reply
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from providers.secret_stores.base import GROUP
-from schemas.errors import SecretMissing
+from schemas.problems.errors import SecretMissing
 from tests.lab import stores
 from tests.lab.wheels import ROOT
 from tests.security.test_committer import CANARY, Site, store

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from providers.base import KernelSpec, Mount, RestartRule
-from providers.docker import layer
+from providers.docker.container import layer
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from schemas.errors import InvalidRepository, KernelRefused
-from schemas.loader import load_directory
+from schemas.loading.loader import load_directory
+from schemas.problems.errors import InvalidRepository, KernelRefused
 from tests.lab.derived import derived, ran_in
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.specs import UID, kernel, script

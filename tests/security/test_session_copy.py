@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.archive import unpack
+from bai.cli.sessions.archive import unpack
 
 pytestmark = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="this Python cannot unpack archives safely (3.11.4 can)"

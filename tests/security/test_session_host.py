@@ -16,15 +16,16 @@ import pytest
 
 from providers import masked_paths
 from providers.base import Mount, RestartRule
-from providers.process import etc, procfs, sandbox, seccomp
+from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelRefused
+from providers.process.sandbox import bubblewrap, etc, seccomp
+from schemas.problems.errors import KernelRefused
 from tests.providers.process.kernels import UID, ended, output, script, spec
 from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(bool(sandbox.problem()), reason=sandbox.problem() or "there is a sandbox"),
+    pytest.mark.skipif(bool(bubblewrap.problem()), reason=bubblewrap.problem() or "there is a sandbox"),
 ]
 PATTERN = "/proc/sys/kernel/core_pattern"
 NESTED = "unshare --user --map-root-user --mount --pid --fork"
@@ -488,8 +489,8 @@ def test_the_folder_of_mig_devices_is_shown_and_no_other(monkeypatch: pytest.Mon
             raise FileNotFoundError(path)
         return os.stat_result((there[path], *(0,) * 9))
 
-    monkeypatch.setattr(sandbox, "os", SimpleNamespace(stat=found))
-    nodes = sandbox.device_nodes(("MIG-1234", "/dev/mapper"))
+    monkeypatch.setattr(bubblewrap, "os", SimpleNamespace(stat=found))
+    nodes = bubblewrap.device_nodes(("MIG-1234", "/dev/mapper"))
     assert nodes == ["/dev/nvidiactl", "/dev/nvidia-caps"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from providers.base import KernelSpec, Login, Mount
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from schemas.errors import KernelRefused
+from schemas.problems.errors import KernelRefused
 from tests.integration.gang import Gangs
 from tests.lab.cache import LabUnavailable
 from tests.lab.derived import ran_in

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from providers.base import KernelSpec, Mount, Observed, RestartRule
-from providers.process import scratch as held
 from providers.process.provider import ProcessProvider
+from providers.process.supervision import scratch as held
 from providers.storage.node import usage
 from tests.providers.process.conftest import make, provider
 from tests.providers.process.kernels import ended, running_of, script, seen, spec, state
@@ -138,7 +138,7 @@ def test_what_takes_no_room_is_allowed(tmp_path: Path) -> None:
 
 JUDGE = """
 import json, resource, select, sys
-from providers.process.counting import Counter
+from providers.process.supervision.file_count import Counter
 counter = Counter(sys.argv[1], "/home/work")
 counter.renew()
 why, rounds = "", 0

@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 
 from providers.base import KernelSpec, Mount, Observed, RestartRule
-from providers.docker import making, subpaths
+from providers.docker.container import create, subpaths
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.machines import connect, forget
-from providers.process import launch, sandbox
+from providers.machines.connections import connect, forget
+from providers.process import launch
 from providers.process.provider import ProcessProvider
+from providers.process.sandbox import bubblewrap
 from providers.storage import pins
 from providers.storage.node import pins as node_pins
 from providers.storage.node.mounts import table
-from schemas.errors import BaiError, KernelRefused
+from schemas.problems.errors import BaiError, KernelRefused
 from tests.lab.cache import kept
 from tests.lab.docker import IMAGE, Engine, Engines, image_tar
 from tests.lab.nspawn import Node, Nodes
@@ -234,7 +235,7 @@ def test_a_link_swapped_in_at_the_first_start(
 ) -> None:
     """After the check, before the container is made, and before it is started."""
     engine = docker.provider.engine("n1")
-    check, call = making._check_mounts, engine.call
+    check, call = create._check_mounts, engine.call
 
     def checked(*words: Any) -> None:
         check(*words)
@@ -246,7 +247,7 @@ def test_a_link_swapped_in_at_the_first_start(
             host.swap()
         return call(method, path, **given)
 
-    monkeypatch.setattr(making, "_check_mounts", checked)
+    monkeypatch.setattr(create, "_check_mounts", checked)
     monkeypatch.setattr(engine, "call", called)
     spec = kernel(KERNEL, "sh", "-c", ROB, mounts=(host.whole(), host.sub()))
     try:
@@ -448,8 +449,8 @@ def test_a_booted_node_over_ssh(machine: tuple[Node, DockerProvider]) -> None:
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[ProcessProvider]:
-    if sandbox.problem():
-        pytest.skip(f"no sandbox here: {sandbox.problem()}")
+    if bubblewrap.problem():
+        pytest.skip(f"no sandbox here: {bubblewrap.problem()}")
     made = ProcessProvider(tmp_path / "process")
     yield made
     for each in made.observe().kernels:

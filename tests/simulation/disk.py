@@ -9,9 +9,10 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from reconciler.address import Address
-from reconciler.store import Store, transfer
-from reconciler.store.engine import open_engine, reading, sqlite_engine, writing
+from reconciler.store import Store
+from reconciler.store.database.address import Address
+from reconciler.store.database.engine import open_engine, reading, sqlite_engine, writing
+from reconciler.store.maintenance import transfer
 
 
 class Disk(Protocol):

@@ -6,12 +6,12 @@ import json
 import random
 from typing import Any
 
-from reconciler.actual import Desired
-from reconciler.source import make_desired
+from reconciler.sources.source import make_desired
+from reconciler.values.state import Desired
 from schemas.hardware.model import Gpu, Hardware, NumaNode
-from schemas.kinds import KINDS
-from schemas.node import Node
-from schemas.repository import Repository
+from schemas.kinds.node import Node
+from schemas.kinds.registry import KINDS
+from schemas.repository.repository import Repository
 
 CLUSTER, REPO = "sim", "5eed5eed5eed5eed"
 GIB = 1 << 30

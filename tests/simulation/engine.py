@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from sqlalchemy import Engine
 
 from providers.fake import VirtualClock
-from reconciler.address import Address
-from reconciler.records import JournalEntry, Lease, StoreChange
-from reconciler.runner import Done
+from reconciler.apply.effect_runner import Done
 from reconciler.store import Store
+from reconciler.store.database.address import Address
+from reconciler.values.records import JournalEntry, Lease, StoreChange
 
 
 class Killed(BaseException):

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 from providers.fake import Ending, FakeProvider, Fault, Load, Operation, VirtualClock, World
-from reconciler.apply import apply
-from reconciler.diff.idle import watched
-from reconciler.diff.make import make_plan
-from reconciler.observe import observe
-from reconciler.plan import Plan
-from reconciler.rebuild import rebuilt
-from reconciler.records import Put, Recorded
-from reconciler.refresh import observed
-from reconciler.results import ApplyResult
-from reconciler.sampling import measure
-from schemas.errors import (
+from reconciler.apply.apply import apply
+from reconciler.observe.observe import observe
+from reconciler.observe.refresh import observed
+from reconciler.observe.usage_samples import measure
+from reconciler.plan.decide.idleness import watched
+from reconciler.plan.pipeline import make_plan
+from reconciler.values.plan import Plan
+from reconciler.values.records import Put, Recorded
+from reconciler.values.results import ApplyResult
+from reconciler.workspace.rebuild import rebuilt
+from schemas.problems.errors import (
     GuardRefused,
     IncompleteObservation,
     LeaseHeld,

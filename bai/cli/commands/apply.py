@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
     Defragment,
     MaxMoves,
@@ -22,11 +22,11 @@ from bai.cli.options import (
     Targets,
     Yes,
 )
-from bai.cli.settings import Settings, settings_of
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from bai.cli.reviewing import Reviewed
-    from reconciler.workspace import Workspace
+    from bai.cli.changes.post_review import Reviewed
+    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 
@@ -62,7 +62,7 @@ def apply(
 ) -> None:
     """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions.
     A saved plan is carried out exactly, or refused when stale."""
-    from bai.cli.reviewing import Reviewed, trusted
+    from bai.cli.changes.post_review import Reviewed, trusted
 
     read = Reviewed.given(base, reviewed)
     settings = trusted(settings_of(ctx))
@@ -95,7 +95,7 @@ def apply(
 
 def _refuse(why: str, choices: Mapping[str, object]) -> None:
     """Raises CommandError for choices that only a new plan can have."""
-    from schemas.errors import CommandError
+    from schemas.problems.errors import CommandError
 
     for option, given in choices.items():
         if given:
@@ -114,11 +114,11 @@ def _apply_new(
     check: bool,
     read: Reviewed | None,
 ) -> None:
+    from bai.cli.changes.node_waves import asking, carry_on
+    from bai.cli.changes.show_plan import say_unmoved, show_plan
     from bai.cli.confirm import confirm
-    from bai.cli.names import sessions_named, targets_named
-    from bai.cli.node_waves import asking, carry_on
-    from bai.cli.show_plan import say_unmoved, show_plan
-    from bai.render.plan_view import summary
+    from bai.cli.resource_names import sessions_named, targets_named
+    from bai.render.plan.sections import summary
     from reconciler.guards.judge import refuse
 
     with settings.workspace(acting=True) as workspace:
@@ -146,12 +146,12 @@ def _apply_new(
 
 
 def _apply_saved(settings: Settings, path: Path, parallel: int) -> None:
-    from bai.cli.carry_out import carry_out
-    from bai.cli.node_waves import say_left
-    from bai.cli.show_plan import read_plan
-    from bai.render.plan_view import summary
-    from reconciler.diff.health import refuse_unfit
+    from bai.cli.changes.execute_plan import carry_out
+    from bai.cli.changes.node_waves import say_left
+    from bai.cli.changes.show_plan import read_plan
+    from bai.render.plan.sections import summary
     from reconciler.guards.judge import refuse
+    from reconciler.plan.decide.node_health import refuse_unfit
 
     plan = read_plan(path)
     with settings.workspace(acting=True) as workspace:
@@ -167,8 +167,8 @@ def _look_around(workspace: Workspace) -> None:
     """Write down what was seen, also where there is nothing to do; whoever applies now does it instead."""
     from contextlib import suppress
 
-    from bai.cli.holder import holder
-    from schemas.errors import LeaseHeld
+    from bai.actor import holder
+    from schemas.problems.errors import LeaseHeld
 
     with suppress(LeaseHeld):
         workspace.refresh(holder=holder())
@@ -176,8 +176,8 @@ def _look_around(workspace: Workspace) -> None:
 
 def _refresh(settings: Settings, *, hardware: bool) -> None:
     """Write down what is seen; change nothing that runs."""
-    from bai.cli.holder import holder
-    from bai.render.words import plural
+    from bai.actor import holder
+    from bai.render.humanize import plural
 
     with settings.workspace() as workspace:
         if hardware:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Why
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -20,7 +20,7 @@ def approve(
     why: Why = "",
 ) -> None:
     """Let the loop carry out a commit, where it waits for that (`bai reconcile --mode approve`)."""
-    from bai.cli.ordering import desk
+    from bai.cli.changes.give_directive import desk
 
     with desk(settings_of(ctx)) as here:
         name, by = here.cluster, here.told(why, commit)

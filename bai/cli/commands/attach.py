@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.complete import sessions
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.completion import sessions
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 ONLY_OUTPUT = "this is its output, keys go nowhere. Ctrl-C leaves."
@@ -35,9 +35,9 @@ def attach(
     bai attach lab          a shell that was left running
     bai exec lab -- bash    a shell of your own beside it
     """
-    from bai.cli.ability import attaches
-    from bai.cli.find import find_kernel, what_runs
     from bai.cli.output import standard_input
+    from bai.cli.sessions.find import find_kernel, what_runs
+    from bai.cli.sessions.provider_abilities import attaches
 
     with settings_of(ctx).workspace() as workspace:
         provider = attaches(workspace)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from reconciler.records import Audit
-    from reconciler.workspace import Workspace
+    from reconciler.values.records import Audit
+    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 
@@ -41,7 +41,7 @@ def audit(
     """
     import time
 
-    from bai.cli.moments import moment_of
+    from bai.cli.time_arguments import moment_of
 
     now = time.time()
     begin = moment_of(since, now).timestamp() if since else None
@@ -56,7 +56,7 @@ def audit(
             )  # fmt: skip
     if format is Format.json:
         from bai.cli.output import print_json
-        from bai.render.audit_view import audit_json
+        from bai.render.resources.audit import audit_json
 
         print_json("bai.audit/v1", cluster=cluster, entries=[audit_json(entry) for entry in found])
         return
@@ -69,7 +69,7 @@ def audit(
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
     """The full identity of a resource that is, or ever was."""
-    from bai.cli.names import resolve
+    from bai.cli.resource_names import resolve
 
     if name is None:
         return None
@@ -79,7 +79,7 @@ def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | Non
 
 def lines_of(entry: Audit, *, changes: bool) -> list[str]:
     """One entry in words."""
-    from bai.render.words import clean, contrasted, moment
+    from bai.render.humanize import clean, contrasted, moment
 
     what = f"{clean(entry.verb)} {clean(entry.resource)}".rstrip()
     cause = f": {clean(entry.cause)}" if entry.cause else ""

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan, Offline
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -22,10 +22,10 @@ def capacity(
     offline: Offline = False,
 ) -> None:
     """Show what each resource group has, gives and still fits, before and after the plan (`12 -> 9`)."""
-    from bai.cli.names import resolve
     from bai.cli.output import print_json, show_report
-    from bai.render.capacity import as_json, sections
-    from planner.capacity import capacities
+    from bai.cli.resource_names import resolve
+    from bai.render.analysis.capacity import as_json, sections
+    from planner.advice.capacity import capacities
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.complete import sessions_and_files
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.completion import sessions_and_files
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -46,7 +46,7 @@ def copy(
     bai cp data/. lab/sub1:/scratch       the contents, into a folder of sub1
     bai cp lab:results - | gzip > r.tgz   as a tar stream
     """
-    from bai.cli.transfer import transfer
+    from bai.cli.sessions.transfer import transfer
 
     with settings_of(ctx).workspace() as workspace:
         done = transfer(workspace, source, target)

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -23,18 +23,18 @@ def describe(
     format: How = Format.text,
 ) -> None:
     """Show a resource: document, placement, what its kernels really have, and what happened to it."""
-    from bai.cli.description import describe_resource
+    from bai.cli.inspect.description import describe_resource
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         found = describe_resource(workspace, resource)
     if format is Format.json:
         from bai.cli.output import print_json
-        from bai.render.describe import as_json
+        from bai.render.resources.describe import as_json
 
         print_json("bai.description/v1", **as_json(found))
         return
     from bai.cli.output import show
-    from bai.render.describe import render
+    from bai.render.resources.describe import render
 
     show(settings, render(found), wrap=False)

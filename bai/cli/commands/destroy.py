@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel, Targets, Yes
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -20,11 +20,11 @@ def destroy(
     parallel: Parallel = 32,
 ) -> None:
     """Stop and remove everything that this repository runs in the cluster, and forget it."""
-    from bai.cli.carry_out import carry_out
+    from bai.cli.changes.execute_plan import carry_out
+    from bai.cli.changes.show_plan import show_plan
     from bai.cli.confirm import confirm
-    from bai.cli.names import targets_named
-    from bai.cli.show_plan import show_plan
-    from bai.render.plan_view import summary
+    from bai.cli.resource_names import targets_named
+    from bai.render.plan.sections import summary
     from reconciler.guards.judge import refuse
 
     settings = settings_of(ctx)

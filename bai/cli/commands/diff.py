@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -29,8 +29,8 @@ def diff(
 
     As `bai review`, but from the first commit itself; back to an earlier one as well.
     """
-    from bai.cli.show_review import show_review
-    from reconciler.review.read import review_since
+    from bai.cli.changes.show_review import show_review
+    from reconciler.review.between_commits import review_since
 
     settings = settings_of(ctx)
     if after is not None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
-from bai.cli.settings import Settings, settings_of
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from bai.doctor.check import Check, Finding
+    from bai.cli.doctor.check import Check, Finding
 
 app = new_app()
 STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
@@ -25,7 +25,7 @@ def doctor(
     format: How = Format.text,
 ) -> None:
     """Check this machine and repository; `ok` means checked. Exits with 1 when something needed is broken."""
-    from bai.doctor.check import run
+    from bai.cli.doctor.check import run
 
     settings = settings_of(ctx)
     found = run(_checks(settings))
@@ -34,7 +34,7 @@ def doctor(
 
         from bai.cli.output import print_json
 
-        print_json("bai.doctor/v1", findings=[dataclasses.asdict(finding) for finding in found])
+        print_json("bai.cli.doctor/v1", findings=[dataclasses.asdict(finding) for finding in found])
     else:
         _print(settings, found)
     if any(finding.status == "failed" for finding in found):
@@ -42,7 +42,7 @@ def doctor(
 
 
 def _checks(settings: Settings) -> list[tuple[str, Check]]:
-    from bai.doctor import machine, networks, nodes, provider, repository, storage
+    from bai.cli.doctor import machine, networks, nodes, provider, repository, storage
 
     return [
         ("python", machine.python),
@@ -70,7 +70,7 @@ def _print(settings: Settings, found: list[Finding]) -> None:
     from rich.text import Text
 
     from bai.cli.output import show
-    from bai.render.words import clean
+    from bai.render.humanize import clean
 
     width = max(len(finding.name) for finding in found)
     for finding in found:

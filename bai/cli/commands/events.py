@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from reconciler.records import Event
-    from reconciler.workspace import Workspace
+    from reconciler.values.records import Event
+    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 POLL_SECONDS = 0.5
@@ -58,7 +58,7 @@ def events(
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
     """The full identity of a resource that is recorded, wanted, or has events."""
-    from bai.cli.names import resolve
+    from bai.cli.resource_names import resolve
 
     if name is None:
         return None
@@ -69,7 +69,7 @@ def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | Non
 def _follow(
     workspace: Workspace, cluster: str, identity: str | None, last: int, format: Format, *, live: bool
 ) -> None:
-    from bai.cli.told import Told
+    from bai.cli.sessions.kernel_events import Told
 
     told = Told(workspace, identity) if live else None
     try:
@@ -92,7 +92,7 @@ def _print_all(found: tuple[Event, ...], format: Format) -> None:
         _print(found, format)
         return
     from bai.cli.output import print_json
-    from bai.render.event_view import event_json
+    from bai.render.resources.events import event_json
 
     print_json("bai.events/v1", events=[event_json(event) for event in found])
 
@@ -100,7 +100,7 @@ def _print_all(found: tuple[Event, ...], format: Format) -> None:
 def _print(found: tuple[Event, ...], format: Format) -> None:
     import json
 
-    from bai.render.event_view import event_json, event_line
+    from bai.render.resources.events import event_json, event_line
 
     for event in found:
         if format is Format.json:

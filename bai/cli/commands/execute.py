@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.complete import sessions
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.completion import sessions
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -39,8 +39,8 @@ def execute(
     bai exec lab/sub1 -- nvidia-smi           in one container
     bai exec lab -- tar -c out | tar -x       input and output are this command's
     """
-    from bai.cli.find import find_kernel, what_runs
     from bai.cli.output import standard_input
+    from bai.cli.sessions.find import find_kernel, what_runs
 
     argv = tuple(program[1:] if program[0] == "--" else program)
     here = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan, Offline
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -27,16 +27,16 @@ def explain(
     offline: Offline = False,
 ) -> None:
     """Say why a session is where it is, or why it waits and what each of the nearest nodes lacks."""
-    from bai.cli.explanation import explain_session
+    from bai.cli.inspect.explanation import explain_session
     from bai.cli.output import show_report
-    from bai.render.explain import sections
+    from bai.render.analysis.explain import sections
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         found = explain_session(workspace, session, offline=offline)
     if format is PlanFormat.json:
         from bai.cli.output import print_json
-        from bai.render.explain_json import as_json
+        from bai.render.analysis.explain_json import as_json
 
         print_json("bai.explanation/v1", **as_json(found))
         return

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -25,7 +25,7 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; print what would change.")] = False,
 ) -> None:
     """Bring documents into the one normal form. Comments stay, and no meaning changes."""
-    from bai.cli.formatting import changed_files, diff_lines, format_stdin, write
+    from bai.cli.repository.formatting import changed_files, diff_lines, format_stdin, write
 
     if paths == ["-"]:
         format_stdin()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import ListFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowList
-from bai.cli.settings import Settings, settings_of
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from planner.types import Wait
-    from reconciler.actual import Actual, Desired
-    from reconciler.workspace import Workspace
-    from schemas.errors import NoSuchResource
+    from planner.model.types import Wait
+    from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.workspace import Workspace
+    from schemas.problems.errors import NoSuchResource
 
 app = new_app()
 
@@ -33,7 +33,7 @@ def get(
     usage: Annotated[bool, typer.Option("--usage", help="Of volumes: how much they hold.")] = False,
 ) -> None:
     """List resources with their phase, as they are now."""
-    from bai.cli.kinds import kind_of
+    from bai.cli.kind_names import kind_of
 
     settings = settings_of(ctx)
     found = "" if kind.lower() == "all" else kind_of(kind)
@@ -63,17 +63,17 @@ def get(
 
 
 def _no_kind(word: str) -> NoSuchResource:
-    from bai.render.words import clean
-    from schemas.errors import NoSuchResource
-    from schemas.kinds import KINDS
-    from schemas.text import did_you_mean
+    from bai.render.humanize import clean
+    from schemas.kinds.registry import KINDS
+    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.text import did_you_mean
 
     return NoSuchResource(what="kind", name=clean(word), hint=did_you_mean(word, KINDS))
 
 
 def _usage(settings: Settings, kind: str, name: str | None, project: str | None, *, as_json: bool) -> None:
-    from bai.cli.volume_list import list_volumes
-    from schemas.errors import CommandError
+    from bai.cli.inspect.volume_list import list_volumes
+    from schemas.problems.errors import CommandError
 
     if kind != "Volume":
         raise CommandError(why="--usage is for volumes", hint="bai get volumes --usage; bai top for sessions")
@@ -84,7 +84,7 @@ def _usage(settings: Settings, kind: str, name: str | None, project: str | None,
 
 def _only(name: str | None, kind: str, project: str | None, identities: set[str]) -> set[str]:
     """The identities asked for."""
-    from bai.cli.names import resolve
+    from bai.cli.resource_names import resolve
 
     chosen = {resolve(name, identities, kind)} if name else identities
     if project:
@@ -100,7 +100,7 @@ def _waits(workspace: Workspace, actual: Actual) -> dict[str, Wait]:
 
     A plan that is refused, for a guard say, is no reason to show nothing.
     """
-    from schemas.errors import PlanError
+    from schemas.problems.errors import PlanError
 
     if all(item.phase != "PENDING" for item in actual.existing.values()):
         return {}
@@ -120,8 +120,8 @@ def _sessions(
     wide: bool,
 ) -> None:
     from bai.cli.output import table
-    from bai.render.status_view import session_rows, wait_line
-    from bai.render.words import short
+    from bai.render.humanize import short
+    from bai.render.resources.status import session_rows, wait_line
 
     rows = [row for row in session_rows(actual, desired.digests, time.time()) if row.id in only]
     columns = ["session", "phase", "ready", "node", "age"]
@@ -138,7 +138,7 @@ def _sessions(
 
 def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
     from bai.cli.output import table
-    from bai.render.status_view import other_rows
+    from bai.render.resources.status import other_rows
 
     rows = [row for row in other_rows(actual, desired.digests, kind) if row[0] in only]
     table(settings, ["resource", "state", "generation"], rows, empty=f"There is no {kind or 'resource'}.")
@@ -146,7 +146,7 @@ def _others(settings: Settings, desired: Desired, actual: Actual, kind: str, onl
 
 def _json(desired: Desired, actual: Actual, kind: str, only: set[str], waits: dict[str, Wait]) -> None:
     from bai.cli.output import print_json
-    from bai.render.status_view import other_rows, session_json, session_rows
+    from bai.render.resources.status import other_rows, session_json, session_rows
 
     items: list[dict[str, object]] = []
     if kind in ("Session", ""):
@@ -171,6 +171,6 @@ def _json(desired: Desired, actual: Actual, kind: str, only: set[str], waits: di
 def _nodes(
     settings: Settings, desired: Desired, actual: Actual, name: str | None, format: ListFormat
 ) -> None:
-    from bai.cli.node_list import list_nodes
+    from bai.cli.nodes.list import list_nodes
 
     list_nodes(settings, desired, actual, name, format)

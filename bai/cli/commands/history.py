@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from bai.render.history_view import Moment
+    from bai.render.resources.history import Moment
 
 app = new_app()
 
@@ -28,7 +28,7 @@ def history(
     `bai show DIGEST` has the whole plan, `bai audit` every single change.
     """
     from bai.cli.output import print_json
-    from bai.render.history_view import moment_json, moments
+    from bai.render.resources.history import moment_json, moments
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -45,8 +45,8 @@ def history(
 
 
 def _line(each: Moment, subject: str) -> str:
-    from bai.render.history_view import words
-    from bai.render.words import clean, moment
+    from bai.render.humanize import clean, moment
+    from bai.render.resources.history import words
 
     commit = each.commit[:12] or ("(files)" if each.verb == "apply" else "")
     about = f"  {clean(subject)}" if subject else ""
@@ -58,7 +58,7 @@ def _subject(git: object, commit: str) -> str:
     """The commit's first line, where it is known here."""
     from pathlib import Path
 
-    from reconciler.git import said
+    from reconciler.sources.git import said
 
     if not commit or not isinstance(git, Path):
         return ""

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How, HowShort
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app(help="List images, ask registries about them, and bring them to nodes.")
 
@@ -22,7 +22,7 @@ def images(ctx: typer.Context, format: How = Format.text) -> None:
     """List images, ask registries about them, and bring them to nodes; `bai images` alone lists them."""
     if ctx.invoked_subcommand is not None:
         return
-    from bai.cli.image_list import list_images
+    from bai.cli.images.list import list_images
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -37,7 +37,7 @@ def scan(
     ] = None,
 ) -> None:
     """Ask the registries for digests, sizes, architectures and labels, and remember them for plans."""
-    from bai.cli.image_scan import scan_images
+    from bai.cli.images.scan import scan_images
 
     with settings_of(ctx).workspace() as workspace:
         sound = scan_images(workspace, tuple(names or ()))
@@ -53,7 +53,7 @@ def show(
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the nodes who has it.")] = False,
 ) -> None:
     """Show all that is known of an image, and which nodes have it."""
-    from bai.cli.image_list import show_image
+    from bai.cli.images.list import show_image
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -72,7 +72,7 @@ def verify(
 ) -> None:
     """Ask the image's registry who has signed it, as `cosign sign --key` does; exit code 1 where that is none
     of the keys."""
-    from bai.cli.image_verify import verify_image
+    from bai.cli.images.verify import verify_image
 
     with settings_of(ctx).workspace() as workspace:
         signed = verify_image(workspace, name, tuple(keys), as_json=format is Format.json)
@@ -90,7 +90,7 @@ def pull(
     ] = None,
 ) -> None:
     """Bring an image to nodes now."""
-    from bai.cli.image_pull import pull_image
+    from bai.cli.images.pull import pull_image
 
     with settings_of(ctx).workspace() as workspace:
         sound = pull_image(workspace, name, tuple(nodes or ()))
@@ -106,7 +106,7 @@ def registries(
     ] = None,
 ) -> None:
     """Check that the registries answer and let us in, or list what one of them holds."""
-    from bai.cli.image_registries import check_all, list_one
+    from bai.cli.images.registries import check_all, list_one
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:

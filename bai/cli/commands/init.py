@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -21,7 +21,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a first repository: this machine as a cluster, a project, a session. Overwrites nothing."""
-    from bai.cli.scaffold import scaffold
+    from bai.cli.repository.scaffold import scaffold
 
     settings = settings_of(ctx)
     root = directory if directory is not None else settings.directory

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.complete import sessions
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.completion import sessions
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -43,8 +43,8 @@ def logs(
     bai logs --all --since 10m llama  of all containers, the last ten minutes
     bai logs -n 100 llama/sub3        the last lines of one container
     """
-    from bai.cli.find import find_kernel, find_kernels, what_runs
-    from bai.cli.output_of import Wanted, read
+    from bai.cli.sessions.find import find_kernel, find_kernels, what_runs
+    from bai.cli.sessions.logs import Wanted, read
 
     if tail is not None and since is not None:
         raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
@@ -53,7 +53,7 @@ def logs(
         actual = what_runs(workspace)
         try:
             if all:
-                from bai.cli.joined import print_joined
+                from bai.cli.sessions.interleaved_output import print_joined
 
                 kernels = find_kernels(actual, session)
                 parts = {each.labels.kernel: read(workspace, each.id, wanted) for each in kernels}

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format, ListFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How, HowList
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app(help="List, check, probe and show nodes.", invoke_without_command=True)
 
@@ -30,7 +30,7 @@ def list_(
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """List the cluster's nodes with what they have and what is taken."""
-    from bai.cli.node_list import list_nodes
+    from bai.cli.nodes.list import list_nodes
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -56,7 +56,7 @@ def probe(
     ] = Path("/"),
 ) -> None:
     """Read what machines are now. Of this machine or of one node, print it as JSON; remember it of nodes."""
-    from bai.cli.node_probe import probe_here, probe_nodes
+    from bai.cli.nodes.probe import probe_here, probe_nodes
 
     if not node and not every:
         probe_here(root, out)
@@ -82,7 +82,7 @@ def check(
 ) -> None:
     """Log in to nodes, ask what runs sessions there, and look at their health. Exits with 1 when any cannot
     be used or anything critical was found."""
-    from bai.cli.node_check import check_nodes, settle_nodes
+    from bai.cli.nodes.check import check_nodes, settle_nodes
 
     settings = settings_of(ctx)
     if settle:
@@ -108,7 +108,7 @@ def import_(
     ] = Format.text,
 ) -> None:
     """Read captured hardware and print what was understood, and what a capture leaves out."""
-    from bai.cli.hardware_files import imported, print_all, together, write_all
+    from bai.cli.nodes.hardware_files import imported, print_all, together, write_all
 
     found = [(files[0], together(files))] if one else imported(files)
     if out is not None:
@@ -134,6 +134,6 @@ def show(
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""
-    from bai.cli.node_show import show_node
+    from bai.cli.nodes.show import show_node
 
     show_node(settings_of(ctx), node, svg=svg, nccl=nccl, format=format, offline=offline)

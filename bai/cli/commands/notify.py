@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app(help="See who is told what happens, and try it.", no_args_is_help=True)
 
@@ -20,7 +20,7 @@ def list_(
     format: How = Format.text,
 ) -> None:
     """List notifications with what came of their last message, what waits and what was left out."""
-    from bai.cli.notifying import list_notifications
+    from bai.cli.inspect.notifications import list_notifications
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -34,7 +34,7 @@ def test(
     show: Annotated[bool, typer.Option("--show", help="Print what would be sent, and send nothing.")] = False,
 ) -> None:
     """Send one message that says it is a test, now and from here, with the secrets that are known here."""
-    from bai.cli.notifying import send_test
+    from bai.cli.inspect.notifications import send_test
 
     with settings_of(ctx).workspace() as workspace:
         send_test(workspace, name, show=show)

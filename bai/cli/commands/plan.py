@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
     Defragment,
     HowPlan,
@@ -19,11 +19,11 @@ from bai.cli.options import (
     Replace,
     Targets,
 )
-from bai.cli.settings import Settings, settings_of
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from reconciler.plan import Plan
-    from reconciler.workspace import Workspace
+    from reconciler.values.plan import Plan
+    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 CHANGES = 2
@@ -60,9 +60,9 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
-    from bai.cli.names import sessions_named, targets_named
-    from bai.cli.node_waves import asking
-    from bai.cli.show_plan import save_plan, say_unmoved, show_plan
+    from bai.cli.changes.node_waves import asking
+    from bai.cli.changes.show_plan import save_plan, say_unmoved, show_plan
+    from bai.cli.resource_names import sessions_named, targets_named
 
     settings = settings_of(ctx)
     if base is not None:
@@ -100,7 +100,7 @@ def _end(made: Plan, *, refused: bool, detailed: bool) -> None:
 
 def _opened(settings: Settings) -> Workspace:
     """Raises NotTrusted, and what opening the workspace raises."""
-    from bai.cli.reviewing import trusted
+    from bai.cli.changes.post_review import trusted
 
     return trusted(settings).workspace()
 
@@ -119,9 +119,9 @@ def _review(
     whole: bool,
     detailed_exitcode: bool,
 ) -> None:
-    from bai.cli.reviewing import gate_of
-    from bai.cli.show_review import save_review, show_review
-    from reconciler.review.read import review_since
+    from bai.cli.changes.post_review import gate_of
+    from bai.cli.changes.show_review import save_review, show_review
+    from reconciler.review.between_commits import review_since
 
     if not whole:
         raise typer.BadParameter(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bai.cli.complete import sessions
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.completion import sessions
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from bai.cli.forwarding import Way
-    from planner.types import Placement
+    from bai.cli.sessions.port_forwarding import Way
+    from planner.model.types import Placement
 
 app = new_app()
 
@@ -50,9 +50,9 @@ def port_forward(
     bai port-forward lab jupyter 8080:80   one by name, one under another number
     bai port-forward lab/sub1 0:6006       of one container, on any free port
     """
-    from bai.cli.ability import forwards
-    from bai.cli.find import find_kernel, what_runs
-    from bai.cli.forwarding import Forwarder
+    from bai.cli.sessions.find import find_kernel, what_runs
+    from bai.cli.sessions.port_forwarding import Forwarder
+    from bai.cli.sessions.provider_abilities import forwards
 
     with settings_of(ctx).workspace() as workspace, contextlib.ExitStack() as stack:
         provider = forwards(workspace)
@@ -74,8 +74,8 @@ def _listening(placement: Placement | None, kernel: str, port: int) -> int:
 
 def ways(asked: Sequence[str], named: dict[str, int]) -> list[Way]:
     """What to forward. Raises CommandError for what is neither a port nor the name of one."""
-    from bai.cli.forwarding import Way
-    from schemas.errors import CommandError
+    from bai.cli.sessions.port_forwarding import Way
+    from schemas.problems.errors import CommandError
 
     if not asked:
         if not named:
@@ -100,8 +100,8 @@ def _named(document: Mapping[str, object]) -> dict[str, int]:
 
 
 def _number(text: str, named: dict[str, int], *, least: int) -> int:
-    from bai.render.words import clean, listed
-    from schemas.errors import CommandError
+    from bai.render.humanize import clean, listed
+    from schemas.problems.errors import CommandError
 
     if text.isascii() and text.isdigit() and least <= int(text) <= 65535:
         return int(text)

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli import loop_options as loops
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -36,7 +36,7 @@ def reconcile(
     BAI_GIT_PASSWORD, or BAI_GIT_KEY and BAI_GIT_KNOWN_HOSTS, from the environment. Where a file says whose
     commits are followed (`bai --trust FILE`), others are not.
     """
-    from bai.cli.looping import run_loops
+    from bai.controller.loop_threads import run_loops
 
     manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
     origin = loops.origin_of(remote, ref, path, mode)

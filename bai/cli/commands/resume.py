@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Why
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from reconciler.gitops.orders import Order
+    from reconciler.gitops.directives import Order
 
 app = new_app()
 _ORDERS: tuple[Order, ...] = ("suspend", "pin")
@@ -23,7 +23,7 @@ def resume(
     why: Why = "",
 ) -> None:
     """Have the loop go on: neither suspended nor held at a commit."""
-    from bai.cli.ordering import desk
+    from bai.cli.changes.give_directive import desk
 
     with desk(settings_of(ctx)) as here:
         name, by = here.cluster, here.told(why)

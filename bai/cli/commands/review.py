@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -38,7 +38,7 @@ def review(
     With --post the comment is kept up to date, and the newest commit gets a status. Documents that cannot
     be used are told in the comment as well; the exit code is 1 for them and where `bai apply` would refuse.
     """
-    from bai.cli.reviewing import Posting, review_and_tell
+    from bai.cli.changes.post_review import Posting, review_and_tell
 
     posting = Posting.here() if post else None
     good = review_and_tell(settings_of(ctx), base, posting, format, out)

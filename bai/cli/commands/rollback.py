@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Why, Yes
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -26,9 +26,9 @@ def rollback(
 
     Shows what that changes, and asks. The loop carries it out; where none runs, `bai apply --revision` does.
     """
+    from bai.cli.changes.give_directive import desk
+    from bai.cli.changes.show_plan import show_plan
     from bai.cli.confirm import confirm
-    from bai.cli.ordering import desk
-    from bai.cli.show_plan import show_plan
 
     settings = settings_of(ctx)
     with desk(settings) as here:

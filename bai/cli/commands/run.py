@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import seconds_of
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 Command = Annotated[
@@ -69,8 +69,8 @@ def run(
     bai run -t trainer --set lr=3e-4 --batch          a template's command
     bai run --gpus 4 --branch try -- python x.py      a pull request instead
     """
-    from bai.cli.running import Manner, run_session
-    from bai.cli.wish import Wish
+    from bai.cli.sessions.run_session import Manner, run_session
+    from bai.cli.sessions.session_request import Wish
 
     wish = Wish(
         name, project, tuple(command or ()), gpus, cpu, memory, image, group, tuple(env or ()),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 
 app = new_app()
 
@@ -24,8 +24,8 @@ def schema(
     """Print the JSON Schema of a kind, or of all kinds as one union, for editors and other tools."""
     import json
 
-    from bai.cli.files import write_whole
-    from schemas.kinds import KINDS
+    from bai.cli.atomic_files import write_whole
+    from schemas.kinds.registry import KINDS
 
     if list_kinds:
         typer.echo("\n".join(KINDS))
@@ -39,11 +39,11 @@ def schema(
 
 
 def _schema(kind: str | None) -> object:
-    from bai.cli.kinds import kind_of
-    from bai.cli.names import suggestion
-    from schemas.errors import NoSuchResource
-    from schemas.json_schema import schema_of, union_schema
-    from schemas.kinds import KINDS
+    from bai.cli.kind_names import kind_of
+    from bai.cli.resource_names import suggestion
+    from schemas.kinds.registry import KINDS
+    from schemas.loading.json_schema import schema_of, union_schema
+    from schemas.problems.errors import NoSuchResource
 
     if kind is None:
         return union_schema()

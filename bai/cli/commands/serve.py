@@ -9,9 +9,9 @@ import typer
 
 from bai.cli import client_options as clients
 from bai.cli import loop_options as loops
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -60,7 +60,7 @@ def serve(
         _check(access)
         return
 
-    from bai.cli.serving import Server, Way
+    from bai.web.server import Server, Way
 
     bounds = clients.bounds_of(
         max_connections, max_connections_per_address, trusted_proxy or (),
@@ -76,8 +76,8 @@ def serve(
 
 def _check(access: Path | None) -> None:
     """Raises CannotRead, InvalidRepository with every mistake, CommandError when there is nothing to read."""
-    from bai.web.access_file import Followed
-    from schemas.errors import CommandError
+    from bai.web.auth.access_file import Followed
+    from schemas.problems.errors import CommandError
 
     if access is None:
         raise CommandError(why="--check: there is nothing to read", hint="give --access FILE")

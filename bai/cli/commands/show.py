@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -24,9 +24,9 @@ def show(
 
     The newest hundred of a cluster are kept.
     """
-    from bai.cli.show_plan import show_plan
-    from reconciler.plan_json import load
-    from schemas.errors import AmbiguousName, NoSuchResource
+    from bai.cli.changes.show_plan import show_plan
+    from reconciler.values.plan_json import load
+    from schemas.problems.errors import AmbiguousName, NoSuchResource
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:

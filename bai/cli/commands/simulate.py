@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import PlanFormat
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import HowPlan
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
     from bai.traces.policies import Trial
@@ -56,11 +56,11 @@ def simulate(
     ] = None,
 ) -> None:
     """Replay a trace on the declared cluster in virtual time, under each policy named; nothing is started."""
-    from bai.cli.files import write_whole
+    from bai.cli.atomic_files import write_whole
+    from bai.cli.inspect.simulation_input import policies_of, read
     from bai.cli.output import print_json, show_report
-    from bai.cli.simulated import policies_of, read
-    from bai.render.simulation import as_json, sections
-    from bai.render.simulation_svg import render
+    from bai.render.analysis.simulation import as_json, sections
+    from bai.render.analysis.simulation_svg import render
     from bai.traces.policies import trials
     from planner.simulation.measures import report
     from planner.simulation.replay import replay
@@ -83,8 +83,8 @@ def simulate(
 
 
 def _duration(text: str | None) -> float | None:
-    from schemas.errors import CommandError
-    from schemas.quantities import parse_duration
+    from schemas.problems.errors import CommandError
+    from schemas.values.quantities import parse_duration
 
     try:
         return None if text is None else float(parse_duration(text))

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How, Yes
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app(no_args_is_help=True, help="Look after the store.")
 
@@ -21,7 +21,7 @@ def list_(
     format: How = Format.text,
 ) -> None:
     """List what the store has recorded, the lease, and steps whose end is not known."""
-    from bai.cli.state_list import list_state
+    from bai.cli.inspect.state_list import list_state
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -34,7 +34,7 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes; never overwritten.")],
 ) -> None:
     """Copy the store, consistently, while others go on using it."""
-    from schemas.errors import AlreadyThere, CommandError
+    from schemas.problems.errors import AlreadyThere, CommandError
 
     if file.exists():
         raise AlreadyThere(path=file)
@@ -55,10 +55,10 @@ def restore(
     """Replace the store by a copy, after checking it. What really runs is found again at the next plan."""
     import time
 
+    from bai.actor import holder
     from bai.cli.confirm import confirm
-    from bai.cli.holder import holder
     from reconciler.store import Store
-    from schemas.errors import CannotRead
+    from schemas.problems.errors import CannotRead
 
     if not file.is_file():
         raise CannotRead(what=file, why="there is no such file")
@@ -81,12 +81,12 @@ def move(
     """Move everything to another store, which is used from then on: to a server, or back to a file."""
     import time
 
+    from bai.actor import holder
     from bai.cli.confirm import confirm
-    from bai.cli.holder import holder
-    from bai.render.words import plural
-    from reconciler.address import Address
-    from reconciler.store.move import move as carry
-    from schemas.errors import CommandError
+    from bai.render.humanize import plural
+    from reconciler.store.database.address import Address
+    from reconciler.store.maintenance.move import move as carry
+    from schemas.problems.errors import CommandError
 
     with settings_of(ctx).workspace() as workspace:
         source, there = workspace.state, workspace.has_store
@@ -102,8 +102,8 @@ def move(
 @app.command()
 def rebuild(ctx: typer.Context) -> None:
     """Fill a lost store again from the labels of what runs; one that is damaged is set aside first."""
-    from bai.cli.holder import holder
-    from bai.render.words import clean, plural
+    from bai.actor import holder
+    from bai.render.humanize import clean, plural
 
     with settings_of(ctx).workspace() as workspace:
         found = workspace.rebuild(holder=holder(), tell=lambda line: typer.echo(clean(line)))
@@ -117,9 +117,9 @@ def unlock(ctx: typer.Context, yes: Yes = False) -> None:
     """Break the lease of somebody who is gone for good; if not, his next write is refused."""
     import time
 
+    from bai.actor import holder
     from bai.cli.confirm import confirm
-    from bai.cli.holder import holder
-    from bai.render.words import clean
+    from bai.render.humanize import clean
 
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
@@ -136,7 +136,7 @@ def unlock(ctx: typer.Context, yes: Yes = False) -> None:
 def new_key(ctx: typer.Context, yes: Yes = False) -> None:
     """Forget which key the sessions' key pairs follow from, after the key itself was lost."""
     from bai.cli.confirm import confirm
-    from reconciler.marks import forget_key
+    from reconciler.store.ownership import forget_key
 
     with settings_of(ctx).workspace() as workspace:
         confirm(f"The next apply decides which key all who use {workspace.state} need.", yes=yes)

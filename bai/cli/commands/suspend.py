@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import Why
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app()
 
@@ -17,7 +17,7 @@ def suspend(
     why: Why = "",
 ) -> None:
     """Have the loop change nothing until `bai resume`. It goes on looking, and says what would be due."""
-    from bai.cli.ordering import desk
+    from bai.cli.changes.give_directive import desk
 
     with desk(settings_of(ctx)) as here:
         here.give("suspend", here.told(why))

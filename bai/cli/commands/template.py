@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bai.cli.lazy import new_app
-from bai.cli.settings import settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import settings_of
 
 if TYPE_CHECKING:
-    from schemas.session_template import Parameter
+    from schemas.kinds.session_template import Parameter
 
 app = new_app(help="List session templates, and fill them in.", no_args_is_help=True)
 Values = Annotated[
@@ -22,7 +22,7 @@ Values = Annotated[
 def list_templates(ctx: typer.Context) -> None:
     """List the templates with their parameters."""
     from bai.cli.output import table
-    from schemas.session_template import Parameter, SessionTemplate
+    from schemas.kinds.session_template import Parameter, SessionTemplate
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -49,8 +49,8 @@ def render(
     bai template render trainer --set lr=3e-4
     bai template render trainer --set lr=3e-4 > sessions/try.yaml
     """
-    from bai.cli.templates import rendered
-    from bai.render.document import document_lines
+    from bai.cli.sessions.templates import rendered
+    from bai.render.resources.document import document_lines
 
     with settings_of(ctx).workspace() as workspace:
         document = rendered(workspace.repository, template, tuple(values or ()), name, project)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
 
 app = new_app()
@@ -35,8 +35,8 @@ def token(
     The token is printed once and kept nowhere; the file holds its hash only.
     """
     from bai.cli.output import print_json
-    from bai.web.access_file import checked
-    from bai.web.tokens import new_token
+    from bai.web.auth.access_file import checked
+    from bai.web.auth.static_tokens import new_token
 
     if not name.strip() or len(name) > 200:
         raise typer.BadParameter("a name has 1 to 200 characters", param_hint="NAME")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bai.cli.complete import sessions
+from bai.cli.completion import sessions
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
-from bai.cli.settings import Settings, settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from bai.cli.measuring import Meter
-    from bai.render.top_view import UseRow
+    from bai.cli.sessions.usage_samples import Meter
+    from bai.render.analysis.top_rows import UseRow
 
 app = new_app()
 
@@ -54,8 +54,8 @@ def top(
     bai top --once --sort gpu        one table
     bai top llama --format json      for a program
     """
-    from bai.cli.measuring import Meter
-    from bai.cli.names import resolve
+    from bai.cli.resource_names import resolve
+    from bai.cli.sessions.usage_samples import Meter
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -77,7 +77,7 @@ def _is_terminal() -> bool:
 
 def _json(rows: list[UseRow], interval: float) -> None:
     from bai.cli.output import print_json
-    from bai.render.top_view import as_json
+    from bai.render.analysis.top_rows import as_json
 
     ordered = sorted(rows, key=lambda row: (row.session, row.kernel))
     print_json("bai.top/v1", interval=interval, kernels=[as_json(row) for row in ordered])
@@ -85,7 +85,7 @@ def _json(rows: list[UseRow], interval: float) -> None:
 
 def _table(settings: Settings, rows: list[UseRow], sort: Sort) -> None:
     from bai.cli.output import table
-    from bai.render.top_view import COLUMNS, arranged, cells
+    from bai.render.analysis.top_rows import COLUMNS, arranged, cells
 
     table(settings, COLUMNS, [cells(row) for row in arranged(rows, sort)], empty="Nothing runs.")
 
@@ -95,7 +95,7 @@ def _live(settings: Settings, meter: Meter, interval: float, sort: Sort) -> None
     from rich.text import Text
 
     from bai.cli.output import console
-    from bai.render.top_table import LiveTable
+    from bai.render.analysis.top_table import LiveTable
 
     with Live(
         Text("measuring ...", "dim"), console=console(settings), screen=True, auto_refresh=False

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
-from bai.cli.settings import Settings, settings_of
+from bai.cli.lazy_commands import new_app
+from bai.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from schemas.errors import Problem
-    from schemas.repository import Repository
+    from schemas.problems.errors import Problem
+    from schemas.repository.repository import Repository
 
 app = new_app()
 
@@ -23,7 +23,7 @@ def validate(
     format: Annotated[Format, typer.Option("--format", help="How to print problems.")] = Format.text,
 ) -> None:
     """Check every document of the repository; exit code 1 and `file:line:column` for each mistake."""
-    from schemas.errors import InvalidRepository
+    from schemas.problems.errors import InvalidRepository
 
     settings = settings_of(ctx)
     try:
@@ -52,7 +52,7 @@ def read(settings: Settings) -> Repository:
 def _verdict(repository: Repository) -> str:
     from collections import Counter
 
-    from bai.render.words import plural
+    from bai.render.humanize import plural
 
     kinds = Counter(identity.partition("/")[0] for identity in repository.resources)
     parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

@@ -6,7 +6,7 @@ import typer
 
 from bai import __version__
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How
 
 app = new_app()

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.formats import Format
-from bai.cli.lazy import new_app
+from bai.cli.lazy_commands import new_app
 from bai.cli.options import How, Yes
-from bai.cli.settings import settings_of
+from bai.settings import settings_of
 
 app = new_app(help="List volumes with what they hold; bring deleted ones back, or delete them for good.")
 
@@ -26,7 +26,7 @@ def volumes(
     """List volumes with what they hold; bring deleted ones back, or delete them for good."""
     if ctx.invoked_subcommand is not None:
         return
-    from bai.cli.volume_list import list_volumes
+    from bai.cli.inspect.volume_list import list_volumes
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -39,7 +39,7 @@ def trash(
     format: How = Format.text,
 ) -> None:
     """List deleted volumes, whose folders wait in their storage hosts' trash."""
-    from bai.cli.volume_trash import list_trash
+    from bai.cli.inspect.volume_trash import list_trash
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -50,7 +50,7 @@ def trash(
 def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Put a deleted volume's folder back where it was. Its document must be put back by hand."""
     from bai.cli.confirm import confirm
-    from bai.cli.volume_trash import find, storage_of
+    from bai.cli.inspect.volume_trash import find, storage_of
 
     with settings_of(ctx).workspace() as workspace:
         place, entry = find(workspace, volume)
@@ -63,7 +63,7 @@ def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
 def purge(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Delete a deleted volume's folder for good."""
     from bai.cli.confirm import confirm
-    from bai.cli.volume_trash import find, storage_of
+    from bai.cli.inspect.volume_trash import find, storage_of
 
     with settings_of(ctx).workspace() as workspace:
         place, entry = find(workspace, volume)

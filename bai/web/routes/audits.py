@@ -7,11 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from bai.render.audit_view import audit_json
-from bai.web.access import Viewer
-from bai.web.answers import AuditAnswer
-from bai.web.asked import SAME, Cluster, refusals, sight
-from reconciler.records import Audit
+from bai.render.resources.audit import audit_json
+from bai.web.auth.roles import Viewer
+from bai.web.dependencies import SAME, Cluster, refusals, sight
+from bai.web.response_models import AuditAnswer
+from reconciler.values.records import Audit
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 Text = Annotated[str, Query(max_length=200)]

@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
-from bai.render.event_view import event_json
-from bai.render.plan_view import wait_lines
-from bai.render.status_view import other_rows, session_json, session_rows
-from bai.render.words import moment
-from bai.web.access import Overseer, Somebody, Viewer
-from bai.web.answers import ClusterAnswer, EventAnswer, ReasonAnswer, WaitAnswer
-from bai.web.asked import SAME, Cluster, TheHub, refusals, seen, sight, visible
+from bai.render.humanize import moment
+from bai.render.plan.sections import wait_lines
+from bai.render.resources.events import event_json
+from bai.render.resources.status import other_rows, session_json, session_rows
+from bai.web.auth.roles import Overseer, Somebody, Viewer
+from bai.web.dependencies import SAME, Cluster, TheHub, refusals, seen, sight, visible
+from bai.web.etag_cache import Body
 from bai.web.hub import Watched
-from bai.web.kept import Body
-from planner.types import Wait
-from reconciler.gitops.orders import orders
-from schemas.errors import BaiError
+from bai.web.response_models import ClusterAnswer, EventAnswer, ReasonAnswer, WaitAnswer
+from planner.model.types import Wait
+from reconciler.gitops.directives import orders
+from schemas.problems.errors import BaiError
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 Kind = Annotated[str, Query(max_length=50, description="Only of this kind, `Session`.")]
@@ -169,7 +169,7 @@ async def plan(request: Request, cluster: Cluster, who: Overseer) -> Response:
 
 
 def _plan(cluster: Watched, who: Somebody) -> dict[str, Any]:
-    from reconciler.plan_json import VERSION, plain
+    from reconciler.values.plan_json import VERSION, plain
 
     _, _, found = seen(cluster, who)
     return {"version": VERSION, "plan": plain(found)}
@@ -181,8 +181,8 @@ def review(
     who: Overseer,
     commit: Annotated[str, Query(min_length=4, max_length=100, description="Or a branch or tag.")],
 ) -> dict[str, Any]:
-    from reconciler.review.as_json import value
-    from reconciler.review.read import review_of
+    from reconciler.review.between_commits import review_of
+    from reconciler.review.review_json import value
 
     try:
         return value(review_of(cluster.loop.workspace, commit))

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from bai.web.access import Viewer
-from bai.web.asked import Cluster, refusals, seen, sight, visible
-from bai.web.following import Followers, TooMany
-from reconciler.actual import Existing
-from schemas.errors import BaiError
+from bai.web.auth.roles import Viewer
+from bai.web.dependencies import Cluster, refusals, seen, sight, visible
+from bai.web.streaming import Followers, TooMany
+from reconciler.values.state import Existing
+from schemas.problems.errors import BaiError
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 _FOLLOWERS = Followers()

@@ -1,1 +1,1 @@
-"""What looks at a node, on it: nothing but Python 3.8 and its library, sent there by `providers.remote`."""
+"""What looks at a node, on it, with nothing but Python 3.8: sent by `providers.machines.remote_modules`."""

@@ -1,1 +1,1 @@
-"""What runs on a node with GPUs: Python 3.8 or newer and nothing else, sent over by `providers.remote`."""
+"""What runs on a node with GPUs: nothing but Python 3.8, sent by `providers.machines.remote_modules`."""

@@ -15,7 +15,7 @@ from reconciler.guards.cel.functions import FUNCTIONS
 from reconciler.guards.cel.steps import MOST_STEPS, Budget, EvaluationError, Run, TooManySteps
 from reconciler.guards.cel.values import a, kind
 from schemas.expressions import Comprehension, Node, parse, patterns
-from schemas.text import shown
+from schemas.problems.text import shown
 
 Eval: TypeAlias = Callable[[Run], Any]
 

@@ -11,7 +11,7 @@ from reconciler.guards.cel import values
 from reconciler.guards.cel.steps import EvaluationError, Run
 from reconciler.guards.cel.values import a, kind
 from schemas.expressions import Type
-from schemas.text import shown
+from schemas.problems.text import shown
 
 Function: TypeAlias = Callable[..., Any]
 """Of the evaluation and the arguments; of a method the target is the first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from reconciler.store.tables import metadata
+from reconciler.store.database.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=metadata, transactional_ddl=False

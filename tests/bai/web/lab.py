@@ -14,16 +14,16 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from bai.web.access import Access, Door, Fixed, Given, Role, Somebody
 from bai.web.app import create_app
-from bai.web.connections import Bounds
+from bai.web.auth.roles import Access, Door, Fixed, Given, Role, Somebody
+from bai.web.auth.static_tokens import Tokens, hash_of
+from bai.web.connection_limits import Bounds
+from bai.web.http_protocol import Config
 from bai.web.hub import Hub
-from bai.web.protocol import Config
-from bai.web.tokens import Tokens, hash_of
 from providers.fake import FakeProvider, VirtualClock, World
-from reconciler.gitops.webhook import Ears
-from reconciler.loop import Loop
-from reconciler.workspace import Workspace
+from reconciler.controller.loop import Loop
+from reconciler.gitops.webhook_verifier import Ears
+from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import BASE, NODE, new_store
 
 PATIENCE = 60.0

@@ -17,12 +17,12 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from bai.web.access import Anybody, Door, Fixed, Given, Role, Somebody, who
-from bai.web.access_file import Followed, parse
-from bai.web.grants import Claimed, Grant, Grants
-from bai.web.oidc import FRESH, MOMENT, MOST, PAUSE, Keys, Oidc, Reading, Remembered
-from bai.web.tokens import hash_of, new_token
-from schemas.errors import CannotRead, InvalidRepository
+from bai.web.auth.access_file import Followed, parse
+from bai.web.auth.grants import Claimed, Grant, Grants
+from bai.web.auth.oidc import FRESH, MOMENT, MOST, PAUSE, Keys, Oidc, Reading, Remembered
+from bai.web.auth.roles import Anybody, Door, Fixed, Given, Role, Somebody, who
+from bai.web.auth.static_tokens import hash_of, new_token
+from schemas.problems.errors import CannotRead, InvalidRepository
 from tests.bai.web.lab import bearer
 
 VISION = frozenset({"vision"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bai.web.connections import RESERVE, Admission, At, Bounds, Connections
+from bai.web.connection_limits import RESERVE, Admission, At, Bounds, Connections
 
 
 @dataclass(eq=False)

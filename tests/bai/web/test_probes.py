@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.watchdog import ALIVE, Notifier, watched
+from bai.controller.systemd import ALIVE, Notifier, watched
 from bai.web.hub import Hub
 from providers.fake import Fault
-from reconciler.results import ApplyEvent
-from reconciler.stages import Pulse, Several, hanging
+from reconciler.controller.stages import Pulse, Several, hanging
+from reconciler.values.results import ApplyEvent
 from tests.bai.web.lab import Lab, wait_for
 from tests.reconciler.lab import session
 

@@ -17,11 +17,11 @@ import yaml
 from fastapi.openapi.utils import get_openapi
 from hypothesis import HealthCheck, settings
 
-from bai.web import description
-from bai.web.access import Fixed
+from bai.web import openapi
 from bai.web.app import create_app
-from bai.web.gauges import Latest
+from bai.web.auth.roles import Fixed
 from bai.web.hub import Hub
+from bai.web.pass_metrics import Latest
 from providers.fake import Fault
 from tests.bai.web.lab import Lab, bearer
 from tests.reconciler.lab import session
@@ -78,8 +78,8 @@ def test_the_description_is_the_same_with_every_version(monkeypatch: pytest.Monk
     def _operations(found: dict[str, Any]) -> dict[str, Any]:
         return {method: otherwise(each) for method, each in found.items()}
 
-    monkeypatch.setattr(description, "get_openapi", later)
-    assert description.described(create_app(Hub(), Fixed())) == published
+    monkeypatch.setattr(openapi, "get_openapi", later)
+    assert openapi.described(create_app(Hub(), Fixed())) == published
 
 
 # --- the API keeps to its description ---------------------------------------------------------------------

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from bai.web.access import Fixed
-from bai.web.kept import BESIDE, Kept
-from bai.web.limits import HEADERS, LARGEST, Limits
-from bai.web.routes import hooks
+from bai.web.auth.roles import Fixed
+from bai.web.etag_cache import BESIDE, Kept
+from bai.web.request_limits import HEADERS, LARGEST, Limits
+from bai.web.routes import webhooks
 from providers.fake import Fault
-from reconciler.gitops.orders import orders
-from reconciler.gitops.webhook import SMALL, WRONG_BURST
+from reconciler.gitops.directives import orders
+from reconciler.gitops.webhook_verifier import SMALL, WRONG_BURST
 from tests.bai.web.lab import Lab, bearer, serving, wait_for
 from tests.reconciler.lab import session
 
@@ -228,7 +228,7 @@ def test_a_webhook_wakes_the_loop(tmp_path: Path) -> None:
 
 def test_forged_webhooks_do_not_shut_out_true_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them come from one address, at one moment."""
-    monkeypatch.setattr(hooks, "time", SimpleNamespace(monotonic=lambda: 10.0))
+    monkeypatch.setattr(webhooks, "time", SimpleNamespace(monotonic=lambda: 10.0))
     lab = Lab(tmp_path, secret="s3cret")
     forged = {"X-GitHub-Event": "push", "X-Hub-Signature-256": "sha256=" + "0" * 64}
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from bai.web.access import Given, Role, Somebody
-from bai.web.sight import Sight
-from reconciler.gitops.orders import Told, give
+from bai.web.auth.roles import Given, Role, Somebody
+from bai.web.project_view import Sight
+from reconciler.gitops.directives import Told, give
 from tests.bai.web.lab import Lab, bearer, serving
 from tests.reconciler.lab import BASE, session
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bai.web.access import Fixed
 from bai.web.app import create_app
+from bai.web.auth.roles import Fixed
 from bai.web.hub import Hub
 from providers.fake import FakeProvider
-from reconciler.clock import VirtualClock
-from reconciler.gitops.orders import orders
-from reconciler.leader import Leader, seat
-from reconciler.loop import Loop
-from reconciler.standby import Beside, Teller, told_of
-from reconciler.workspace import Workspace
+from reconciler.controller.leader import Leader, seat
+from reconciler.controller.loop import Loop
+from reconciler.controller.standby import Beside, Teller, told_of
+from reconciler.gitops.directives import orders
+from reconciler.values.clock import VirtualClock
+from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import PATIENCE, Lab, bearer, doors
 from tests.reconciler.lab import session
 

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from providers.ansible import files
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
+from providers.machines.ssh.route import route, user_config
 from providers.provisioning import Target
-from providers.ssh.route import route, user_config
-from schemas.cluster import Ssh
+from schemas.kinds.cluster import Ssh
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text()),

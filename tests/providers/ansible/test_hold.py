@@ -12,9 +12,9 @@ import pytest
 from providers.ansible import hold as holding
 from providers.ansible import holder
 from providers.ansible.hold import Hold, token_of
-from providers.local import LocalMachine
-from providers.machine import Process
-from schemas.errors import NodeBusy, ProviderUnavailable
+from providers.machines.base import Process
+from providers.machines.local import LocalMachine
+from schemas.problems.errors import NodeBusy, ProviderUnavailable
 from tests.waiting import until
 
 

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from providers.ansible import open_provisioner
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 from providers.provisioning import Target
 folder = Path(sys.argv[2])
 provisioner = open_provisioner(folder / "state", str, roles=folder / "roles")

@@ -18,9 +18,9 @@ import pytest
 from providers.ansible.hold import Hold
 from providers.ansible.run import GUARD
 from providers.condition.reasons import reasons
-from providers.machines import connect
+from providers.machines.connections import connect
 from providers.provisioning import HostResult, ProvisionEvent
-from schemas.errors import NodeBusy
+from schemas.problems.errors import NodeBusy
 from tests.lab.nspawn import Node
 from tests.providers.ansible.conftest import SECRET, Work
 from tests.waiting import until
@@ -206,9 +206,9 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from providers.ansible import open_provisioner
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 from providers.provisioning import Target
-from schemas.cluster import Ssh
+from schemas.kinds.cluster import Ssh
 ssh = Ssh.model_validate_json(sys.argv[4])
 secret = json.loads(sys.argv[5]).__getitem__
 endpoint = Endpoint("n", sys.argv[3], ssh=ssh, secret=secret)

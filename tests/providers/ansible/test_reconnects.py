@@ -13,7 +13,7 @@ from providers.ansible import provisioner
 from providers.ansible.events import Story
 from providers.ansible.provisioner import RECONNECTS, AnsibleProvisioner
 from providers.ansible.run import Ended
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 from providers.provisioning import HostResult, Target, never, untold
 
 TARGETS = [Target(name, Endpoint(name, "localhost", local=True), "p", ("base",), {}) for name in "ab"]

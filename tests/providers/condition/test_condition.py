@@ -13,9 +13,9 @@ import pytest
 
 from providers.condition import ask
 from providers.condition.node import main, state, system
-from providers.local import LocalMachine
-from providers.machine import Endpoint
-from providers.remote import call
+from providers.machines.base import Endpoint
+from providers.machines.local import LocalMachine
+from providers.machines.remote_modules import call
 
 
 class Sealed:

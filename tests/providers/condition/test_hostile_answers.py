@@ -11,10 +11,10 @@ import pytest
 from providers.condition import ask
 from providers.health.ask import facts_of, health_of
 from providers.health.values import Expected
-from providers.local import LocalMachine
-from providers.machine import Done, Endpoint
-from reconciler.provisioning.upkeep import condition_text
-from schemas.errors import BaiError, ProviderError
+from providers.machines.base import Done, Endpoint
+from providers.machines.local import LocalMachine
+from reconciler.values.provision_status import condition_text
+from schemas.problems.errors import BaiError, ProviderError
 
 WHOLE = {
     "seal": None, "problem": "", "deviations": [], "os": "debian-12", "kernel": "6.1", "bootId": "b",

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from providers.base import KernelSpec, Labels
-from providers.docker.engine import Engine
-from providers.local import LocalMachine
-from providers.machine import Stream
-from schemas.docker import Docker
+from providers.docker.engine.engine import Engine
+from providers.machines.base import Stream
+from providers.machines.local import LocalMachine
+from schemas.kinds.docker import Docker
 from tests.lab.docker import IMAGE
 
 LABELS = Labels(

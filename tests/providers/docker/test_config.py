@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Mount, Network, Published, RestartRule
-from providers.docker.config import changes, differing, payload, restart
-from providers.docker.extras import NOTHING, Bind, Extras
+from providers.docker.container.config import changes, differing, payload, restart
+from providers.docker.container.extras import NOTHING, Bind, Extras
+from providers.docker.container.user import ROOT, User
 from providers.docker.labels import read, written
-from providers.docker.user import ROOT, User
-from schemas.docker import DEFAULT_CAPABILITIES, Docker
+from schemas.kinds.docker import DEFAULT_CAPABILITIES, Docker
 from tests.providers.docker.specs import LABELS, kernel
 
 PLAIN = Docker()

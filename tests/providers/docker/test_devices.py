@@ -11,14 +11,14 @@ from typing import cast
 
 import pytest
 
-from providers.docker import devices
-from providers.docker.config import payload
-from providers.docker.engine import Engine
-from providers.docker.extras import Extras
-from providers.docker.user import ROOT
-from providers.machine import Done
-from schemas.docker import Docker
-from schemas.errors import KernelRefused
+from providers.docker.container import devices
+from providers.docker.container.config import payload
+from providers.docker.container.extras import Extras
+from providers.docker.container.user import ROOT
+from providers.docker.engine.engine import Engine
+from providers.machines.base import Done
+from schemas.kinds.docker import Docker
+from schemas.problems.errors import KernelRefused
 from tests.providers.docker.specs import kernel
 
 

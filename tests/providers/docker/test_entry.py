@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from providers.base import File, Login, Peer
-from providers.docker import entry, login
+from providers.docker.container import entrypoint, ssh_login
 from tests.providers.docker.specs import kernel
 from tests.waiting import until
 
@@ -34,7 +34,7 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 
 def unpacked(folder: Path, **fields: object) -> dict[str, tarfile.TarInfo]:
     """The folder of a kernel, with its scripts led there instead of to /run/bai."""
-    with tarfile.open(fileobj=BytesIO(entry.archive(kernel(**fields)))) as tar:  # type: ignore[arg-type]
+    with tarfile.open(fileobj=BytesIO(entrypoint.archive(kernel(**fields)))) as tar:  # type: ignore[arg-type]
         tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         found = {member.name: member for member in tar.getmembers()}
     for name in ("entry", "login"):
@@ -109,18 +109,18 @@ def test_keys_belong_to_nobody_and_settings_to_root(tmp_path: Path) -> None:
 
 
 def test_the_key_pair_follows_from_the_seed() -> None:
-    first = dict(login.folder(Login(2200, PEERS, "r", SEED)))
-    other = dict(login.folder(Login(20_002, PEERS, "r", SEED)))
+    first = dict(ssh_login.folder(Login(2200, PEERS, "r", SEED)))
+    other = dict(ssh_login.folder(Login(20_002, PEERS, "r", SEED)))
     assert first["key.pub"] == other["key.pub"] == first["authorized_keys"]
     assert first["known_hosts"] == other["known_hosts"]
     assert first["key.pub"].split()[1] not in first["known_hosts"]
-    assert dict(login.folder(Login(2200, PEERS, "r", "cd" * 32)))["key.pub"] != first["key.pub"]
+    assert dict(ssh_login.folder(Login(2200, PEERS, "r", "cd" * 32)))["key.pub"] != first["key.pub"]
     assert "Host sub1\n    HostName 127.0.0.2\n    Port 20002\n" in first["config"]
     assert "Port 20002\n" in other["sshd_config"]
 
 
 def test_kernels_without_either_need_no_script() -> None:
-    assert not entry.needed(kernel())
-    assert entry.needed(kernel(secret_env={"A": "b"}))
-    assert entry.entrypoint(["/docker-entrypoint", "run"])[-2:] == ["/docker-entrypoint", "run"]
+    assert not entrypoint.needed(kernel())
+    assert entrypoint.needed(kernel(secret_env={"A": "b"}))
+    assert entrypoint.entrypoint(["/docker-entrypoint", "run"])[-2:] == ["/docker-entrypoint", "run"]
     assert replace(kernel(), secret_env={"A": "hidden"}).__repr__().count("hidden") == 0

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from providers.abilities import KernelEvent
-from providers.docker import config
+from providers.docker.container import config
+from providers.docker.container.user import ROOT
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.docker.user import ROOT
-from schemas.docker import Docker
-from schemas.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.kinds.docker import Docker
+from schemas.problems.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
 from tests.lab.cable import Cable
 from tests.lab.docker import IMAGE, Engine, Engines
 from tests.providers.docker.conftest import Open

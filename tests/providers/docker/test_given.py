@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from providers.base import File
-from providers.docker import given
+from providers.docker.container import runtime_files
 from tests.lab.docker import Engines
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import here, kernel
@@ -20,26 +20,26 @@ FILES = (File("topo.xml", "<x/>", "T"),)
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """bai's own folders, moved to a place of this test's."""
     folder = tmp_path / "bai" / "docker"
-    monkeypatch.setattr(given, "FOLDERS", (str(folder),))
-    monkeypatch.setattr(given, "OWN", (str(folder), str(folder.parent)))
+    monkeypatch.setattr(runtime_files, "FOLDERS", (str(folder),))
+    monkeypatch.setattr(runtime_files, "OWN", (str(folder), str(folder.parent)))
     return folder
 
 
 def test_folders_of_bai_go_with_the_last_kernel(own: Path) -> None:
     engine = here()
-    one, two = (given.give(engine, kernel(f"{name}-main1-0-g1", files=FILES), {}) for name in "ab")
+    one, two = (runtime_files.give(engine, kernel(f"{name}-main1-0-g1", files=FILES), {}) for name in "ab")
     assert Path(one.binds[0].source, "topo.xml").read_text() == "<x/>"
-    given.take(engine, "a-main1-0-g1", one.binds[0].source)
+    runtime_files.take(engine, "a-main1-0-g1", one.binds[0].source)
     assert [each.name for each in own.iterdir()] == ["b-main1-0-g1"]
-    given.sweep(engine, "b-main1-0-g1")
+    runtime_files.sweep(engine, "b-main1-0-g1")
     assert not own.parent.exists() and two.binds
 
 
 def test_a_folder_that_an_option_names_stays(own: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     engine = here(state=str(mine))
-    made = given.give(engine, kernel(files=FILES), {})
-    given.take(engine, kernel().id, made.binds[0].source)
+    made = runtime_files.give(engine, kernel(files=FILES), {})
+    runtime_files.take(engine, kernel().id, made.binds[0].source)
     assert mine.is_dir() and list(mine.iterdir()) == []
 
 
@@ -48,9 +48,9 @@ def test_who_makes_and_who_takes_the_last_do_not_meet(own: Path) -> None:
 
     def one(number: int) -> bool:
         spec = kernel(f"s{number}-main1-0-g1", files=FILES)
-        source = given.give(engine, spec, {}).binds[0].source
+        source = runtime_files.give(engine, spec, {}).binds[0].source
         there = Path(source, "topo.xml").is_file()
-        given.take(engine, spec.id, source)
+        runtime_files.take(engine, spec.id, source)
         return there
 
     with ThreadPoolExecutor(6) as pool:

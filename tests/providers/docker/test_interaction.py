@@ -20,12 +20,12 @@ import pexpect
 import pytest
 
 from providers.base import Network
+from providers.docker.interaction.relay import Relayed
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.docker.relay import Relayed
-from providers.machine import Endpoint, Stream
-from schemas.cluster import Ssh
-from schemas.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from providers.machines.base import Endpoint, Stream
+from schemas.kinds.cluster import Ssh
+from schemas.problems.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.lab.docker import Engines
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
 from tests.providers.docker.conftest import Open
@@ -38,7 +38,7 @@ CALLER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits it ignored
 from providers.docker.options import open_docker
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 node = Endpoint("n1", "localhost", local=True, options={"socket": sys.argv[1]})
 provider = open_docker({}, machines=[node])
 what, name, *argv = sys.argv[2:]

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from providers.base import KernelSpec, Login, Network, Observed, Peer, Published
-from providers.docker.errors import translated
-from providers.docker.http import Refusal
+from providers.docker.engine.errors import translated
+from providers.docker.engine.http import Refusal
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.docker.swarm import members, part
-from schemas.errors import KernelRefused
+from schemas.problems.errors import KernelRefused
 from tests.lab.docker import Engine, Engines
 from tests.lab.docker_lab import join_swarm
 from tests.providers.docker.conftest import Open

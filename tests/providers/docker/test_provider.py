@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from providers.base import File, KernelSpec, Limit, Mount, RestartRule
-from providers.docker.given import FOLDERS
-from schemas.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderError
+from providers.docker.container.runtime_files import FOLDERS
+from schemas.problems.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderError
 from tests.lab.docker import Engines
 from tests.providers.docker.cgroups import limits
 from tests.providers.docker.conftest import Open

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.docker.engine.http import Refusal
 from providers.docker.fleet import Fleet
-from providers.docker.http import Refusal
 from providers.docker.images import Puller
-from providers.docker.pull_news import Layers, messages, refused
+from providers.docker.pull_progress import Layers, messages, refused
 from providers.images import PullProgress, PullRequest
-from schemas.errors import (
+from schemas.problems.errors import (
     BaiError,
     NoSuchImage,
     ProviderUnavailable,

@@ -16,21 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Limit
-from providers.docker import events, reach, usage
-from providers.docker.devices import chosen, nvidia_extras
-from providers.docker.engine import Engine
-from providers.docker.errors import speaking, translated
-from providers.docker.facts import facts
-from providers.docker.http import Http, Refusal, lines
+from providers.docker import events, usage
+from providers.docker.container.devices import chosen, nvidia_extras
+from providers.docker.engine import connection as reach
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import speaking, translated
+from providers.docker.engine.facts import facts
+from providers.docker.engine.http import Http, Refusal, lines
+from providers.docker.interaction.failed_start import Withheld, explained
+from providers.docker.interaction.logs import demultiplexed
 from providers.docker.labels import written
-from providers.docker.logs import demultiplexed
 from providers.docker.notes import gathered
 from providers.docker.observe import moment, observed
 from providers.docker.options import open_docker
-from providers.docker.unstarted import Withheld, explained
-from providers.machine import Endpoint
-from schemas.docker import Docker
-from schemas.errors import InvalidOption, KernelRefused, ProviderError, ProviderUnavailable
+from providers.machines.base import Endpoint
+from schemas.kinds.docker import Docker
+from schemas.problems.errors import InvalidOption, KernelRefused, ProviderError, ProviderUnavailable
 from tests.providers.docker.specs import LABELS, here
 
 AT = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.docker import reach
+from providers.docker.engine import connection
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.machine import Endpoint
+from providers.machines.base import Endpoint
 from tests.lab.certificates import Certificate
 from tests.lab.docker import Engine, Engines
 from tests.lab.stores import secret_of
@@ -124,7 +124,7 @@ def test_a_node_without_an_engine_says_what_to_look_at(tmp_path: Path) -> None:
 
 
 def test_what_to_do_depends_on_who_named_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "SOCKET", str(tmp_path / "usual.sock"))
+    monkeypatch.setattr(connection, "SOCKET", str(tmp_path / "usual.sock"))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     meta = tmp_path / "contexts/meta" / hashlib.sha256(b"mine").hexdigest() / "meta.json"

@@ -11,10 +11,10 @@ import pytest
 
 from providers.abilities import Shares
 from providers.base import Share
-from providers.docker import share as docker_share
+from providers.docker.container import gpu_share as docker_share
 from providers.gpu import shares
 from providers.gpu.node.daemon import Daemon
-from schemas.errors import KernelRefused, ProviderError
+from schemas.problems.errors import KernelRefused, ProviderError
 from tests.lab.docker import Engines
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import kernel

@@ -10,9 +10,9 @@ import pytest
 
 from providers.base import KernelSpec, Mount
 from providers.docker.provider import DockerProvider
-from providers.process import sandbox
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelRefused
+from providers.process.sandbox import bubblewrap
+from schemas.problems.errors import KernelRefused
 from tests.lab.derived import derived, packed, ran_in
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.conftest import Open
@@ -122,8 +122,8 @@ def test_what_is_looked_at_is_taken_away(provider: DockerProvider, engine: Engin
 
 
 def test_both_providers_write_volumes_as_one_user(provider: DockerProvider, tmp_path: Path) -> None:
-    if os.geteuid() or sandbox.problem():
-        pytest.skip(f"no native sessions of a project's user: {sandbox.problem() or 'not root'}")
+    if os.geteuid() or bubblewrap.problem():
+        pytest.skip(f"no native sessions of a project's user: {bubblewrap.problem() or 'not root'}")
     mount = Mount(f"{tmp_path}/v", "/data", root=str(tmp_path))
     assert said(provider, script("umask 077; echo one > /data/x", mounts=(mount,))) == []
     processes = ProcessProvider(tmp_path / "process")

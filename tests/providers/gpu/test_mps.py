@@ -17,7 +17,7 @@ from providers.base import Share
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import Daemon
 from providers.gpu.shares import PIPE, Place, give, means, revive, take
-from schemas.errors import KernelRefused
+from schemas.problems.errors import KernelRefused
 from tests.providers.gpu.standin import bin_
 
 __all__ = ["bin_"]

@@ -7,7 +7,7 @@ import pytest
 from providers.health import Expected
 from providers.health.ask import facts_of
 from providers.health.rules import judge
-from providers.machines import connect
+from providers.machines.connections import connect
 from tests.lab.nspawn import Nodes
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.xdist_group("nspawn-nodes")]

@@ -21,8 +21,8 @@ from providers.health.node.files import Tree
 from providers.health.node.kernel_log import MARK
 from providers.health.node.smi import active_links, parse
 from providers.health.rules import judge
-from providers.local import LocalMachine
-from schemas.errors import MachineRefused
+from providers.machines.local import LocalMachine
+from schemas.problems.errors import MachineRefused
 from tests.lab import nvml
 from tests.lab.sshd import SshdNodes
 from tests.providers.health.machine_copy import MachineCopy
@@ -171,7 +171,7 @@ def test_a_gpu_that_left_the_bus_or_is_held_by_another_driver(copy: MachineCopy)
 
 @pytest.mark.xdist_group("sshd")
 def test_nodes_are_asked_over_ssh_together(copy: MachineCopy, sshd_nodes: SshdNodes) -> None:
-    from providers.ssh.machine import SshMachine
+    from providers.machines.ssh.machine import SshMachine
 
     one = SshMachine(sshd_nodes(1)[0].endpoint())
     away = sshd_nodes.private()

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from providers.local import LocalMachine
-from providers.machine import Machine
-from providers.machines import connect
+from providers.machines.base import Machine
+from providers.machines.connections import connect
+from providers.machines.local import LocalMachine
+from providers.machines.reachability import reach_all
+from providers.machines.ssh.machine import SshMachine
 from providers.probe import probe_local
 from providers.probe.remote import probe, probe_all
-from providers.reach import reach_all
-from providers.ssh.machine import SshMachine
-from schemas.errors import MachineRefused
+from schemas.problems.errors import MachineRefused
 from tests.lab.sshd import SshdNodes
 
 pytestmark = pytest.mark.xdist_group("sshd")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from providers.process import cgroup, sandbox
+from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
+from providers.process.sandbox import bubblewrap
 from tests.providers.process.kernels import MODES, groups_of, running_of
 from tests.waiting import until
 
@@ -23,8 +24,8 @@ def make() -> Iterator[Callable[..., ProcessProvider]]:
     folder = Path(tempfile.mkdtemp(prefix="bai-process-"))
 
     def maker(mode: str = "groups", **options: Any) -> ProcessProvider:
-        if mode == "sandbox" and sandbox.problem():
-            pytest.skip(f"no sandbox here: {sandbox.problem()}")
+        if mode == "sandbox" and bubblewrap.problem():
+            pytest.skip(f"no sandbox here: {bubblewrap.problem()}")
         root = options.pop("root", folder / f"root{len(made)}")
         provider = ProcessProvider(root, **{**MODES[mode], **options})
         made.append(provider)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from providers.base import KernelSpec, Labels, Observed
-from providers.process import hierarchies, procfs
+from providers.process.linux import cgroup_mounts, procfs
 from providers.process.provider import ProcessProvider
 from tests.waiting import until
 
@@ -68,5 +68,5 @@ def running_of(provider: ProcessProvider) -> list[int]:
 
 
 def groups_of(provider: ProcessProvider) -> list[str]:
-    paths = [os.path.join(top["path"], provider.base) for top in hierarchies.mounted()]
+    paths = [os.path.join(top["path"], provider.base) for top in cgroup_mounts.mounted()]
     return [path for path in paths if os.path.exists(path)]

@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from providers.base import KernelSpec, Labels, Limit, Observed
-from providers.process import hierarchies, procfs
+from providers.process.linux import cgroup_mounts, procfs
 from providers.process.provider import ProcessProvider
 from tests.waiting import until
 
@@ -138,7 +138,9 @@ def main(root: Path, mode: str) -> dict[str, Any]:
     hunger(provider)
     scratch(provider)
     assert provider.observe().kernels == () and running(provider) == []
-    left = [top["path"] for top in hierarchies.mounted() if os.path.exists(f"{top['path']}/{provider.base}")]
+    left = [
+        top["path"] for top in cgroup_mounts.mounted() if os.path.exists(f"{top['path']}/{provider.base}")
+    ]
     until(lambda: not left or not os.path.exists(f"{left[0]}/{provider.base}"))
     return {"uid": os.geteuid(), "missing": missing, **found}
 

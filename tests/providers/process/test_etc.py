@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import etc, procfs
+from providers.process.linux import procfs
+from providers.process.sandbox import etc
 
 MORE = ("closed", "deep/inner.conf", "deep", "dir", "secret", "link", "passwd", "big", "gone", "*.list")
 

@@ -14,9 +14,9 @@ from typing import IO
 import pexpect
 import pytest
 
-from providers.process import cgroup
+from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
-from schemas.errors import ProviderError
+from schemas.problems.errors import ProviderError
 from tests.providers.process.kernels import ended, output, said, script, seen, spec
 
 SYS_ADMIN = 21

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from providers.base import RestartRule
-from providers.process import files
-from providers.process.diary import Diary
-from providers.process.logfile import LogWriter
+from providers.process.linux import files
 from providers.process.provider import ProcessProvider
+from providers.process.supervision.exit_records import Diary
+from providers.process.supervision.logfile import LogWriter
 from tests.providers.process.kernels import ended, output, said, script, seen
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from providers.base import File
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelRefused
+from schemas.problems.errors import KernelRefused
 from tests.providers.process.kernels import ended, output, script, seen, spec
 
 NOTE = File("note.xml", "<note>größe</note>\n", "NOTE_FILE")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from providers.process import gpus
+from providers.process import gpu_usage
 from tests.lab import nvml
 
 ROOT = Path(__file__).parents[3]
@@ -59,4 +59,4 @@ def test_without_a_library_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_nothing_is_asked_for_no_devices() -> None:
-    assert gpus.now([]) == {}
+    assert gpu_usage.now([]) == {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from providers.process import procfs
-from providers.process.identity import identity, inside
+from providers.process.linux import procfs
+from providers.process.supervision.identity import identity, inside
 
 ALL = "         0          0 4294967295\n"
 STATUS = (

@@ -20,10 +20,10 @@ import pytest
 
 from providers.abilities import Attaches, Copies, Forwards, KernelEvent, Measures, Recalls, Tells, Usage
 from providers.base import Observation, RestartRule
-from providers.process import logfile
-from providers.process.console import Client, frame
 from providers.process.provider import ProcessProvider
-from schemas.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from providers.process.supervision import logfile
+from providers.process.supervision.console import Client, frame
+from schemas.problems.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
 
@@ -136,7 +136,7 @@ def test_two_see_the_same_and_one_that_never_reads_is_let_go(make: Callable[...,
 
 
 def attached(provider: ProcessProvider) -> socket.socket:
-    from providers.process.attaching import _connect
+    from providers.process.interaction.attach import _connect
 
     record = provider.root.read(NAME)
     assert record is not None

@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 
 from providers.base import RestartRule, env_digest
-from providers.process import procfs
+from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelNotFound, KernelRefused
+from schemas.problems.errors import KernelNotFound, KernelRefused
 from tests.providers.fences import keeps_its_promise
 from tests.providers.process.kernels import LABELS, ended, output, running_of, said, script, seen, spec, state
 from tests.waiting import until

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from providers.base import Limit
-from providers.process import cgroup, hierarchies
+from providers.process.linux import cgroup, cgroup_mounts
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelRefused, ProviderError
+from schemas.problems.errors import KernelRefused, ProviderError
 from tests.providers.process.kernels import LABELS, ended, groups_of, output, said, script, seen, spec, state
 from tests.waiting import until
 
@@ -163,7 +163,7 @@ def test_mountinfo_of_both_versions_is_understood(tmp_path: object) -> None:
     path = os.path.join(str(tmp_path), "mountinfo")
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)
-    assert hierarchies.mounted(path) == [
+    assert cgroup_mounts.mounted(path) == [
         {"path": "/sys/fs/cgroup/cpu,cpuacct", "version": 1, "controllers": ["cpu"]},
         {"path": "/sys/fs/cgroup/unified", "version": 2, "controllers": []},
     ]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import logfile
 from providers.process.provider import ProcessProvider
+from providers.process.supervision import logfile
 from tests.providers.process.kernels import ended, output, said, script, spec
 from tests.waiting import until
 

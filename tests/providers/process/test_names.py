@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.process.provider import ProcessProvider
-from providers.process.records import Root, check_id
-from schemas.errors import KernelRefused
+from providers.process.supervision.records import Root, check_id
+from schemas.problems.errors import KernelRefused
 from tests.providers.process.kernels import spec
 
 BAD = [

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.process import cgroup, hierarchies
-from providers.process.machine import Machine
+from providers.process.host_capabilities import Machine
+from providers.process.linux import cgroup, cgroup_mounts
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import ended, running_of, said, script, seen, spec, state
 from tests.waiting import until
@@ -38,7 +38,7 @@ def scoped(
 ) -> Iterator[ProcessProvider]:
     tops = [
         top["path"]
-        for top in hierarchies.mounted()
+        for top in cgroup_mounts.mounted()
         if top["version"] == 2 and os.access(top["path"], os.W_OK)
     ]
     if not tops or os.geteuid() != 0:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from providers.process import procfs
+from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import ended, output, script, seen, spec, state
 

@@ -13,9 +13,9 @@ from providers.base import Share
 from providers.gpu import shares
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import Daemon
-from providers.process import share as process_share
+from providers.process import gpu_share as process_share
 from providers.process.provider import ProcessProvider
-from schemas.errors import KernelRefused
+from schemas.problems.errors import KernelRefused
 from tests.providers.gpu.standin import bin_
 from tests.providers.process.kernels import ended, output, script, spec
 from tests.waiting import until

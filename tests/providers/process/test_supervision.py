@@ -17,7 +17,7 @@ from functools import partial
 
 import pytest
 
-from providers.process import cgroup, files, procfs
+from providers.process.linux import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import MODES, groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until

@@ -14,8 +14,8 @@ from providers.registry_client.access import Access
 from providers.registry_client.auth import challenges
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.transport import LARGEST, Transport
-from schemas.errors import RegistryError, RegistryUnreachable
-from schemas.image_reference import parse_reference
+from schemas.problems.errors import RegistryError, RegistryUnreachable
+from schemas.values.image_reference import parse_reference
 from tests.lab.http_replay import Replay, Reply
 
 TARGET = "/v2/team/x/manifests/1"

@@ -9,14 +9,14 @@ import pytest
 from providers.registry_client.access import Access
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.transport import Transport
-from schemas.errors import (
+from schemas.problems.errors import (
     NoSuchImage,
     RegistryError,
     RegistryRefused,
     RegistryUnreachable,
     RegistryUntrusted,
 )
-from schemas.image_reference import parse_reference
+from schemas.values.image_reference import parse_reference
 from tests.lab.registry import USER, LabRegistry, StartRegistry, tar_of
 
 

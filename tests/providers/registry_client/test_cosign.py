@@ -7,8 +7,8 @@ import pytest
 from providers.registry_client.access import Access
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.cosign import Signed
-from schemas.image_reference import ImageReference, parse_reference
-from schemas.public_keys import PublicKey, read_key
+from schemas.values.image_reference import ImageReference, parse_reference
+from schemas.values.public_keys import PublicKey, read_key
 from tests.lab.cosign import Cosign, KeyKind
 from tests.lab.registry import LabRegistry, StartRegistry
 

@@ -9,7 +9,7 @@ import pytest
 
 from providers.registry_client.access import Access
 from providers.registry_client.harbor import Artifact, Harbor, Project, Robot
-from schemas.errors import NoSuchImage, RegistryError, RegistryRefused
+from schemas.problems.errors import NoSuchImage, RegistryError, RegistryRefused
 from tests.lab.http_replay import Replay, Reply
 
 PROJECTS = "/api/v2.0/projects?page=1&page_size=100"

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from providers.machine import Done, Endpoint
-from providers.machines import Pool
-from providers.ssh.machine import SshMachine
-from schemas.cluster import Ssh
-from schemas.errors import HostKeyRefused, LoginRefused, NodeUnreachable, ProviderUnavailable
+from providers.machines.base import Done, Endpoint
+from providers.machines.connections import Pool
+from providers.machines.ssh.machine import SshMachine
+from schemas.kinds.cluster import Ssh
+from schemas.problems.errors import HostKeyRefused, LoginRefused, NodeUnreachable, ProviderUnavailable
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
 from tests.lab.stores import declared, reader
 from tests.waiting import until
@@ -282,7 +282,7 @@ def test_a_slow_server_is_waited_for(node: SshdNode, sshd_nodes: SshdNodes, tmp_
 
 
 def test_who_failed_is_not_tried_at_once_again(node: SshdNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    from providers.ssh import keeper
+    from providers.machines.ssh import keeper
 
     tries = []
     opened = keeper.open_connection

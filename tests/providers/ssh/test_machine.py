@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.local import LocalMachine
-from providers.machine import Machine, Stream
-from providers.ssh.machine import SshMachine
-from schemas.errors import CommandTimedOut, MachineRefused, TargetRefused
+from providers.machines.base import Machine, Stream
+from providers.machines.local import LocalMachine
+from providers.machines.ssh.machine import SshMachine
+from schemas.problems.errors import CommandTimedOut, MachineRefused, TargetRefused
 from tests.lab.sshd import SshdNode, SshdNodes
 from tests.waiting import until
 

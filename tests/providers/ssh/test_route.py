@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.machine import Endpoint
-from providers.ssh.route import Hop, Route, route
-from providers.ssh.signals import number
-from providers.ssh.trust import Trust, describe, record
-from schemas.cluster import Ssh
-from schemas.errors import HostKeyRefused
+from providers.machines.base import Endpoint
+from providers.machines.ssh.route import Hop, Route, route
+from providers.machines.ssh.signals import number
+from providers.machines.ssh.trust import Trust, describe, record
+from schemas.kinds.cluster import Ssh
+from schemas.problems.errors import HostKeyRefused
 
 CONFIG = """
 Host gpu-*

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from providers.base import Mount
-from providers.machine import Done
+from providers.machines.base import Done
 from providers.storage.base import Folder, Trash, Trashed
 from providers.storage.mounts import problem, problem_here
 from providers.storage.nodes import NodeStorage
-from schemas.errors import ProviderError, ProviderUnavailable, VolumeRefused
+from schemas.problems.errors import ProviderError, ProviderUnavailable, VolumeRefused
 
 ROOT = os.geteuid() == 0
 

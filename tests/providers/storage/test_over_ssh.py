@@ -9,11 +9,11 @@ import pytest
 
 from providers.base import Mount, Share
 from providers.gpu import shares
-from providers.machines import Machines
+from providers.machines.connections import Machines
 from providers.storage.base import Folder, Trash, Trashed
 from providers.storage.mounts import problem
 from providers.storage.nodes import NodeStorage
-from schemas.errors import KernelRefused, VolumeRefused
+from schemas.problems.errors import KernelRefused, VolumeRefused
 from tests.lab.sshd import SshdNodes
 
 pytestmark = pytest.mark.xdist_group("sshd")

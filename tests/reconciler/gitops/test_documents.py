@@ -10,17 +10,17 @@ import pytest
 from sqlalchemy import event
 
 from providers.fake import FakeProvider, VirtualClock, World
-from reconciler.address import Address
+from reconciler.controller.loop import Loop
 from reconciler.gitops import remote
-from reconciler.gitops.command import Login
-from reconciler.gitops.documents import Followed, first
-from reconciler.gitops.follow import Follow
-from reconciler.gitops.orders import Told, give, take_back
+from reconciler.gitops.commit_choice import Follow
+from reconciler.gitops.directives import Told, give, take_back
+from reconciler.gitops.document_source import Followed, first
 from reconciler.gitops.remote import Remote
-from reconciler.loop import Loop
+from reconciler.sources.git_command import Login
+from reconciler.store.database.address import Address
 from reconciler.trust.gate import Gate
-from reconciler.workspace import Workspace
-from schemas.errors import CannotRead, InvalidRepository, RemoteUnreachable
+from reconciler.workspace.workspace import Workspace
+from schemas.problems.errors import CannotRead, InvalidRepository, RemoteUnreachable
 from tests.reconciler.gitops.repositories import Pair
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
@@ -285,7 +285,7 @@ def test_a_pass_without_news_costs_next_to_nothing(site: Site, loop: Loop) -> No
     event.listen(store._engine, "begin", begun.append)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remote, "git", git)
-        patch.setattr("reconciler.source.said", lambda *words: asked.append(words) or [])
+        patch.setattr("reconciler.sources.source.said", lambda *words: asked.append(words) or [])
         assert once(site, loop) == []
     assert asked == [("ls-remote",)]
     assert len(begun) <= 6

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.gitops.follow import Follow
+from reconciler.gitops.commit_choice import Follow
 from reconciler.gitops.remote import Login, Remote, shown
-from reconciler.source import open_source
-from schemas.errors import HistoryRewritten, NoSuchRevision, RemoteUnreachable
+from reconciler.sources.source import open_source
+from schemas.problems.errors import HistoryRewritten, NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import Pair, git
 
 

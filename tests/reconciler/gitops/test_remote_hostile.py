@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.gitops.command import Login
-from reconciler.gitops.follow import Follow
+from reconciler.gitops.commit_choice import Follow
 from reconciler.gitops.remote import Remote
-from schemas.errors import NoSuchRevision, RemoteUnreachable
+from reconciler.sources.git_command import Login
+from schemas.problems.errors import NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import git
 from tests.reconciler.gitops.test_follow import Lab, lab, taken
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.gitops.submit import Submission
-from schemas.errors import AlreadyThere, InvalidRepository, NotPushed
+from schemas.problems.errors import AlreadyThere, InvalidRepository, NotPushed
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.lab import BASE, session
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from reconciler.gitops.bounds import SENDERS, Senders
-from reconciler.gitops.webhook import LARGEST, SMALL, WRONG_BURST, Ears
+from reconciler.gitops.rate_limit import SENDERS, Senders
+from reconciler.gitops.webhook_verifier import LARGEST, SMALL, WRONG_BURST, Ears
 
 SECRET = "a shared secret"
 PUSH = json.dumps({"ref": "refs/heads/main", "after": "1" * 40}).encode()

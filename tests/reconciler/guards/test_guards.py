@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from providers.base import Network
-from reconciler.guards.builtin import Facts
+from reconciler.guards.builtin_rules import Facts
 from reconciler.guards.candidate import Candidate
 from reconciler.guards.cel import Budget
+from reconciler.guards.cel_rules import validations
 from reconciler.guards.judge import SHOWN, Enforced, judge
-from reconciler.guards.validations import validations
-from reconciler.plan import Action, Plan, Side
-from reconciler.plan_json import sealed
-from reconciler.provisioning.values import Provision
-from schemas.errors import GuardRefused
-from schemas.policy import Policy
+from reconciler.values.plan import Action, Plan, Side
+from reconciler.values.plan_json import sealed
+from reconciler.values.rollout import Provision
+from schemas.kinds.policy import Policy
+from schemas.problems.errors import GuardRefused
 from tests.reconciler.lab import Lab, session, summary
 
 ONE_GPU = "resources: {cuda.device: 1}"

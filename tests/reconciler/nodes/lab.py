@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from providers.fake_provisioner import FakeProvisioner, Machines
-from providers.machine import Endpoint
-from reconciler.actual import Actual
-from reconciler.apply import ApplyResult, apply
-from reconciler.diff.make import make_plan
-from reconciler.machines import endpoints
-from reconciler.plan import Plan
-from reconciler.provisioning import look
-from reconciler.provisioning.carry import Site
-from reconciler.refresh import observed
-from reconciler.results import ApplyEvent
-from reconciler.runner import Runner
-from schemas.cluster import Cluster
+from providers.machines.base import Endpoint
+from reconciler.apply.apply import ApplyResult, apply
+from reconciler.apply.effect_runner import Runner
+from reconciler.apply.node_effects import Site
+from reconciler.observe import node_status
+from reconciler.observe.endpoints import endpoints
+from reconciler.observe.refresh import observed
+from reconciler.plan.pipeline import make_plan
+from reconciler.values.plan import Plan
+from reconciler.values.results import ApplyEvent
+from reconciler.values.state import Actual
+from schemas.kinds.cluster import Cluster
 from tests.reconciler.lab import BASE, NODE, Lab
 
 PROFILE = """
@@ -68,9 +68,9 @@ class NodeLab(Lab):
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
         found = super().actual()
         provisioner = None if offline else lambda: self.provisioner
-        upkeep = look.upkeep(self.desired(), self.endpoints().values(), found.standings, provisioner)
+        upkeep = node_status.upkeep(self.desired(), self.endpoints().values(), found.standings, provisioner)
         found = replace(found, upkeep=upkeep)
-        return look.checked(found, self.provisioner) if check else found
+        return node_status.checked(found, self.provisioner) if check else found
 
     def plan_nodes(self, *, check: bool = False, offline: bool = False, without: Iterable[str] = ()) -> Plan:
         actual = self.actual(check=check, offline=offline)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from providers.storage.nodes import NodeStorage
-from reconciler.actual import Actual
-from reconciler.volumes import folders
+from reconciler.values.state import Actual
+from reconciler.values.volume_folders import folders
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.nodes.lab import NodeLab
 

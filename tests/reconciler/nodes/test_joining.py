@@ -9,8 +9,8 @@ import pytest
 
 from providers.fake import FakeProvider, World
 from providers.fake_provisioner import Machines
-from reconciler.actual import Actual
-from reconciler.plan import Plan
+from reconciler.values.plan import Plan
+from reconciler.values.state import Actual
 from schemas.hardware.model import Hardware
 from tests.reconciler.lab import NODE, action, session
 from tests.reconciler.nodes.lab import NodeLab

@@ -9,7 +9,7 @@ import pytest
 
 from providers.fake import FakeProvider
 from providers.fake_provisioner import FakeProvisioner, NodeFault
-from reconciler.workspace import Workspace
+from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import session
 from tests.reconciler.looped import Looped
 from tests.reconciler.nodes.lab import NodeLab, profile

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from providers.fake_provisioner import NodeFault
-from reconciler.plan import Plan
-from reconciler.plan_json import dump, load
+from reconciler.values.plan import Plan
+from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.nodes.lab import NodeLab, profile
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from providers.fake_provisioner import NodeFault
-from reconciler.plan import Plan
-from reconciler.results import ApplyEvent
-from schemas.errors import LeaseHeld, StalePlan
+from reconciler.values.plan import Plan
+from reconciler.values.results import ApplyEvent
+from schemas.problems.errors import LeaseHeld, StalePlan
 from tests.reconciler.lab import session
 from tests.reconciler.nodes.lab import NodeLab, profile
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.diff.nodes.waves import Candidate, waves
+from reconciler.plan.nodes.waves import Candidate, waves
 
 CASES = Path(__file__).parents[2] / "cases" / "waves"
 

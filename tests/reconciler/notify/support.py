@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.notify.news import News
-from schemas.documents import typed
-from schemas.notification import Notification
+from schemas.kinds.notification import Notification
+from schemas.loading.documents import typed
 
 
 def notification(name: str = "ops", **spec: Any) -> Notification:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.notify import boxes
+from reconciler.notify import throttle as boxes
 from reconciler.notify.state import Box
-from schemas.notification import NotificationSpec
+from schemas.kinds.notification import NotificationSpec
 from tests.reconciler.notify.support import news, notification
 
 STEADY = settings(deadline=None, derandomize=True, database=None)

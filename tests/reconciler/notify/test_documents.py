@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from providers.fake import FakeProvider, VirtualClock, World
-from reconciler.gitops.documents import Followed, first
-from reconciler.gitops.follow import Follow
+from reconciler.controller.cycle import Pass, signs_of
+from reconciler.controller.loop import Loop
+from reconciler.gitops.commit_choice import Follow
+from reconciler.gitops.document_source import Followed, first
 from reconciler.gitops.remote import Remote
-from reconciler.loop import Loop
-from reconciler.passes import Pass, signs_of
-from reconciler.source import Source
-from reconciler.workspace import Workspace
-from schemas.errors import LeaseHeld, StoreError
+from reconciler.sources.source import Source
+from reconciler.workspace.workspace import Workspace
+from schemas.problems.errors import LeaseHeld, StoreError
 from tests.reconciler.gitops.repositories import Pair
 from tests.reconciler.lab import BASE, new_store
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from planner.types import QuotaUse, Reason, Wait
+from planner.model.types import QuotaUse, Reason, Wait
 from providers.health.codes import Finding
 from providers.health.values import Health
-from reconciler.actual import Missed
-from reconciler.guards.values import Violation
-from reconciler.notify.gather import begun, taken_in
+from reconciler.notify.collect import begun, taken_in
+from reconciler.notify.conditions import Sight, sight_of
 from reconciler.notify.news import News
-from reconciler.notify.sight import Sight, sight_of
 from reconciler.notify.state import State, dumped, loaded
-from reconciler.plan import Drift
-from reconciler.records import Audit, Event, Lease, Put, Recorded
 from reconciler.store import Store
+from reconciler.values.plan import Drift
+from reconciler.values.records import Audit, Event, Lease, Put, Recorded
+from reconciler.values.state import Missed
+from reconciler.values.violations import Violation
 from tests.reconciler.notify.support import notification
 
 OPS = notification(waiting="5m")

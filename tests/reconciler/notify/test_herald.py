@@ -15,19 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.fake import FakeProvider, World
-from reconciler.clock import VirtualClock
-from reconciler.gitops.orders import Told, give
-from reconciler.loop import Loop
-from reconciler.notify.herald import Herald
+from reconciler.controller.loop import Loop
+from reconciler.gitops.directives import Told, give
+from reconciler.notify.conditions import Sight
+from reconciler.notify.delivery import post
+from reconciler.notify.dispatcher import Herald
 from reconciler.notify.message import Message
-from reconciler.notify.post import post
-from reconciler.notify.sight import Sight
 from reconciler.notify.state import key
-from reconciler.records import Event
 from reconciler.store import Store
-from reconciler.workspace import Workspace
-from schemas.errors import NotSentNow
-from schemas.notification import CLASSES, EventClass, Notification
+from reconciler.values.clock import VirtualClock
+from reconciler.values.records import Event
+from reconciler.workspace.workspace import Workspace
+from schemas.kinds.notification import CLASSES, EventClass, Notification
+from schemas.problems.errors import NotSentNow
 from tests.lab.stores import environment, reader
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.notify.servers import hook

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.notify.delivery import post
 from reconciler.notify.message import message_of
-from reconciler.notify.post import post
 from reconciler.notify.state import Batch
-from schemas.errors import NotSent, NotSentNow
+from schemas.problems.errors import NotSent, NotSentNow
 from tests.lab.stores import environment, reader
 from tests.reconciler.notify.servers import certificate, hook, mail_server
 from tests.reconciler.notify.support import news, notification

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.address import Address
 from reconciler.store import Store
+from reconciler.store.database.address import Address
 from tests.lab.postgres import Server
 
 MakeAddress = Callable[..., Address]

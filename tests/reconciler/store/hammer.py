@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reconciler.address import Address
-from reconciler.records import Event, Put
 from reconciler.store import Store
-from schemas.errors import LeaseHeld, LeaseLost, StoreUnavailable
+from reconciler.store.database.address import Address
+from reconciler.values.records import Event, Put
+from schemas.problems.errors import LeaseHeld, LeaseLost, StoreUnavailable
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
 TTL = 0.05

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.types import Choice, DeviceGrant, KernelPlacement, NumaPart, Placement
-from reconciler.records import JournalEntry, Recorded
+from planner.model.types import Choice, DeviceGrant, KernelPlacement, NumaPart, Placement
+from reconciler.values.records import JournalEntry, Recorded
 
 CLUSTER = "here"
 NAME = "Session/vision/llama"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from reconciler.records import Audit, FieldChange
 from reconciler.store import Store
-from reconciler.store.engine import open_engine, writing
-from schemas.errors import LeaseLost, StoreError
+from reconciler.store.database.engine import open_engine, writing
+from reconciler.values.records import Audit, FieldChange
+from schemas.problems.errors import LeaseLost, StoreError
 from tests.reconciler.store.samples import CLUSTER
 
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from reconciler.address import Address
-from reconciler.records import Event, JournalEntry, Put, Sample, Samples
 from reconciler.store import Store
-from schemas.errors import StoreUnavailable
+from reconciler.store.database.address import Address
+from reconciler.values.records import Event, JournalEntry, Put, Sample, Samples
+from schemas.problems.errors import StoreUnavailable
 from tests.lab.postgres import Server
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.records import Put
 from reconciler.store import Store
-from reconciler.store.sqlite import CONNECTIONS
-from schemas.errors import StoreError
+from reconciler.store.database.sqlite import CONNECTIONS
+from reconciler.values.records import Put
+from schemas.problems.errors import StoreError
 from tests.reconciler.store.samples import CLUSTER, NAME, full_record, record
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Engine, String, inspect, text
 from sqlalchemy.types import TypeEngine
 
-from reconciler.store.engine import sqlite_engine, writing
-from reconciler.store.fresh import make
-from reconciler.store.migrate import upgrade
+from reconciler.store.database.engine import sqlite_engine, writing
+from reconciler.store.maintenance.migrate import upgrade
+from reconciler.store.maintenance.new_store import make
 
 
 def test_a_new_store_is_what_the_migrations_make(tmp_path: Path) -> None:

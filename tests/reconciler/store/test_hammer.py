@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.address import Address
 from reconciler.store import Store
+from reconciler.store.database.address import Address
 from tests.lab.postgres import Server
 from tests.reconciler.store.hammer import Child, child
 from tests.reconciler.store.samples import CLUSTER, NAME

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.address import Address
-from reconciler.records import (
+from reconciler.store import Store
+from reconciler.store.database.address import Address
+from reconciler.store.maintenance import move as moves
+from reconciler.store.maintenance.move import move
+from reconciler.values.records import (
     Account,
     Audit,
     Charge,
@@ -23,11 +26,8 @@ from reconciler.records import (
     Samples,
     Standing,
 )
-from reconciler.store import Store
-from reconciler.store import move as moves
-from reconciler.store.move import move
-from schemas.errors import LeaseHeld, LeaseLost, StoreError, StoreMoved
-from schemas.image_facts import ImageFacts
+from schemas.images.facts import ImageFacts
+from schemas.problems.errors import LeaseHeld, LeaseLost, StoreError, StoreMoved
 from tests.reconciler.store.conftest import MakeAddress, maker
 from tests.reconciler.store.samples import CLUSTER, NAME, entry, full_record, record
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from reconciler.address import Address
-from reconciler.records import Audit, Event, JournalEntry, Put
 from reconciler.store import Store
-from reconciler.store.engine import committed, open_engine
-from schemas.errors import LeaseHeld, StoreError, StoreUnavailable
+from reconciler.store.database.address import Address
+from reconciler.store.database.engine import committed, open_engine
+from reconciler.values.records import Audit, Event, JournalEntry, Put
+from schemas.problems.errors import LeaseHeld, StoreError, StoreUnavailable
 from tests.lab.postgres import PASSWORD, Server
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 

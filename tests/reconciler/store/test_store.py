@@ -10,11 +10,12 @@ import threading
 import pytest
 from sqlalchemy import inspect, text
 
-from reconciler.address import Address
-from reconciler.records import Event, Forget, JournalEntry, Put
-from reconciler.store import Store, tables
-from reconciler.store.engine import open_engine, reading, writing
-from schemas.errors import LeaseHeld, LeaseLost, StoreError
+from reconciler.store import Store
+from reconciler.store.database import tables
+from reconciler.store.database.address import Address
+from reconciler.store.database.engine import open_engine, reading, writing
+from reconciler.values.records import Event, Forget, JournalEntry, Put
+from schemas.problems.errors import LeaseHeld, LeaseLost, StoreError
 from tests.reconciler.store.conftest import MakeAddress
 from tests.reconciler.store.samples import CLUSTER, NAME, entry, full_record, record
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from reconciler.records import (
+from reconciler.store import Store, usage_and_contact
+from reconciler.store.database.engine import sqlite_engine, writing
+from reconciler.store.maintenance import migrate
+from reconciler.values.records import (
     Account,
     Charge,
     Contact,
@@ -24,9 +27,7 @@ from reconciler.records import (
     Samples,
     Standing,
 )
-from reconciler.store import Store, life, migrate
-from reconciler.store.engine import sqlite_engine, writing
-from schemas.errors import LeaseLost
+from schemas.problems.errors import LeaseLost
 
 CLUSTER = "here"
 
@@ -87,7 +88,7 @@ def test_a_restored_store_has_reached_no_node(store: Store, tmp_path: Path) -> N
 def test_the_journal_is_bounded_and_loses_no_open_intent(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "JOURNAL_ROWS", 10)
+    monkeypatch.setattr(usage_and_contact, "JOURNAL_ROWS", 10)
     lease = lease_of(store)
     entries = [JournalEntry("1", "a", f"step {n}", "create", "k", "intent", float(n)) for n in range(30)]
     store.write(lease, entries)
@@ -100,8 +101,8 @@ def test_the_journal_is_bounded_and_loses_no_open_intent(
 
 
 def test_only_the_newest_plans_and_events_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "PLANS", 3)
-    monkeypatch.setattr(life, "EVENTS", 10)
+    monkeypatch.setattr(usage_and_contact, "PLANS", 3)
+    monkeypatch.setattr(usage_and_contact, "EVENTS", 10)
     lease = lease_of(store)
     store.save_plan("elsewhere", "theirs", "", 0.0)
     kept = []

@@ -1,0 +1,35 @@
+"""Writing files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from schemas.problems.room import is_full
+
+
+def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace `path` by `text` through a temporary file beside it. Raises OSError, which names `path` when
+    there is no room for it."""
+    try:
+        _write(path, text, mode)
+    except OSError as error:
+        if is_full(error):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,83 @@
+"""Volumes and parts of GPUs: whether the nodes can do what the documents ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from bai.cli.doctor.check import Finding
+
+if TYPE_CHECKING:
+    from bai.settings import Settings
+    from providers.storage.base import Folder, Seen
+
+
+def volumes(settings: Settings) -> Iterator[Finding]:
+    """Each volume's folder, looked at on its node."""
+    from reconciler.values.volume_folders import folders
+    from schemas.problems.errors import BaiError
+
+    try:
+        with settings.workspace() as workspace:
+            wanted = folders(workspace.desired())
+            seen = workspace.volumes() if wanted else None
+    except BaiError:
+        return  # The check of the documents has said why.
+    if seen is None:
+        yield Finding("volumes", "skipped", "there are none whose folders bai looks after")
+        return
+    yield from found(wanted, seen)
+
+
+def found(wanted: Mapping[str, Folder], seen: Mapping[str, Seen]) -> Iterator[Finding]:
+    """What is wrong with folders, or that nothing is."""
+    well = 0
+    for identity, folder in sorted(wanted.items()):
+        one = seen.get(identity)
+        if one is not None and one.state in ("refused", "unknown"):
+            hint = "mount it, or name its type in fileSystems" if "is not mounted" in one.why else ""
+            yield Finding("volumes", "failed", f"{identity}: {one.why}", hint)
+        elif one is not None and folder.quota and one.unheld:
+            yield Finding("volumes", "warning", f"{identity}: its quota is not enforced: {one.unheld}")
+        else:
+            well += 1
+    if well:
+        yield Finding("volumes", "ok", f"{well} of {len(wanted)} can be used as they are written")
+
+
+def fractions(settings: Settings) -> Iterator[Finding]:
+    """What the nodes of groups that demand enforcement can enforce."""
+    from providers.abilities import Shares
+    from reconciler.plan.place.gpu_fractions import members
+    from schemas.problems.errors import BaiError
+
+    try:
+        with settings.workspace() as workspace:
+            desired = workspace.desired()
+            groups = {
+                group.name: group.spec.fractional.enforcement
+                for group in desired.groups.values()
+                if group.spec.fractional.enforcement in ("mps", "hami")
+            }
+            provider = workspace.provider
+            if not groups or not isinstance(provider, Shares):
+                return
+            asked = {name: members(desired, name) for name in groups}
+            told = provider.fractions(sorted({node for nodes in asked.values() for node in nodes}))
+    except BaiError:
+        return
+    for name, means in sorted(groups.items()):
+        yield from able(name, means, {node: told.get(node) for node in asked[name]})
+
+
+def able(group: str, means: str, told: Mapping[str, Mapping[str, str] | None]) -> Iterator[Finding]:
+    """Of one group: which of its nodes cannot enforce what it demands, and why."""
+    good = 0
+    for node, each in sorted(told.items()):
+        why = "it cannot be reached" if each is None else each.get(means, "")
+        if why:
+            yield Finding("parts of GPUs", "warning", f"group {group}, node {node}: no {means}: {why}")
+        else:
+            good += 1
+    if good:
+        yield Finding("parts of GPUs", "ok", f"group {group}: {good} of {len(told)} nodes enforce {means}")

@@ -1,0 +1,97 @@
+"""Notifications on the command line: how they stand, and a message to try one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bai.settings import Settings
+
+if TYPE_CHECKING:
+    from reconciler.notify.state import Box
+    from reconciler.workspace.workspace import Workspace
+    from schemas.kinds.notification import Notification
+
+
+def list_notifications(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
+    """Print those of the chosen cluster."""
+    from bai.cli.output import print_json, table
+
+    found, boxes = _notifications(workspace), _boxes(workspace)
+    if as_json:
+        items = [_json(each, boxes.get(each.name)) for each in found]
+        print_json("bai.notifications/v1", items=items)
+        return
+    columns = ["name", "to", "events", "sent", "failed", "waiting", "left out", "last"]
+    rows = [_row(each, boxes.get(each.name)) for each in found]
+    table(settings, columns, rows, empty="There is no Notification for this cluster.")
+
+
+def send_test(workspace: Workspace, name: str, *, show: bool) -> None:
+    """Raises NoSuchResource, NotSent, NotSentNow."""
+    from bai.actor import holder
+    from bai.render.humanize import clean
+    from reconciler.notify.delivery import post
+    from reconciler.notify.message import message_of
+    from reconciler.notify.news import News
+    from reconciler.notify.state import Batch
+    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.text import did_you_mean
+
+    found = {each.name: each for each in _notifications(workspace)}
+    if name not in found:
+        raise NoSuchResource(what="notification", name=name, hint=did_you_mean(name, found))
+    now, cluster = workspace.clock.now(), workspace.cluster.name
+    news = News(f"test/{now}", "test", cluster, "this is a test; nothing has happened", now, actor=holder())
+    message = message_of(found[name], Batch((news,)))
+    if show:
+        text = message.body.decode() if message.body else f"{message.title}\n\n{message.text}"
+        for line in text.splitlines():
+            typer.echo(clean(line))
+        return
+    typer.echo(f"{name}: {post(found[name], message, workspace.secrets.infrastructure)}")
+
+
+def _notifications(workspace: Workspace) -> tuple[Notification, ...]:
+    from reconciler.notify.conditions import notifications_of
+    from schemas.kinds.notification import Notification
+
+    return notifications_of(workspace.repository.of(Notification), workspace.cluster.name)
+
+
+def _boxes(workspace: Workspace) -> dict[str, Box]:
+    from reconciler.notify.state import key, loaded
+
+    if not workspace.has_store:
+        return {}
+    state = loaded(workspace.store.meta(key(workspace.cluster.name)))
+    return dict(state.boxes) if state else {}
+
+
+def _waiting(box: Box) -> int:
+    return len(box.waiting) + (len(box.sending.news) if box.sending else 0)
+
+
+def _row(each: Notification, box: Box | None) -> list[str]:
+    from bai.render.humanize import moment
+
+    start = [each.name, each.spec.to.kind, ", ".join(each.spec.events)]
+    if box is None:
+        return [*start, "0", "0", "0", "0", "never"]
+    last = f"{moment(box.last.at)} {box.last.said}" if box.last else "never"
+    return [*start, str(box.sent), str(box.failed), str(_waiting(box)), str(box.lost), last]
+
+
+def _json(each: Notification, box: Box | None) -> dict[str, Any]:
+    from reconciler.notify.message import moment
+    from reconciler.notify.state import Box
+
+    box = box or Box()
+    last = box.last and {
+        "at": moment(box.last.at), "good": box.last.good, "said": box.last.said, "title": box.last.title,
+    }  # fmt: skip
+    return {
+        "name": each.name, "to": each.spec.to.kind, "events": list(each.spec.events), "sent": box.sent,
+        "failed": box.failed, "waiting": _waiting(box), "leftOut": box.lost, "last": last or None,
+    }  # fmt: skip

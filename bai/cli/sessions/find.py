@@ -1,0 +1,50 @@
+"""The session and kernel that a command line names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from providers.base import Observed
+    from reconciler.values.state import Actual, Existing
+    from reconciler.workspace.workspace import Workspace
+
+
+def what_runs(workspace: Workspace) -> Actual:
+    """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
+    from reconciler.observe.observe import observe
+
+    store = workspace.store if workspace.has_store else None
+    return observe(store, workspace.provider, workspace.cluster.name, repo=workspace.repo_id)
+
+
+def find_kernels(actual: Actual, name: str) -> list[Observed]:
+    """Every kernel of a session that was seen, in the session's order. Raises as `find_kernel`."""
+    session, first = find_kernel(actual, name)
+    order = {kernel: at for at, kernel in enumerate(session.recorded.kernels)}
+    kernels = {kernel.id: kernel for kernel in (first, *session.kernels)}
+    return sorted(kernels.values(), key=lambda kernel: (order.get(kernel.id, len(order)), kernel.id))
+
+
+def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
+    """The session and its kernel as it was seen.
+
+    Raises NoSuchResource, AmbiguousName, and CommandError where nothing of the session is running or left.
+    """
+    from bai.cli.resource_names import split_kernel
+    from bai.render.humanize import clean, listed
+    from schemas.problems.errors import CommandError, NoSuchResource
+
+    identity, wanted = split_kernel(name, actual.existing)
+    session = actual.existing[identity]
+    kernels = {kernel.labels.kernel: kernel for kernel in (*session.strays, *session.kernels)}
+    if wanted in kernels:
+        return session, kernels[wanted]
+    if kernels:
+        hint = f"there is {listed(sorted(map(clean, kernels)))}"
+        raise NoSuchResource(what=f"kernel in {clean(identity)}", name=clean(wanted), hint=hint)
+    why = clean(session.reason or session.recorded.reason)
+    raise CommandError(
+        why=f"{clean(identity)} has no kernel: it is {session.phase or 'not running'}"
+        + (f" ({why})" if why else "")
+    )

@@ -1,0 +1,31 @@
+"""What a kernel wrote, as much of it as is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reconciler.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`tail`: lines; `since`: as a person writes it."""
+
+    follow: bool = False
+    tail: int | None = None
+    since: str | None = None
+
+
+def read(workspace: Workspace, kernel_id: str, wanted: Wanted) -> Iterator[bytes]:
+    """Raises ProviderError, NotAble, and CommandError for a time that is none."""
+    if wanted.since is None:
+        return workspace.provider.logs(kernel_id, follow=wanted.follow, tail=wanted.tail)
+    from bai.cli.sessions.provider_abilities import recalls
+    from bai.cli.time_arguments import moment_of
+
+    since = moment_of(wanted.since, time.time())
+    return recalls(workspace).logs_since(kernel_id, since, follow=wanted.follow)

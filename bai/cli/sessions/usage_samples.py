@@ -1,0 +1,52 @@
+"""Samples of what this repository's kernels use, one after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bai.render.analysis.top_rows import UseRow
+    from providers.abilities import Usage
+    from providers.base import Labels
+    from reconciler.workspace.workspace import Workspace
+
+
+class Meter:
+    """Measures again and again; rates are between one sample and the next. Raises NotAble, ProviderError."""
+
+    def __init__(self, workspace: Workspace, session: str | None) -> None:
+        from bai.cli.sessions.provider_abilities import measures
+
+        self._provider = measures(workspace)
+        self._workspace = workspace
+        self._session = session
+        self._before: Mapping[str, Usage] = {}
+
+    def sample(self) -> list[UseRow]:
+        """What is used now, with rates since the sample before."""
+        from bai.render.analysis.top_rows import rows
+
+        labels = self._labels()
+        after = {use.kernel: use for use in self._provider.usage() if use.kernel in labels}
+        found = rows(self._before, after, labels)
+        self._before = after
+        return found
+
+    def every(self, seconds: float) -> Iterator[list[UseRow]]:
+        """Samples with rates, `seconds` apart; for ever."""
+        self.sample()
+        while True:
+            time.sleep(seconds)
+            yield self.sample()
+
+    def _labels(self) -> dict[str, Labels]:
+        """Of the kernels that are this repository's, or one session's."""
+        repo, cluster = self._workspace.repo_id, self._workspace.cluster.name
+        return {
+            kernel.id: kernel.labels
+            for kernel in self._workspace.provider.observe().kernels
+            if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster)
+            and self._session in (None, kernel.labels.resource)
+        }

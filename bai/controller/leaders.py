@@ -1,0 +1,42 @@
+"""Which loops of this process lead, where several replicas share a store on a server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reconciler.controller.loop import Loop
+
+
+@contextlib.contextmanager
+def elected(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
+    """Each loop acts only while it leads its cluster; at the end the lead is handed over.
+
+    With a store that is a file there is nothing to elect: its loops are on one machine, and take turns.
+    """
+    from bai.actor import holder
+    from bai.controller.loop_threads import say
+    from reconciler.controller.leader import Leader
+    from reconciler.controller.standby import Teller
+
+    with contextlib.ExitStack() as stack:
+        for loop in loops:
+            workspace = loop.workspace
+            if not workspace.state.on_server:
+                continue
+            name = workspace.cluster.name
+
+            def tell(line: str, shown: str = name if len(loops) > 1 else "") -> None:
+                say(shown, line)
+
+            leader = Leader(
+                workspace.store, name, holder=holder(), clock=workspace.clock, tell=tell, gained=loop.wake,
+                ttl=ttl,
+            )  # fmt: skip
+            loop.leads, loop.leader = leader.leads, leader.leader
+            loop.also(Teller(workspace.store, name, holder(), leader.lease).heard)
+            leader.start()
+            stack.callback(leader.stop)
+        yield

@@ -1,0 +1,114 @@
+"""The picture of a node as lines of text: `numa0 [xx■■■■··] 64GiB  gpu 0 1 · ·`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from bai.render.humanize import clean, size, thousandths
+from bai.render.nodes.picture import Cell, GpuCell, NodePicture, NumaRow, Use
+
+STYLES: dict[Use, str] = {
+    "free": "dim",
+    "new": "bold green",
+    "busy": "blue",
+    "reserved": "yellow",
+    "offline": "red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """One character per use. `mixed` stands for several cores of different use drawn as one."""
+
+    free: str = "·"
+    new: str = "■"
+    busy: str = "▪"
+    reserved: str = "×"
+    offline: str = "!"
+    mixed: str = "▨"
+
+    def of(self, use: Use) -> str:
+        return str(getattr(self, use))
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs(free=".", new="#", busy="+", reserved="x", offline="!", mixed="%")
+
+
+def draw(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int = 32) -> list[Text]:
+    """One line per NUMA node, headed by the node's name; cores are joined so as to fit into `most_cells`."""
+    heads = [f"numa{row.id}" for row in picture.rows]
+    width = max((len(head) for head in heads), default=0)
+    cells = max((min(len(row.cells), most_cells) for row in picture.rows), default=0)
+    lines = [_title(picture)]
+    for head, row in zip(heads, picture.rows, strict=True):
+        lines.append(_line(head.ljust(width), row, glyphs, most_cells, cells))
+    if picture.far_gpus:
+        lines.append(_gpus(Text(f"  {'gpus'.ljust(width)} (NUMA node unknown)"), picture.far_gpus, glyphs))
+    if picture.shared_milli:
+        lines.append(Text(f"  {thousandths(picture.shared_milli)} shared cpu, on cores nobody has pinned"))
+    return lines
+
+
+def legend(glyphs: Glyphs = UNICODE) -> Text:
+    """What the characters mean."""
+    text = Text("  ")
+    words: tuple[tuple[Use, str], ...] = (
+        ("new", "this plan"),
+        ("busy", "in use"),
+        ("reserved", "reserved"),
+        ("offline", "offline"),
+        ("free", "free"),
+    )
+    for use, word in words:
+        text.append(glyphs.of(use), STYLES[use]).append(f" {word}  ", "dim")
+    text.rstrip()
+    return text
+
+
+def _title(picture: NodePicture) -> Text:
+    text = Text(clean(picture.name), "bold")
+    if picture.group:
+        text.append(f" ({clean(picture.group)})", "not bold dim")
+    if picture.state != "active":
+        text.append(f" {picture.state}", "yellow")
+    return text
+
+
+def _line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: int) -> Text:
+    text = Text(f"  {head} [")
+    drawn = 0
+    for group in _joined(row.cells, most_cells):
+        use = group[0].use
+        mixed = any(cell.use != use for cell in group)
+        text.append(glyphs.mixed if mixed else glyphs.of(use), "cyan" if mixed else STYLES[use])
+        drawn += 1
+    text.append("]" + " " * (cells - drawn))
+    memory = size(row.memory) if row.memory else ""
+    kind = "" if row.kind == "dram" else f" {row.kind}"
+    text.append(f" {memory}{kind}".ljust(9), "dim")
+    if row.gpus:
+        return _gpus(text, row.gpus, glyphs)
+    text.rstrip()
+    return text
+
+
+def _gpus(text: Text, gpus: Sequence[GpuCell], glyphs: Glyphs) -> Text:
+    """GPUs taken by this plan by number, others by their glyph; a part of a device with its share."""
+    text.append(" gpu")
+    for gpu in gpus:
+        shown = str(gpu.index) if gpu.use == "new" else glyphs.of(gpu.use)
+        if 0 < gpu.milli < 1000:
+            shown += f"/{thousandths(gpu.milli)}"
+        text.append(" ").append(shown, STYLES[gpu.use])
+    return text
+
+
+def _joined(cells: Sequence[Cell], most: int) -> Iterator[Sequence[Cell]]:
+    """Neighbouring cores in equal groups, as few to a group as the width allows."""
+    step = max(1, -(-len(cells) // most))
+    for at in range(0, len(cells), step):
+        yield cells[at : at + step]

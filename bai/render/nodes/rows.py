@@ -1,0 +1,171 @@
+"""Nodes as rows of words: what they have, and what of it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bai.render.humanize import clean, listed, moment, size, thousandths
+from bai.render.nodes.picture import Holding, cores_of
+from planner.model.types import NodeInfo
+from reconciler.plan.nodes.profile_status import Stands
+from reconciler.provisioning.reasons import Kind
+from reconciler.values.records import HOLDING
+from reconciler.values.state import Actual
+
+WORDS: Mapping[Kind, str] = {
+    "never": "never",
+    "failed": "failed",
+    "unfinished": "not finished",
+    "changed": "profile changed",
+    "drift": "drifted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node; -1 where its hardware is not known. Memory in bytes; `used_*` what sessions hold of it: cores
+    for themselves, and `shared_milli` thousandths of cores that they share."""
+
+    name: str
+    group: str
+    state: str
+    cores: int = -1
+    used_cores: int = 0
+    shared_milli: int = 0
+    memory: int = -1
+    used_memory: int = 0
+    gpus: int = -1
+    used_gpus: int = 0
+    gpu_models: tuple[str, ...] = ()
+    numa_nodes: int = 0
+    address: str = ""
+    stands: Stands | None = None
+    """Against its profile; None for a node without one."""
+
+
+def running(actual: Actual) -> list[Holding]:
+    """The placements that hold something now, as pictures want them."""
+    return [
+        Holding(item.recorded.placement, new=False)
+        for item in actual.existing.values()
+        if item.recorded.placement and item.phase in HOLDING
+    ]
+
+
+def node_row(
+    node: NodeInfo, holdings: Iterable[Holding], address: str = "", stands: Stands | None = None
+) -> NodeRow:
+    """A node of known hardware. Cores are physical ones; GPUs held in part count as used."""
+    hardware = node.hardware
+    cores = [core for numa in hardware.numa_nodes for core in cores_of(numa, hardware)]
+    held = [k for holding in holdings for k in holding.placement.kernels if k.node == node.name]
+    cpus = {cpu for kernel in held for cpu in kernel.cpus}
+    names = {grant.id for kernel in held for grant in kernel.devices}
+    return NodeRow(
+        name=node.name,
+        group=node.group,
+        state=node.state,
+        cores=len(cores),
+        used_cores=sum(any(cpu in cpus for cpu in core) for core in cores),
+        shared_milli=sum(kernel.cpu_milli for kernel in held if not kernel.cpus),
+        memory=sum(numa.memory for numa in hardware.numa_nodes),
+        used_memory=sum(kernel.memory for kernel in held),
+        gpus=len(hardware.gpus),
+        used_gpus=sum(
+            gpu.id in names or any(m.id in names for m in gpu.mig_devices) for gpu in hardware.gpus
+        ),
+        gpu_models=tuple(sorted({gpu.model for gpu in hardware.gpus if gpu.model})),
+        numa_nodes=len(hardware.numa_nodes),
+        address=address,
+        stands=stands,
+    )
+
+
+def cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> list[str]:
+    """The row as a line of a table; `profiles`: with how it stands against its profile."""
+    known = row.cores >= 0
+    shown = [
+        row.name,
+        row.group,
+        row.state,
+        f"{thousandths(1000 * row.used_cores + row.shared_milli)}/{row.cores}" if known else "unknown",
+        f"{size(row.used_memory)}/{size(row.memory)}" if known else "unknown",
+        f"{row.used_gpus}/{row.gpus}" if known else "unknown",
+    ]
+    if profiles:
+        shown[3:3] = [row.stands.profile, stand_word(row.stands)] if row.stands else ["", ""]
+    if wide:
+        shown += [str(row.numa_nodes or ""), listed(map(clean, row.gpu_models)), row.address]
+    return shown
+
+
+def stand_word(stands: Stands) -> str:
+    """In a word or two; what is not of now is said so."""
+    word = WORDS[stands.kind] if stands.kind else "yes"
+    if stands.reboot and not stands.kind:
+        word = "reboot pending"
+    aside = "not reached" if stands.unreached else "as last seen" if stands.seen is not None else ""
+    return f"{word} ({aside})" if aside else word
+
+
+def columns(*, wide: bool = False, profiles: bool = False) -> list[str]:
+    first = ["node", "group", "state", "cores used", "memory used", "gpus used"]
+    if profiles:
+        first[3:3] = ["profile", "provisioned"]
+    return first + (["numa", "gpu models", "address"] if wide else [])
+
+
+def as_json(row: NodeRow) -> Mapping[str, object]:
+    """One node of `bai nodes list --format json`."""
+    known = row.cores >= 0
+    return {
+        "name": row.name,
+        "group": row.group,
+        "state": row.state,
+        "address": row.address,
+        "profile": row.stands.profile if row.stands else None,
+        "provisioning": stands_json(row.stands) if row.stands else None,
+        "hardwareKnown": known,
+        "numaNodes": row.numa_nodes,
+        "cores": _cores_json(row) if known else None,
+        "memory": {"total": row.memory, "used": row.used_memory} if known else None,
+        "gpus": {"total": row.gpus, "used": row.used_gpus, "models": list(row.gpu_models)} if known else None,
+    }
+
+
+def _cores_json(row: NodeRow) -> Mapping[str, int]:
+    """`used`: whole cores that one session has alone; `sharedMilli`: thousandths of cores besides."""
+    return {"total": row.cores, "used": row.used_cores, "sharedMilli": row.shared_milli}
+
+
+def stands_json(stands: Stands) -> Mapping[str, object]:
+    """How a node stands against its profile; `converged`: nothing is to be done."""
+    return {
+        "converged": stands.kind is None,
+        "state": stands.kind or "converged",
+        "why": stands.why,
+        "takesSessions": not stands.unready,
+        "sealedAt": moment(stands.sealed) if stands.sealed is not None else None,
+        "seenAt": moment(stands.seen) if stands.seen is not None else None,
+        "unreached": stands.unreached,
+        "rebootPending": stands.reboot,
+        "deviations": list(stands.deviations),
+    }
+
+
+def stands_lines(stands: Stands) -> list[str]:
+    """The same in lines."""
+    sealed = f"provisioned at {moment(stands.sealed)}" if stands.sealed is not None else "never provisioned"
+    seen = f", as seen at {moment(stands.seen)}" if stands.seen is not None else ""
+    lines = [f"profile {clean(stands.profile)}: {sealed}{seen}"]
+    if stands.unreached:
+        lines.append(f"not reached: {clean(stands.unreached)}")
+    if stands.kind is not None:
+        lines.append(f"to be provisioned: {clean(stands.why)}")
+    lines += [f"drift: {clean(each)}" for each in stands.deviations[2:]]
+    if stands.reboot:
+        lines.append(f"waits for a reboot: {clean(stands.reboot)}")
+    if stands.unready:
+        lines.append("takes no sessions before it is provisioned")
+    return lines

@@ -1,0 +1,29 @@
+"""Events: in words, and as JSON."""
+
+from __future__ import annotations
+
+from bai.render.humanize import clean, moment
+from reconciler.values.records import Event
+
+
+def event_line(event: Event) -> str:
+    """One event in words."""
+    change = f"{event.before or '-'} -> {event.after or '-'}"
+    by = f"  by {clean(event.actor)}" if event.actor else ""
+    at = f" at {clean(event.commit[:12])}" if event.commit else ""
+    cause = f"  {clean(event.cause)}" if event.cause else ""
+    return f"{moment(event.at)}  {clean(event.resource)}  {change}{cause}{by}{at}"
+
+
+def event_json(event: Event) -> dict[str, object]:
+    """One event of `bai.events/v1`."""
+    return {
+        "seq": event.seq,
+        "at": moment(event.at),
+        "resource": event.resource,
+        "before": event.before,
+        "after": event.after,
+        "cause": event.cause,
+        "actor": event.actor,
+        "commit": event.commit,
+    }

@@ -1,0 +1,165 @@
+"""What is there, as rows of words: sessions with their phases, other resources with their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bai.render.humanize import clean, duration, listed, moment, thousandths
+from bai.render.plan.sections import cores, memory, wait_lines
+from planner.model.types import Wait
+from reconciler.values.state import Actual, Existing
+
+UNAPPLIED = "not applied"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session. Times are seconds since the epoch."""
+
+    id: str
+    phase: str
+    ready: str
+    nodes: str
+    age: str
+    about: str
+    group: str = ""
+    cores: str = ""
+    memory: str = ""
+    devices: str = ""
+    generation: int = 0
+
+
+def session_rows(actual: Actual, wanted: Iterable[str], now: float) -> list[SessionRow]:
+    """Every session that is wanted or is there, by identity."""
+    there = {name: item for name, item in actual.existing.items() if name.startswith("Session/")}
+    names = sorted({*there, *(name for name in wanted if name.startswith("Session/"))})
+    return [_session_row(there[name], now) if name in there else _unapplied(name) for name in names]
+
+
+def _unapplied(name: str) -> SessionRow:
+    return SessionRow(
+        id=name, phase=UNAPPLIED, ready="", nodes="", age="", about="`bai plan` says what apply would do"
+    )
+
+
+def _session_row(item: Existing, now: float) -> SessionRow:
+    record = item.recorded
+    kernels = record.placement.kernels if record.placement else ()
+    running = sum(kernel.state == "running" for kernel in item.kernels)
+    since = record.started_at if record.started_at is not None else record.enqueued_at
+    ended = item.finished_at
+    return SessionRow(
+        id=item.id,
+        phase=item.phase or record.phase,
+        ready=f"{running}/{len(record.kernels)}" if record.kernels else "",
+        nodes=listed(dict.fromkeys(kernel.node for kernel in kernels), 3),
+        age="" if since is None else duration((ended if ended is not None else now) - since),
+        about=about(item),
+        group=record.placement.group if record.placement else "",
+        cores="; ".join(cores(kernel) for kernel in kernels),
+        memory="; ".join(memory(kernel) for kernel in kernels),
+        devices=_devices(item),
+        generation=record.generation,
+    )
+
+
+def about(item: Existing) -> str:
+    """Result, exit codes that the reason does not tell, and the reason, in a few words."""
+    parts = [item.result or item.recorded.result]
+    codes = item.exit_codes or item.recorded.exit_codes
+    told = [
+        (name, code)
+        for name, code in sorted(codes.items())
+        if f"{name} exited with {code}" not in item.reason
+    ]
+    if any(code for _, code in told):
+        parts.append("exit " + ", ".join(f"{clean(name)}={code}" for name, code in told))
+    parts.append(clean(item.reason))
+    if item.strays:
+        parts.append(f"{len(item.strays)} of other generations")
+    return "; ".join(part for part in parts if part)
+
+
+def _devices(item: Existing) -> str:
+    placement = item.recorded.placement
+    grants = [grant for kernel in placement.kernels for grant in kernel.devices] if placement else []
+    return listed(
+        (clean(g.id) + ("" if g.milli >= 1000 else f" ({thousandths(g.milli)})") for g in grants), 8
+    )
+
+
+def wait_line(wait: Wait | None) -> str:
+    """Place in the queue and the first reason."""
+    if wait is None or not wait.reasons:
+        return ""
+    place = f"{wait.position} in queue; " if wait.position else ""
+    return place + wait_lines(wait)[0]
+
+
+def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = None) -> dict[str, object]:
+    """One session of `bai get --format json`."""
+    shown: dict[str, object] = {"id": row.id, "kind": "Session", "applied": item is not None}
+    if item is None:
+        return shown
+    record = item.recorded
+    return shown | {
+        "phase": row.phase,
+        "generation": record.generation,
+        "group": row.group,
+        "result": item.result or record.result,
+        "reason": item.reason,
+        "exitCodes": dict(item.exit_codes or record.exit_codes),
+        "enqueuedAt": moment(record.enqueued_at),
+        "startedAt": moment(record.started_at),
+        "finishedAt": moment(item.finished_at),
+        "commit": record.commit,
+        "waits": wait_lines(wait) if wait else [],
+        "missing": list(item.missing),
+        "kernels": kernels_json(item),
+    }
+
+
+def kernels_json(item: Existing) -> list[dict[str, object]]:
+    """Where each kernel was placed and how it is."""
+    seen = {kernel.labels.kernel: kernel for kernel in item.kernels}
+    placed = item.recorded.placement.kernels if item.recorded.placement else ()
+    rows: list[dict[str, object]] = []
+    for kernel in placed:
+        found = seen.get(kernel.kernel)
+        rows.append(
+            {
+                "name": kernel.kernel,
+                "node": kernel.node,
+                "cpus": list(kernel.cpus),
+                "cpuMilli": kernel.cpu_milli,
+                "memory": kernel.memory,
+                "memoryNodes": list(kernel.memory_nodes),
+                "devices": [{"id": g.id, "slot": g.slot, "milli": g.milli} for g in kernel.devices],
+                "id": found.id if found else "",
+                "state": found.state if found else "unknown",
+                "pid": found.pid if found else None,
+                "exitCode": found.exit_code if found else None,
+            }
+        )
+    return rows
+
+
+def other_rows(actual: Actual, wanted: Mapping[str, str], kind: str) -> list[tuple[str, str, str]]:
+    """Identity, state and generation of resources of `kind` (empty: all but sessions); `wanted`: digests."""
+    names = sorted({*actual.existing, *wanted})
+    rows = []
+    for name in names:
+        if name.startswith("Session/") or (kind and not name.startswith(f"{kind}/")):
+            continue
+        item = actual.existing.get(name)
+        rows.append((name, _state(item, wanted.get(name)), str(item.recorded.generation) if item else ""))
+    return rows
+
+
+def _state(item: Existing | None, digest: str | None) -> str:
+    if item is None:
+        return UNAPPLIED
+    if digest is None:
+        return "no longer in the repository"
+    return "as written" if item.recorded.digest == digest else "changed since it was applied"

@@ -1,0 +1,74 @@
+"""Volumes and their folders, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bai.render.humanize import clean, size
+from providers.storage.base import Folder, Seen
+
+COLUMNS = ("volume", "host", "node", "folder", "used", "quota", "about")
+
+
+def rows(found: Mapping[str, Folder], seen: Mapping[str, Seen]) -> list[list[str]]:
+    """One line per volume, in the order of `COLUMNS`."""
+    return [
+        [
+            identity.partition("/")[2], folder.host, folder.node, clean(folder.source),
+            used(seen.get(identity)), quota(folder), about(folder, seen.get(identity)),
+        ]
+        for identity, folder in sorted(found.items())
+    ]  # fmt: skip
+
+
+def used(seen: Seen | None) -> str:
+    """How much it holds."""
+    if seen is None or seen.used is None:
+        return "-"
+    return size(seen.used) if seen.whole else f"more than {size(seen.used)}"
+
+
+def quota(folder: Folder) -> str:
+    """What it may hold."""
+    return size(folder.quota) if folder.quota else "-"
+
+
+def about(folder: Folder, seen: Seen | None) -> str:
+    """What is to be said about it."""
+    if seen is None:
+        return "not looked at"
+    if seen.state != "there":
+        return "not made yet" if seen.state == "absent" else clean(seen.why)
+    if folder.quota and seen.unheld:
+        return f"quota not enforced: {clean(seen.unheld)}"
+    if folder.quota and seen.used is not None and seen.used >= folder.quota:
+        return "full"
+    return ""
+
+
+def lines(folder: Folder, seen: Seen | None) -> Iterator[str]:
+    """For a description."""
+    yield f"folder      {clean(folder.source)} on {folder.node}"
+    if seen is not None and seen.state == "there":
+        yield f"owner       {seen.uid}:{seen.gid}, mode {seen.mode:04o}"
+        held = size(seen.quota) if seen.quota else "none"
+        yield f"holds       {used(seen)}, quota {held}"
+    said = about(folder, seen)
+    if said:
+        yield f"about       {said}"
+
+
+def volume_json(folder: Folder, seen: Seen | None) -> dict[str, object]:
+    """The fields of one volume for programs; bytes."""
+    shown: dict[str, object] = {
+        "id": folder.volume, "storageHost": folder.host, "node": folder.node, "folder": folder.source,
+        "quota": folder.quota, "state": seen.state if seen else "unknown",
+    }  # fmt: skip
+    if seen is not None:
+        shown |= {"why": seen.why, "quotaNotEnforced": seen.unheld}
+    if seen is not None and seen.state == "there":
+        shown |= {
+            "used": seen.used, "usedIsLowerBound": not seen.whole, "quotaHeld": seen.quota or None,
+            "uid": seen.uid, "gid": seen.gid, "mode": f"{seen.mode:04o}",
+        }  # fmt: skip
+    return shown

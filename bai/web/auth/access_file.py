@@ -1,0 +1,252 @@
+"""The file that says who may do what: `bai serve --access FILE`.
+
+It is read again when it has changed. While what it says is wrong, what it said before holds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from bai.web.auth.grants import Grant, Grants
+from bai.web.auth.networks import Network
+from bai.web.auth.oidc import ALGORITHMS, Keys, Oidc, Reading
+from bai.web.auth.proxy import Proxy
+from bai.web.auth.roles import Anybody, Door, Fixed, Given, Role, Somebody
+from bai.web.auth.static_tokens import Tokens
+from schemas.files.plain_files import read_plain
+from schemas.files.reading import LARGEST_FILE, read
+from schemas.problems.errors import CannotRead, InvalidRepository, Problem
+from schemas.problems.issues import Issue, refuse, wrong
+from schemas.problems.model_errors import issues_of
+from schemas.problems.positions import Positions, path_text
+from schemas.values.quantities import parse_duration
+
+RoleName = Literal["viewer", "operator", "admin"]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=100)]
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+assert frozenset(get_args(Algorithm)) == ALGORITHMS
+
+
+def _issuer(url: str) -> str:
+    parts = urlsplit(url)
+    here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
+        raise wrong(f"{url!r} is no address of a provider", "write https://...; http only for this machine")
+    if parts.query or parts.fragment:
+        raise wrong(f"{url!r} has a query or a fragment", "give it as the provider's tokens have it in `iss`")
+    return url
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise wrong(str(error), "write 10.1.0.0/16, or one address") from None
+    return text
+
+
+def _duration(text: str) -> str:
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise wrong(str(error)) from None
+    return text
+
+
+def _header(text: str) -> str:
+    if text.lower() in ("authorization", "host", "cookie"):
+        raise wrong(f"{text} is something else", "name the header that the proxy sets")
+    return text
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class TokenLine(_Model):
+    """A token: its SHA-256, never itself."""
+
+    name: Name
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    role: RoleName = "viewer"
+    projects: list[Name] | None = None
+
+
+class GrantLine(_Model):
+    """A role for users or members of groups; for everybody who logs in when it names neither."""
+
+    role: RoleName
+    users: list[Name] = []
+    groups: list[Name] = []
+    projects: list[Name] | None = None
+
+    def grant(self) -> Grant:
+        projects = None if self.projects is None else frozenset(self.projects)
+        return Grant(Role[self.role], frozenset(self.users), frozenset(self.groups), projects)
+
+
+class ClaimLine(GrantLine):
+    """The same, with projects that a claim may list."""
+
+    projectsFrom: Name | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> ClaimLine:
+        if self.projects is not None and self.projectsFrom is not None:
+            issue = Issue(
+                ("projectsFrom",), "projects and projectsFrom do not go together", code="BAI-V034", key=True
+            )
+            raise refuse([issue])
+        return self
+
+    def grant(self) -> Grant:
+        found = super().grant()
+        return Grant(found.role, found.users, found.groups, found.projects, self.projectsFrom or "")
+
+
+class OidcPart(_Model):
+    """An identity provider."""
+
+    issuer: Annotated[str, AfterValidator(_issuer)]
+    audience: Name | list[Name]
+    algorithms: Annotated[list[Algorithm], Field(min_length=1)] = ["RS256", "ES256"]
+    leeway: Annotated[str, AfterValidator(_duration)] = "60s"
+    user: Name = "sub"
+    groups: Name = "groups"
+    ca: str = ""
+    grants: Annotated[list[ClaimLine], Field(min_length=1)]
+
+    def door(self) -> Oidc:
+        audience = [self.audience] if isinstance(self.audience, str) else self.audience
+        leeway = float(parse_duration(self.leeway))
+        algorithms = frozenset[str](self.algorithms)
+        reading = Reading(self.issuer, audience, algorithms, leeway, self.user, self.groups)
+        grants = Grants([line.grant() for line in self.grants])
+        return Oidc(reading, Keys(self.issuer, ca=self.ca), grants)
+
+
+class ProxyPart(_Model):
+    """A proxy that says who it is."""
+
+    networks: Annotated[list[Annotated[str, AfterValidator(_network)]], Field(min_length=1)]
+    user: Annotated[Header, AfterValidator(_header)] = "X-Forwarded-User"
+    groups: Annotated[Header, AfterValidator(_header)] = "X-Forwarded-Groups"
+    grants: Annotated[list[GrantLine], Field(min_length=1)]
+
+    def door(self) -> Proxy:
+        networks: list[Network] = [ipaddress.ip_network(each) for each in self.networks]
+        grants = Grants([line.grant() for line in self.grants])
+        return Proxy(networks, self.user.lower(), self.groups.lower(), grants)
+
+
+class AccessFile(_Model):
+    """All of it. Ways in are tried in this order."""
+
+    tokens: list[TokenLine] = []
+    oidc: list[OidcPart] = []
+    proxy: ProxyPart | None = None
+    anonymous: RoleName | None = None
+    metrics: Literal["viewers", "everybody"] = "viewers"
+
+    def doors(self) -> list[Door]:
+        doors: list[Door] = [Tokens((line.sha256, _whom(line)) for line in self.tokens)]
+        doors += [part.door() for part in self.oidc]
+        doors += [self.proxy.door()] if self.proxy else []
+        return [*doors, Anybody(Role[self.anonymous] if self.anonymous else None)]
+
+
+def _whom(line: TokenLine) -> Somebody:
+    projects = None if line.projects is None else frozenset(line.projects)
+    return Somebody(line.name, (Given(Role[line.role], projects),))
+
+
+def parse(data: bytes, file: str) -> AccessFile:
+    """Raises InvalidRepository, every mistake at its line."""
+    documents, problems = read(data, file)
+    if problems:
+        raise InvalidRepository(tuple(problems), where=file)
+    value = documents[0].value if documents else None
+    return checked({} if value is None else value, Positions(file, data))
+
+
+def checked(value: object, positions: Positions | None = None) -> AccessFile:
+    """Raises InvalidRepository."""
+    try:
+        return AccessFile.model_validate(value)
+    except ValidationError as error:
+        places = positions or Positions("access", b"")
+        found = [
+            Problem(
+                places.find(0, issue.at, key=issue.key), issue.code, path_text(issue.at), issue.message,
+                issue.hint,
+            )
+            for issue in issues_of(error, AccessFile)
+        ]  # fmt: skip
+        raise InvalidRepository(tuple(sorted(found)), where=places.file) from None
+
+
+class Followed:
+    """The file, read again when it has changed. Raises CannotRead and InvalidRepository at first; what is
+    wrong later goes to `tell`, once."""
+
+    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
+        self._path, self._tell = path, tell
+        self._lock = threading.Lock()
+        self._stamp = _stamp(path)
+        self._fixed = self._read()
+
+    @property
+    def doors(self) -> Sequence[Door]:
+        return self._current().doors
+
+    @property
+    def open_metrics(self) -> bool:
+        return self._current().open_metrics
+
+    def _current(self) -> Fixed:
+        with self._lock:
+            if (stamp := _stamp(self._path)) != self._stamp:
+                self._stamp = stamp
+                try:
+                    self._fixed = self._read()
+                    self._tell(f"{self._path} was read again")
+                except InvalidRepository as error:
+                    wrong = "; ".join(map(str, error.problems))
+                    self._tell(f"who may do what stays as it was: {wrong}")
+                except CannotRead as error:
+                    self._tell(f"who may do what stays as it was: {error}")
+            return self._fixed
+
+    def _read(self) -> Fixed:
+        try:
+            data = read_plain(self._path, LARGEST_FILE)
+        except OSError as error:
+            raise CannotRead(what=str(self._path), why=error.strerror or str(error)) from None
+        found = parse(data, str(self._path))
+        return Fixed(found.doors(), found.metrics == "everybody")
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """By which a change is noticed; None while the file cannot be looked at."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

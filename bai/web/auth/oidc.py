@@ -1,0 +1,223 @@
+"""Tokens that an identity provider has signed (OpenID Connect Core 1.0, Discovery 1.0; RFC 7519, RFC 8725).
+
+The provider is asked for its keys when one is needed that is not known, and once an hour; while it does not
+answer, the keys that are known stay good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+import requests
+from urllib3.exceptions import HTTPError
+
+from bai.web.auth.bearer import bearer, is_signed
+from bai.web.auth.grants import Claimed, Grants, claim, texts
+from bai.web.auth.roles import Somebody
+from schemas.files.foreign_json import parse
+from schemas.files.plain_files import check_plain
+
+FRESH = 3600.0
+"""Seconds for which keys are not asked for again."""
+PAUSE = 10.0
+"""Seconds between two questions, whatever comes: tokens with made-up keys must not make us ask."""
+MOMENT = 10.0
+"""Seconds for which a token that was found to be good is not checked again, unless it is over before."""
+MOST = 1024
+"""Tokens that are remembered."""
+PATIENCE = 5.0
+"""Seconds until the provider has answered."""
+ALGORITHMS = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+"""Only those where who checks cannot also sign."""
+LATEST = 1 << 53
+"""Seconds since the epoch: no later end is told from another."""
+LONGEST_NAME = 200
+"""Letters of a user's name."""
+_LARGEST = 1 << 20
+
+
+class NotAnswering(Exception):
+    """The provider does not say what it must."""
+
+
+class Keys:
+    """The public keys of one issuer. `ca`: file of certificates to believe instead of the system's."""
+
+    def __init__(self, issuer: str, *, ca: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._issuer = issuer
+        self._verify: str | bool = ca or True
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: tuple[jwt.PyJWK, ...] = ()
+        self._asked = self._loaded = -FRESH
+
+    def fitting(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
+        """Keys that may have made a signature. Raises NotAnswering when none can be had."""
+        with self._lock:
+            if self._clock() - self._loaded >= FRESH or not self._known(kid, algorithm):
+                self._ask()
+            return self._known(kid, algorithm)
+
+    def _known(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
+        named = [key for key in self._keys if kid is None or key.key_id in (kid, None)]
+        return [key for key in named if _makes(key, algorithm)]
+
+    def _ask(self) -> None:
+        if self._clock() - self._asked < PAUSE:
+            return
+        self._asked = self._clock()
+        try:
+            self._keys = self._fetched()
+            self._loaded = self._clock()
+        except (OSError, HTTPError, ValueError, NotAnswering) as error:
+            if not self._keys:
+                raise NotAnswering(f"the identity provider {self._issuer} does not answer") from error
+
+    def _fetched(self) -> tuple[jwt.PyJWK, ...]:
+        found = self._get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if found.get("issuer") != self._issuer:
+            raise NotAnswering(f"it calls itself {found.get('issuer')!r}")
+        listed = self._get(str(found.get("jwks_uri", ""))).get("keys")
+        keys = [_key(each) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        if not any(keys):
+            raise NotAnswering("it has no keys")
+        return tuple(key for key in keys if key is not None)
+
+    def _get(self, url: str) -> dict[str, Any]:
+        if isinstance(self._verify, str):
+            check_plain(self._verify)
+        with requests.get(
+            url, timeout=PATIENCE, verify=self._verify, allow_redirects=False, stream=True
+        ) as answer:
+            answer.raise_for_status()
+            body = answer.raw.read(_LARGEST, decode_content=True)
+        value = parse(body)
+        if not isinstance(value, dict):
+            raise NotAnswering(f"{url} is no object")
+        return value
+
+
+def _key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
+    """None for a key that is not for signatures, or of a kind that is not known."""
+    if value.get("use", "sig") != "sig":
+        return None
+    try:
+        return jwt.PyJWK.from_dict(dict(value))
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError):
+        return None  # What it misses, or has of another type, the library notices in many ways.
+
+
+def _makes(key: jwt.PyJWK, algorithm: str) -> bool:
+    kinds = {"R": "RSA", "P": "RSA", "E": "EC"}
+    kind = "OKP" if algorithm == "EdDSA" else kinds[algorithm[0]]
+    return key.key_type == kind and (kind != "EC" or key.algorithm_name == algorithm)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a provider's tokens are read. `leeway` in seconds; `user` and `groups` are names of claims."""
+
+    issuer: str
+    audience: Sequence[str]
+    algorithms: frozenset[str]
+    leeway: float
+    user: str
+    groups: str
+
+
+class Remembered:
+    """Whom tokens that were checked a moment ago belong to, by their hashes. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, tuple[float, Somebody]] = OrderedDict()
+
+    def get(self, token: str) -> Somebody | None:
+        with self._lock:
+            until, found = self._known.get(_hash(token), (0.0, None))
+            return found if self._clock() < until else None
+
+    def put(self, token: str, whom: Somebody, expires: float) -> None:
+        """`expires`: when the token is over."""
+        with self._lock:
+            self._known[_hash(token)] = (min(expires, self._clock() + MOMENT), whom)
+            if len(self._known) > MOST:
+                self._known.popitem(last=False)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+class Oidc:
+    """Bearer tokens of one issuer. `clock`: seconds since the epoch, by which what was checked is known."""
+
+    def __init__(
+        self, reading: Reading, keys: Keys, grants: Grants, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._reading, self._keys, self._grants = reading, keys, grants
+        self._remembered = Remembered(clock)
+
+    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+        token = bearer(headers)
+        if not is_signed(token):
+            return None
+        if (known := self._remembered.get(token)) is not None:
+            return known
+        if _issuer(token) != self._reading.issuer:
+            return None
+        try:
+            claims = self._claims(token)
+        except (jwt.PyJWTError, RecursionError) as error:
+            raise PermissionError(f"the token is not accepted: {error}") from None
+        except NotAnswering as error:
+            raise PermissionError(str(error)) from None
+        name = claim(claims, self._reading.user)
+        if not isinstance(name, str) or not name:
+            raise PermissionError(f"the token does not say who: it has no {self._reading.user}")
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise PermissionError(f"the token does not say who: its {self._reading.user} is no plain text")
+        found = self._grants.of(Claimed(name, texts(claim(claims, self._reading.groups)), claims))
+        self._remembered.put(token, found, min(int(claims["exp"]), LATEST) + self._reading.leeway)
+        return found
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        header = jwt.get_unverified_header(token)
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._reading.algorithms:
+            raise jwt.InvalidAlgorithmError("its algorithm is not one of those that are allowed")
+        if not isinstance(kid, str | None):
+            raise jwt.InvalidTokenError("the name of its key is no text")
+        wrong: jwt.PyJWTError = jwt.InvalidSignatureError("no key of the provider has signed it")
+        for key in self._keys.fitting(kid, algorithm):
+            try:
+                return self._checked(token, key, algorithm)
+            except jwt.InvalidSignatureError:
+                continue
+        raise wrong
+
+    def _checked(self, token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
+        found: dict[str, Any] = jwt.decode(
+            token, key.key, algorithms=[algorithm], audience=list(self._reading.audience),
+            issuer=self._reading.issuer, leeway=self._reading.leeway,
+            options={"require": ["exp", "iss", "aud", "sub"]},
+        )  # fmt: skip
+        return found
+
+
+def _issuer(token: str) -> object:
+    """Who says to have signed it: which provider is to judge."""
+    try:
+        return jwt.decode(token, options={"verify_signature": False}).get("iss")
+    except (jwt.PyJWTError, RecursionError):
+        return None

@@ -1,0 +1,226 @@
+"""HTTP as `bai serve` speaks it: uvicorn's, with bounds on what a client may send and how long it may take.
+
+h11 reads the requests, one at a time: it keeps no more of a head than `LARGEST_HEAD`, and looks at a request
+that came early only when the one before is answered. What is bounded here beside that: how many connections
+there are (`connections.py`), time from beginning to end for a head, for a body and for an answer to be taken,
+the number of headers, and chunks too small for their cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import sys
+from http import HTTPStatus
+from math import ceil
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bai.web.connection_limits import Admission, At, Bounds, Connections
+
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What is answered also where there is no room for more."""
+LARGEST_HEAD = 16 * 1024
+"""Bytes of a request's head."""
+MOST_HEADERS = 100
+SMALLEST_CHUNK = 16
+"""Bytes of a body's chunks, on average: each costs as much as a small request."""
+_FREE_CHUNKS = 256
+_NOW = struct.pack("ii", 1, 0)
+_FULL = "there are too many connections, of this address or in all"
+
+
+class Config(uvicorn.Config):
+    """How `app` is served, within bounds that all connections share."""
+
+    def __init__(self, app: ASGIApp, bounds: Bounds, **options: Any) -> None:
+        self.open = Connections(bounds)
+        super().__init__(
+            app, http=BoundedProtocol, ws="none", log_level="error", access_log=False, server_header=False,
+            proxy_headers=False, timeout_keep_alive=ceil(bounds.idle), **options,
+        )  # fmt: skip
+
+
+class _Reader(h11.Connection):
+    """Reads requests. Raises RemoteProtocolError with the status that is to be answered."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, LARGEST_HEAD)
+        self._chunks = self._bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+            _check(event)
+        elif isinstance(event, h11.Data):
+            self._chunks += 1
+            self._bytes += len(event.data)
+            if self._chunks > _FREE_CHUNKS + self._bytes // SMALLEST_CHUNK:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+def _check(request: h11.Request) -> None:
+    size = len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers)
+    if size > LARGEST_HEAD or len(request.headers) > MOST_HEADERS:
+        words = f"a request may have {MOST_HEADERS} headers and {LARGEST_HEAD} bytes before its body"
+        raise h11.RemoteProtocolError(words, error_status_hint=431)
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection."""
+
+    config: Config
+
+    def __init__(self, config: Config, *others: Any, **named: Any) -> None:
+        super().__init__(config, *others, **named)
+        self.conn = _Reader()
+        self._open, self._bounds = config.open, config.open.bounds
+        self._stalled = False
+        self._is: tuple[str, object] = ("", None)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def drop(self) -> None:
+        """End it now. What the client did not take is not kept for it by the system either."""
+        with contextlib.suppress(OSError):  # It may be closed already.
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOW)
+        self.transport.abort()
+
+    # What uvicorn's protocol is told, and we with it.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        admission = self._open.admit(self)
+        if admission is Admission.refused:
+            self.drop()
+            return
+        if admission is Admission.probes:
+            self.app = _probes_only(self.app)
+        self._enter("head", None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._open.left(self)
+        self._unset_keepalive_if_required()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            super().data_received(data)
+            self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = True
+        self._look()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled = False
+        self._look()
+
+    def send_400_response(self, msg: str) -> None:
+        error = sys.exception()
+        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        self._refuse(status, f"this is no request: {error or msg}")
+
+    # Where the connection is, and until when it may be there.
+
+    def _look(self) -> None:
+        cycle = self.cycle
+        if self.transport.is_closing():
+            self._enter("end", None)
+        elif self._stalled:
+            self._enter("stalled", cycle)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._enter("body", cycle)
+        elif cycle is not None and not cycle.response_complete:
+            self._enter("answer", cycle)
+        else:
+            self._enter("head" if cycle is None or self.conn.trailing_data[0] else "idle", cycle)
+
+    def _enter(self, what: str, cycle: object) -> None:
+        """A deadline stands from the beginning of a stage of a request to its end."""
+        if (what, cycle) == self._is:
+            return
+        self._is = what, cycle
+        self._open.moved(self, _AT[what])
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = self._seconds(what)
+        self._timer = self.loop.call_later(seconds, self._over) if seconds else None
+
+    def _seconds(self, what: str) -> float:
+        bounds = self._bounds
+        return {"head": bounds.header, "idle": bounds.idle, "answer": 0.0}.get(what, bounds.body)
+
+    def _over(self) -> None:
+        what = self._is[0]
+        if what in ("end", "stalled"):
+            self.drop()
+        elif what == "body" or (what == "head" and self.conn.trailing_data[0]):
+            self._refuse(408, "the request did not come in time")
+        else:
+            self.transport.close()
+        self._look()
+
+    def _refuse(self, status: int, words: str) -> None:
+        """Say so, where an answer is not already on its way, and close the connection."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps({"detail": words}).encode()
+            headers = [
+                ("content-type", "application/json"), ("content-length", str(len(body))),
+                ("connection", "close"), ("cache-control", "no-store"),
+            ]  # fmt: skip
+            answer = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
+            for event in (answer, h11.Data(body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Whoever makes the answer must not begin with it any more.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+_AT = {
+    "head": At.waiting, "idle": At.waiting, "body": At.slow, "stalled": At.slow, "end": At.slow,
+    "answer": At.answered,
+}  # fmt: skip
+
+
+def _probes_only(app: ASGIApp) -> ASGIApp:
+    """Answers 503 to everything else, and ends with one request."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in PROBES:
+            headers = {"Retry-After": "2", "Connection": "close"}
+            await JSONResponse({"detail": _FULL}, 503, headers)(scope, receive, send)
+            return
+
+        async def last(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        await app(scope, receive, last)
+
+    return answer

@@ -1,0 +1,79 @@
+"""Orders to loops: what operators give. They are about a whole cluster, and stand in the audit."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Body, HTTPException, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from bai.web.auth.roles import Admin, Operator
+from bai.web.dependencies import Cluster, refusals
+from reconciler.gitops.directives import Order, Told, give, take_back
+from schemas.problems.errors import BaiError
+
+router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["orders"])
+_ANSWERS = refusals(_404="There is no such cluster or commit.")
+# Older versions of FastAPI take None for a model, which an answer without a body may not have.
+_order = partial(router.post, status_code=204, response_model=None, responses=_ANSWERS)
+
+
+class Reason(BaseModel):
+    """Why, for those who wonder."""
+
+    model_config = ConfigDict(extra="forbid")
+    why: str = Field("", max_length=500)
+
+
+_NO_REASON = Reason()
+
+
+class Named(Reason):
+    """A commit, by its name, a branch or a tag."""
+
+    commit: str = Field(min_length=4, max_length=100)
+
+
+@_order("/suspend", summary="Change nothing for a while")
+def suspend(cluster: Cluster, who: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
+    give(cluster.loop.workspace.store, cluster.name, "suspend", Told(who.name, time.time(), reason.why))
+    cluster.wake()
+
+
+@_order("/resume", summary="Neither suspended nor held at a commit")
+def resume(cluster: Cluster, who: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
+    told = Told(who.name, time.time(), reason.why)
+    orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
+    for order in orders:
+        take_back(cluster.loop.workspace.store, cluster.name, order, told)
+    cluster.wake()
+
+
+@_order("/rollback", summary="Hold the cluster at a commit")
+def rollback(cluster: Cluster, who: Admin, named: Named) -> None:
+    """Any commit of the repository, reviewed or not: this is for admins. `resume` ends it."""
+    _named(cluster, who.name, "pin", named)
+
+
+@_order("/approve", summary="Let a commit be carried out")
+def approve(cluster: Cluster, who: Operator, named: Named) -> None:
+    """It is carried out if what is followed rests on it; anything else is left aside."""
+    _named(cluster, who.name, "approve", named)
+
+
+@router.post("/reconcile", status_code=202, summary="Look now", response_class=Response, responses=_ANSWERS)
+def reconcile(cluster: Cluster, who: Operator) -> Response:
+    cluster.wake()
+    return Response(status_code=202)
+
+
+def _named(cluster: Cluster, name: str, order: Order, named: Named) -> None:
+    workspace = cluster.loop.workspace
+    try:
+        commit = cluster.find(named.commit)
+    except BaiError as error:
+        raise HTTPException(404, str(error)) from None
+    give(workspace.store, cluster.name, order, Told(name, time.time(), named.why, commit))
+    cluster.wake()

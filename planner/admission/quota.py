@@ -1,0 +1,261 @@
+"""Quotas: what a domain, project or user may hold, and every reason why a session would pass one.
+
+A slot that a quota does not name is unlimited, or zero where the quota says `unspecified: zero`. Several
+quotas on one subject all hold. What a quota names and its subject does not use, others of its cohort may
+borrow; together they never hold more than their quotas' sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from planner.model import slots
+from planner.model.demand import given_shares
+from planner.model.types import Fractional, QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
+
+
+class _Account:
+    """One quota and what its subject uses of it."""
+
+    def __init__(self, limit: QuotaLimit) -> None:
+        self.limit = limit
+        self.used: dict[str, int] = {}
+        self.sessions = 0
+        self.waiting = 0
+        self.before: dict[str, int] = {}
+        self.cohort: list[_Account] = []
+        """All quotas that lend to each other, this one among them; empty without a cohort."""
+
+    def over(self, slot: str, more: int = 0) -> int:
+        """How much of a slot is held beyond the quota itself, `more` included."""
+        return self.used.get(slot, 0) + more - self.limit.slots.get(slot, 0)
+
+    def shared(self, slot: str) -> tuple[int, int]:
+        """What the cohort holds of a slot, and what its quotas are in all; those that do not name it take no
+        part."""
+        members = [one for one in self.cohort if slot in one.limit.slots]
+        held = sum(one.used.get(slot, 0) for one in members)
+        return held, sum(one.limit.slots[slot] for one in members)
+
+
+class Ledger:
+    """Use of every quota; changed by `take`, asked by `refusals`."""
+
+    def __init__(self, limits: Sequence[QuotaLimit], rules: Mapping[str, Fractional] | None = None) -> None:
+        """`rules`: by group, how parts of devices are rounded up: quotas count what is given."""
+        self._rules = rules or {}
+        self._accounts = [_Account(limit) for limit in limits]
+        self._by_subject: dict[tuple[str, str], list[_Account]] = {}
+        for account in self._accounts:
+            key = (account.limit.subject_kind, account.limit.subject)
+            self._by_subject.setdefault(key, []).append(account)
+        cohorts: dict[tuple[str, str, str | None], list[_Account]] = {}
+        for account in self._accounts:
+            if account.limit.cohort is not None:
+                where = (account.limit.cohort, account.limit.subject_kind, account.limit.group)
+                account.cohort = cohorts.setdefault(where, [])
+                account.cohort.append(account)
+
+    def take(self, session: SessionRequest) -> None:
+        """Count a session that runs or was just placed."""
+        self._change(session, 1)
+
+    def give_back(self, session: SessionRequest) -> None:
+        self._change(session, -1)
+
+    def close_before(self) -> None:
+        """From here on uses count as the plan's own: `uses` reports this moment as before."""
+        for account in self._accounts:
+            account.before = dict(account.used)
+
+    def wait(self, session: SessionRequest) -> None:
+        """Count a session as pending; those beyond a pending limit are refused in the order they are
+        counted.
+        """
+        for account in self._of(session):
+            account.waiting += 1
+
+    def refusals(self, session: SessionRequest) -> list[Reason]:
+        """Why this session may not start now, every quota that says no with its numbers."""
+        if not self._by_subject:
+            return []
+        request: SlotMap | None = None
+        reasons: list[Reason] = []
+        for account in self._of(session):
+            if request is None:
+                request = self._given(session)
+            reasons.extend(_refusals(account, session, request))
+        return reasons
+
+    def may_reclaim(self, session: SessionRequest, victim: SessionRequest) -> bool:
+        """Whether the session's quotas justify pushing this one out: both count against one of them, or the
+        victim's borrows from the session's, which itself stays within what it owns.
+        """
+        request, own = self._given(session), list(self._of(session))
+        theirs = list(self._of(victim))
+        if any(one in own for one in theirs):
+            return True
+        return any(
+            one is not mine and mine.over(slot, asked) <= 0 < one.over(slot)
+            for mine in own
+            for one in theirs
+            if mine.cohort and one.cohort is mine.cohort
+            for slot, asked in request.items()
+            if asked > 0 and slot in mine.limit.slots and slot in one.limit.slots
+        )
+
+    def borrowed(self, session: SessionRequest) -> str:
+        """What the session holds beyond quotas of its own, in words; empty when nothing."""
+        request = self._given(session)
+        found = [
+            f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
+            for account in self._of(session)
+            if account.cohort
+            for slot, asked in sorted(request.items())
+            if asked > 0 and slot in account.limit.slots and account.over(slot) > 0
+        ]
+        return f"borrows {' and '.join(found)}" if found else ""
+
+    def over_pending(self, session: SessionRequest) -> list[Reason]:
+        """Reasons from limits on how many sessions may wait, counting those passed to `wait` before."""
+        return [
+            _reason(
+                account.limit,
+                f"allows {account.limit.pending} pending sessions and {account.waiting} wait already",
+            )
+            for account in self._of(session)
+            if account.limit.pending is not None and account.waiting >= account.limit.pending
+        ]
+
+    def uses(self) -> tuple[QuotaUse, ...]:
+        return tuple(
+            QuotaUse(
+                one.limit.name,
+                _subject(one.limit),
+                dict(one.limit.slots),
+                _kept(one, one.before),
+                _kept(one, one.used),
+            )
+            for one in self._accounts
+        )
+
+    def _change(self, session: SessionRequest, sign: int) -> None:
+        if not self._by_subject:
+            return
+        request: SlotMap | None = None
+        for account in self._of(session):
+            if request is None:
+                request = self._given(session)
+            account.sessions += sign
+            for slot, amount in request.items():
+                account.used[slot] = account.used.get(slot, 0) + sign * amount
+
+    def _given(self, session: SessionRequest) -> SlotMap:
+        """A session's slots in total as it is given them: parts of devices in the group's steps."""
+        rule = self._rules.get(session.group)
+        if rule is None or not any(slot.endswith(slots.SHARES) for k in session.kernels for slot in k.slots):
+            return demand(session)
+        return slots.total(
+            {
+                slot: given_shares(amount, rule) if slot.endswith(slots.SHARES) else amount
+                for slot, amount in kernel.slots.items()
+            }
+            for kernel in session.kernels
+        )
+
+    def _of(self, session: SessionRequest) -> Iterator[_Account]:
+        for key in (("domain", session.domain), ("project", session.project), ("user", session.user)):
+            for account in self._by_subject.get(key, ()):
+                if account.limit.group is None or account.limit.group == session.group:
+                    yield account
+
+
+def demand(session: SessionRequest) -> dict[str, int]:
+    """A session's slots in total, as requested."""
+    return slots.total(kernel.slots for kernel in session.kernels)
+
+
+def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
+    limit, own = account.limit, demand(session)
+    for slot in sorted(request):
+        asked, used = request[slot], account.used.get(slot, 0)
+        allowed = _allowed(limit, limit.slots, slot)
+        if asked > 0 and allowed is not None and account.cohort and slot in limit.slots:
+            yield from _lent(account, slot, asked, f"this session {_asks(slot, asked, own[slot])}")
+        elif asked > 0 and allowed is not None and used + asked > allowed:
+            numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
+            yield _reason(limit, f"{numbers}; this session {_asks(slot, asked, own[slot])}")
+        single = limit.per_session.get(slot)
+        if single is not None and own[slot] > single:
+            asks = f"this session asks for {slots.amount_text(slot, own[slot])}"
+            yield _reason(limit, f"allows {slots.amount_text(slot, single)} per session; {asks}")
+    if limit.concurrent is not None and account.sessions >= limit.concurrent:
+        yield _reason(
+            limit, f"allows {slots.plural(limit.concurrent, 'running session')} and {account.sessions} run"
+        )
+    kernels = len(session.kernels)
+    if limit.kernels_per_session is not None and kernels > limit.kernels_per_session:
+        yield _reason(
+            limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}"
+        )
+    if limit.max_priority is not None and session.priority > limit.max_priority:
+        yield _reason(
+            limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}"
+        )
+    if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
+        asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
+        yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
+
+
+def _asks(slot: str, given: int, asked: int) -> str:
+    """What a session asks for, and what it would be given where that is more."""
+    text = f"asks for {slots.amount_text(slot, asked)} more"
+    return text if given == asked else f"{text} and is given {slots.amount_text(slot, given)}"
+
+
+def _lent(account: _Account, slot: str, asked: int, asks: str) -> Iterator[Reason]:
+    """Why a slot may not be taken from a quota that lends and borrows."""
+    limit = account.limit
+    used, own = account.used.get(slot, 0), limit.slots[slot]
+    most = None if limit.borrowing is None else limit.borrowing.get(slot, 0)
+    over = account.over(slot, asked)
+    uses = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, own)}"
+    if most is not None and over > most:
+        may = f"may borrow {slots.amount_text(slot, most)} from cohort {limit.cohort}"
+        yield _reason(limit, f"{uses} and {may}; {asks}")
+        return
+    held, total = account.shared(slot)
+    if held + asked <= total:
+        return
+    of = f"cohort {limit.cohort} uses {slots.amount_text(slot, held)} of {slots.amount_text(slot, total)}"
+    if over > 0:
+        yield _reason(limit, f"{uses}, and {of}, so that too little is left to borrow; {asks}")
+        return
+    lent = [
+        f"{one.limit.name} holds {slots.amount_text(slot, one.over(slot))} of it"
+        for one in account.cohort
+        if one is not account and slot in one.limit.slots and one.over(slot) > 0
+    ]
+    yield _reason(limit, f"{uses}, but what is left is lent: {', '.join(lent) or of}; {asks}")
+
+
+def _allowed(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | None:
+    """The limit on a slot; None when unlimited. A quota without any slots limits none."""
+    if slot in given:
+        return given[slot]
+    return 0 if limit.unspecified == "zero" and given else None
+
+
+def _reason(limit: QuotaLimit, text: str) -> Reason:
+    where = f" in group {limit.group}" if limit.group else ""
+    return Reason("quota", f"quota {limit.name} ({_subject(limit)}{where}): {text}")
+
+
+def _subject(limit: QuotaLimit) -> str:
+    return f"{limit.subject_kind} {limit.subject}"
+
+
+def _kept(account: _Account, used: Mapping[str, int]) -> dict[str, int]:
+    """Slots worth reporting: those limited or used."""
+    names = sorted({*account.limit.slots, *(slot for slot, amount in used.items() if amount)})
+    return {slot: used.get(slot, 0) for slot in names}

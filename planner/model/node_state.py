@@ -1,0 +1,131 @@
+"""What is free on one node, as an immutable value: undoing a change is putting the earlier value back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from planner.model.device_family import mask_of
+from planner.model.topology import Topology
+from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
+from planner.model.unfit_devices import unfit
+
+
+class State(NamedTuple):
+    """Free resources of one node. Domains and families are numbered as in its `Topology`."""
+
+    cores: int
+    """Mask of cores that nobody holds exclusively."""
+    shared: tuple[int, ...]
+    """Milli-cores given to shared kernels, per domain."""
+    memory: tuple[int, ...]
+    """Free bytes per domain; negative when more is recorded than there is."""
+    free: tuple[int, ...]
+    """Mask of untouched devices, per family."""
+    part: tuple[tuple[int, int, int], ...]
+    """(family, device, free milli) of devices that are partly given away, ascending."""
+
+
+class Room(NamedTuple):
+    """A state counted per domain: free exclusive cores, free shared milli-cores, free bytes."""
+
+    cores: tuple[int, ...]
+    milli: tuple[int, ...]
+    memory: tuple[int, ...]
+
+
+def room_of(topology: Topology, state: State) -> Room:
+    counts = [(state.cores & mask).bit_count() for mask in topology.core_masks]
+    cores = tuple(max(0, have + (-used // 1000)) for have, used in zip(counts, state.shared, strict=True))
+    milli = tuple(max(0, 1000 * have - used) for have, used in zip(counts, state.shared, strict=True))
+    return Room(cores, milli, tuple(max(0, free) for free in state.memory))
+
+
+def initial(topology: Topology, node: NodeInfo) -> State:
+    """A node with nothing on it: reserved cores and memory and unhealthy devices are not there."""
+    reserved = {topology.core_of[cpu] for cpu in node.reserved_cpus if cpu in topology.core_of}
+    bad = unfit(node)
+    free = tuple(
+        family.all & ~mask_of([at for at, name in enumerate(family.ids) if name in bad])
+        for family in topology.families
+    )
+    return State(
+        cores=topology.usable_cores & ~mask_of(sorted(reserved)),
+        shared=(0,) * len(topology.domains),
+        memory=_without_reserve(topology.memory, node.reserved_memory),
+        free=free,
+        part=(),
+    )
+
+
+def _without_reserve(memory: tuple[int, ...], reserved: int) -> tuple[int, ...]:
+    """The system's memory is taken from every domain in proportion to its size."""
+    whole = sum(memory)
+    if whole == 0 or reserved <= 0:
+        return memory
+    taken = [min(size, reserved * size // whole) for size in memory]
+    taken[0] += min(memory[0] - taken[0], max(0, min(reserved, whole) - sum(taken)))
+    return tuple(size - gone for size, gone in zip(memory, taken, strict=True))
+
+
+def hold(
+    topology: Topology, state: State, kernel: KernelPlacement, known: Collection[str] = ()
+) -> tuple[State, tuple[str, ...]]:
+    """The state with a recorded kernel on it, and what of the record does not exist or was already taken;
+    nothing is said of devices that are `known` to be out of placement."""
+    cores = mask_of(sorted({topology.core_of[cpu] for cpu in kernel.cpus if cpu in topology.core_of}))
+    wrong = [f"CPU {cpu}" for cpu in kernel.cpus if cpu not in topology.core_of]
+    if cores & ~state.cores & topology.usable_cores:
+        wrong.append("cores that are taken or reserved")
+    shared, memory = list(state.shared), list(state.memory)
+    for part in _parts(topology, kernel):
+        if part.node not in topology.domains:
+            wrong.append(f"NUMA node {part.node}")
+            continue
+        at = topology.domains.index(part.node)
+        memory[at] -= part.memory
+        shared[at] += 0 if kernel.cpus else part.cpu_milli
+    free, part_free, missing = _hold_devices(topology, state, kernel.devices, known)
+    held = State(state.cores & ~cores, tuple(shared), tuple(memory), free, part_free)
+    return held, (*wrong, *missing)
+
+
+def _parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
+    if kernel.parts:
+        return kernel.parts
+    nodes = kernel.memory_nodes or topology.domains[:1]
+    each, rest = divmod(kernel.memory, len(nodes))
+    milli, milli_rest = divmod(kernel.cpu_milli, len(nodes))
+    return tuple(
+        NumaPart(node, milli + (at < milli_rest), each + (rest if at == 0 else 0))
+        for at, node in enumerate(nodes)
+    )
+
+
+def _hold_devices(
+    topology: Topology, state: State, grants: tuple[DeviceGrant, ...], known: Collection[str]
+) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...], list[str]]:
+    free = list(state.free)
+    part = {(family, device): left for family, device, left in state.part}
+    missing = []
+    for grant in grants:
+        found = next(
+            (
+                (at, family.ids.index(grant.id))
+                for at, family in enumerate(topology.families)
+                if grant.id in family.ids
+            ),
+            None,
+        )
+        if found is None:
+            missing.append(f"device {grant.id}")
+            continue
+        at, device = found
+        left = 1000 if free[at] >> device & 1 else part.get(found, 0)
+        if left < grant.milli and grant.id not in known:
+            missing.append(f"device {grant.id}, of which {left} milli are free and {grant.milli} recorded")
+        free[at] &= ~(1 << device)
+        part.pop(found, None)
+        if left > grant.milli:
+            part[found] = left - grant.milli
+    return tuple(free), tuple(sorted((f, d, left) for (f, d), left in part.items())), missing

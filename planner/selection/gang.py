@@ -1,0 +1,235 @@
+"""Sessions onto nodes, all containers or none.
+
+A session on a single node is one need: the sum of its containers. A multi-node session is a gang: one need
+per container, each on a node
+of its own. Equal containers take the best nodes one after another; when containers differ and that fails, a
+matching of containers to
+nodes (augmenting paths) decides whether it can be done at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planner.model.demand import Demand, demand_of, together
+from planner.model.types import Choice, GroupInfo, KernelPlacement, KernelRequest, Placement, SessionRequest
+from planner.selection.base import Need, NodeFilter
+from planner.selection.choose import NEVER, Chooser, Chosen
+from planner.selection.fabric import rails_of
+
+
+class Shape(NamedTuple):
+    """What a session needs, apart from who it is: one need per node."""
+
+    needs: tuple[Need, ...]
+    one_leaf: bool = False
+    """All nodes hang on one leaf switch."""
+
+
+class Shapes:
+    """Sessions that ask for the same get the same `Shape` object."""
+
+    def __init__(self, group: GroupInfo) -> None:
+        self._group = group
+        self._needs: dict[tuple[tuple[Demand, ...], NodeFilter], Need] = {}
+        self._demands: dict[object, Demand] = {}
+        self._shapes: dict[Shape, Shape] = {}
+
+    def of(self, session: SessionRequest) -> Shape:
+        demands = tuple(self._demand(session, kernel) for kernel in session.kernels)
+        wanted = NodeFilter(
+            session.designated,
+            session.gpu_models,
+            tuple(sorted(session.node_selector.items())),
+            session.architectures,
+        )
+        if session.multi_node:
+            needs = tuple(self._need((demand,), wanted) for demand in demands)
+        else:
+            needs = (self._need(demands, wanted),)
+        shape = Shape(needs, session.same_leaf and len(needs) > 1)
+        return self._shapes.setdefault(shape, shape)
+
+    def _demand(self, session: SessionRequest, kernel: KernelRequest) -> Demand:
+        many = session.multi_node and len(session.kernels) > 1
+        rules = (session.exclusive_cpus, session.numa, many, session.require_nvlink)
+        key = (tuple(sorted(kernel.slots.items())), rules)
+        found = self._demands.get(key)
+        if found is None:
+            found = self._demands[key] = demand_of(kernel, session, self._group)
+        return found
+
+    def _need(self, demands: tuple[Demand, ...], wanted: NodeFilter) -> Need:
+        key = (demands, wanted)
+        found = self._needs.get(key)
+        if found is None:
+            found = self._needs[key] = Need(demands, together(demands), wanted)
+        return found
+
+
+def try_place(
+    chooser: Chooser, session: SessionRequest, shape: Shape, excluded: tuple[int, ...] = ()
+) -> Placement | None:
+    """Place the session off the excluded nodes and keep it, or change nothing and say None."""
+    world = chooser.world
+    mark = world.checkpoint()
+    chosen = seat(chooser, shape, excluded)
+    if chosen is None:
+        world.rollback(mark)
+        return None
+    kernels = placed_kernels(chooser, session, chosen)
+    for one, placed in zip(chosen, kernels, strict=True):
+        for kernel in placed:
+            world.settle(one.node, session.id, kernel)
+    world.commit(mark)
+    chooser.cursor = (chosen[-1].node + 1) % len(world.nodes)
+    return Placement(
+        session=session.id,
+        group=session.group,
+        kernels=tuple(kernel for placed in kernels for kernel in placed),
+        choice=_choice(chooser, chosen),
+    )
+
+
+def seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> list[Chosen] | None:
+    """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
+    if len(shape.needs) == 1:
+        one = _take(chooser, shape.needs[0], excluded, [])
+        return [one] if one else None
+    if not shape.one_leaf:
+        return _seat(chooser, shape, excluded)
+    for outside in _leaves(chooser, shape, excluded):
+        found = _seat(chooser, shape, outside)
+        if found is not None:
+            return found
+    return None
+
+
+def _seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
+    mark = chooser.world.checkpoint()
+    taken: list[Chosen] = []
+    for at, need in enumerate(shape.needs):
+        found = _take(chooser, _railed(chooser, need, taken), excluded, taken, len(shape.needs) - at)
+        if found is None:
+            break
+        taken.append(found)
+    else:
+        return taken
+    chooser.world.rollback(mark)
+    if len(set(shape.needs)) == 1:
+        return None
+    return _matched(chooser, shape, excluded)
+
+
+def _leaves(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """For every leaf that has room for the shape, all nodes but its own: the best scores first, then the leaf
+    with the least room besides."""
+    leaves = chooser.fabric.leaves
+    if leaves is None:
+        return []
+    closed = set(excluded)
+    found: list[tuple[int, int, int, tuple[int, ...]]] = []
+    scores = {need: chooser.scores(need).tolist() for need in dict.fromkeys(shape.needs)}
+    for leaf in sorted(set(leaves.of.tolist())):
+        own = set((leaves.of == leaf).nonzero()[0].tolist()) - closed
+        rooms = {need: sorted(all_[at] for at in own if all_[at] != NEVER) for need, all_ in scores.items()}
+        if all(len(room) >= shape.needs.count(need) for need, room in rooms.items()):
+            best = sum(sum(room[: shape.needs.count(need)]) for need, room in rooms.items())
+            outside = tuple(at for at in range(len(chooser.world.nodes)) if at not in own)
+            found.append((best, sum(map(len, rooms.values())), leaf, outside))
+    return [one[3] for one in sorted(found)]
+
+
+def _railed(chooser: Chooser, need: Need, taken: list[Chosen]) -> Need:
+    """The need, on the rails of the nodes taken before it where it can be."""
+    if not taken or not need.sum.fabric or not chooser.fabric.has_rails:
+        return need
+    first = taken[0]
+    rails = rails_of(chooser.world.topologies[first.node], first.mappings)
+    demands = tuple(demand._replace(rails=rails) for demand in need.demands)
+    return Need(demands, need.sum._replace(rails=rails), need.filter)
+
+
+def _take(
+    chooser: Chooser, need: Need, excluded: tuple[int, ...], taken: list[Chosen], left: int = 1
+) -> Chosen | None:
+    beside = tuple(one.node for one in taken)
+    prefer = chooser.fabric.prefer(chooser, need, beside, left) if taken or left > 1 else None
+    found = chooser.choose(need, (*excluded, *beside), prefer)
+    if found is not None:
+        chooser.world.change(found.node, found.after)
+    return found
+
+
+def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
+    """Nodes for different needs by augmenting paths: found whenever there are any."""
+    holders = {need: chooser.holders(need) for need in dict.fromkeys(shape.needs)}
+    allowed = [[at for at in holders[need] if at not in excluded] for need in shape.needs]
+    node_of = matching(allowed)
+    if node_of is None:
+        return None
+    every = set(range(len(chooser.world.nodes)))
+    mark = chooser.world.checkpoint()
+    taken: list[Chosen] = []
+    for at, need in enumerate(shape.needs):
+        found = _take(chooser, _railed(chooser, need, taken), tuple(every - {node_of[at]}), [])
+        if found is None:
+            chooser.world.rollback(mark)
+            return None
+        taken.append(found)
+    return taken
+
+
+def matching(allowed: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """A node of its own for each need out of its `allowed` ones, by augmenting paths; None when there is no
+    such choice."""
+    owner: dict[int, int] = {}
+
+    def assign(need: int, seen: set[int]) -> bool:
+        for node in allowed[need]:
+            if node in seen:
+                continue
+            seen.add(node)
+            if node not in owner or assign(owner[node], seen):
+                owner[node] = need
+                return True
+        return False
+
+    if not all(assign(need, set()) for need in range(len(allowed))):
+        return None
+    node_of = {need: node for node, need in owner.items()}
+    return tuple(node_of[need] for need in range(len(allowed)))
+
+
+def placed_kernels(
+    chooser: Chooser, session: SessionRequest, chosen: list[Chosen]
+) -> list[list[KernelPlacement]]:
+    """Placements per node, kernels in the session's order."""
+    world = chooser.world
+    fabric = session.multi_node and len(session.kernels) > 1
+    names = iter(kernel.name for kernel in session.kernels)
+    return [
+        [
+            chooser.words(one.node).placement(next(names), world.nodes[one.node].name, mapping, fabric)
+            for mapping in one.mappings
+        ]
+        for one in chosen
+    ]
+
+
+def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
+    first = chosen[0]
+    connection = chooser.words(first.node).connection(first.mappings[0])
+    return Choice(
+        strategy=chooser.name,
+        score=chooser.describe(first.score),
+        runner_up=chooser.runner_up(first),
+        numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
+        detail="; ".join(part for part in (_network(chooser, chosen), connection) if part),
+    )
+
+
+def _network(chooser: Chooser, chosen: list[Chosen]) -> str:
+    leaves = chooser.fabric.leaves
+    return leaves.words(one.node for one in chosen) if leaves is not None and len(chosen) > 1 else ""

@@ -1,0 +1,48 @@
+"""A place kept for the head of a queue while others go on (EASY backfill, Lifka 1995).
+
+The reservation says when the head can start at the latest and on which nodes. A later session may start now
+when it is over by then, or
+when it stays off those nodes: either way the head is not delayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from planner.model.types import SessionRequest
+from planner.selection.choose import Chooser
+from planner.selection.gang import Shape
+from planner.waiting.forecast import Occupant, forecast
+
+
+class Reservation(NamedTuple):
+    """`nodes`: indices; `start`: the latest time at which they are free, None when a session there has no
+    timeout.
+    """
+
+    session: str
+    nodes: tuple[int, ...]
+    start: float | None
+
+    def over(self, session: SessionRequest, now: float) -> bool:
+        """Whether this later session ends before the head can start."""
+        return session.timeout is not None and self.start is not None and now + session.timeout <= self.start
+
+    def excluded(self, session: SessionRequest, now: float) -> tuple[int, ...]:
+        """Nodes that this later session must stay off."""
+        return () if self.over(session, now) else self.nodes
+
+
+def reserve(
+    chooser: Chooser,
+    head: SessionRequest,
+    shape: Shape,
+    occupants: Sequence[Occupant],
+    excluded: tuple[int, ...] = (),
+) -> Reservation | None:
+    """The earliest place for the head off the excluded nodes, by the timeouts of what runs; None when no
+    release makes room.
+    """
+    found = forecast(chooser, (shape,), occupants, excluded).found.get(shape)
+    return Reservation(head.id, found.nodes, found.latest) if found else None

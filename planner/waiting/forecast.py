@@ -1,0 +1,136 @@
+"""What would free a place for a waiting session, if nobody else waited: the releases are played through on
+the snapshot.
+
+Sessions are released in the order in which they end at the latest (start plus timeout; those without a
+timeout after all others). The search is bounded by the number of times that a shape is looked at, not by
+time, so that it is deterministic; what is not found by then has no forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.model.types import Running, SessionRequest
+from planner.nodes.feasibility import fits
+from planner.nodes.node_arrays import World
+from planner.selection.choose import Chooser
+from planner.selection.gang import Shape, seat
+
+LOOKS = 50_000
+TRIAL = 10
+"""Looks that a trial on all nodes counts for; whether the nodes just freed will do is one."""
+
+LAST = 253_402_300_800.0
+"""The year 10000, in seconds since the epoch."""
+
+
+class Occupant(NamedTuple):
+    """A session that holds nodes (indices); `ends` is None without a timeout."""
+
+    session: str
+    ends: float | None
+    nodes: tuple[int, ...]
+
+
+class Release(NamedTuple):
+    """The session whose end makes room, and when that is at the latest (None: it has no timeout)."""
+
+    by: str
+    latest: float | None
+    nodes: tuple[int, ...]
+    """Where it would go then (indices)."""
+
+
+class Forecast(NamedTuple):
+    """What is `found`, by shape; `cut`: those for which the search ended before all was played through."""
+
+    found: Mapping[Shape, Release]
+    cut: frozenset[Shape]
+
+
+def ends_at(starts: float, timeout: float) -> float | None:
+    """When it ends at the latest; None where no calendar reaches that far, which is as good as never."""
+    ends = starts + timeout
+    return ends if ends < LAST else None
+
+
+def occupants(
+    world: World, running: Sequence[Running], started: Mapping[str, SessionRequest], now: float
+) -> list[Occupant]:
+    """Every session on the world's nodes. `started`: those that start now, by id."""
+    requests = {one.request.id: (one.request, one.started) for one in running}
+    requests.update({name: (session, now) for name, session in started.items()})
+    nodes: dict[str, dict[int, None]] = {}
+    for at, residents in enumerate(world.residents):
+        for session, _ in residents:
+            nodes.setdefault(session, {})[at] = None
+    found = []
+    for session, where in nodes.items():
+        request, since = requests.get(session, (None, None))
+        ends = None
+        if request is not None and request.timeout is not None:
+            ends = ends_at(now if since is None else since, request.timeout)
+            ends = None if ends is None else max(now, ends)
+        found.append(Occupant(session, ends, tuple(where)))
+    return found
+
+
+def forecast(
+    chooser: Chooser,
+    shapes: Sequence[Shape],
+    occupants: Sequence[Occupant],
+    excluded: tuple[int, ...] = (),
+    looks: int = LOOKS,
+) -> Forecast:
+    """For each shape that has no room now off the excluded nodes, the first release after which it has."""
+    world = chooser.world
+    found: dict[Shape, Release] = {}
+    open_ = list(shapes)
+    gone: set[str] = set()
+    mark = world.checkpoint()
+    cut: frozenset[Shape] = frozenset()
+    for occupant in sorted(occupants, key=order):
+        if looks <= 0:
+            cut = frozenset(open_)
+        if not open_ or cut:
+            break
+        gone.add(occupant.session)
+        for at in occupant.nodes:
+            world.change(at, world.state_without(at, gone))
+        for shape in tuple(open_):
+            looks -= 1
+            if not may_fit(chooser, shape, occupant.nodes):
+                continue
+            looks -= TRIAL
+            nodes = _room(chooser, shape, excluded)
+            if nodes is not None:
+                found[shape] = Release(occupant.session, occupant.ends, nodes)
+                open_.remove(shape)
+    world.rollback(mark)
+    return Forecast(found, cut)
+
+
+def may_fit(chooser: Chooser, shape: Shape, freed: tuple[int, ...]) -> bool:
+    """Whether one of the shape's needs would do with one of the nodes just freed: else nothing has changed
+    for it."""
+    nodes = np.array(freed, dtype=np.intp)
+    return any(
+        bool((fits(chooser.world, need.sum, nodes) & chooser.allowed(need.filter)[nodes]).any())
+        for need in dict.fromkeys(shape.needs)
+    )
+
+
+def _room(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+    """Where the shape would go now off the excluded nodes; nothing is changed."""
+    mark = chooser.world.checkpoint()
+    seated = seat(chooser, shape, excluded)
+    chooser.world.rollback(mark)
+    return None if seated is None else tuple(one.node for one in seated)
+
+
+def order(occupant: Occupant) -> tuple[bool, float, str]:
+    """Who ends first at the latest; those without a timeout after all others."""
+    return (occupant.ends is None, occupant.ends or 0.0, occupant.session)

@@ -1,0 +1,269 @@
+"""Who makes room for a session that has none: victims chosen by placing the session without them first.
+
+Only preemptible sessions of strictly lower priority that ran for the group's minimum time are asked to go,
+and only when the session really fits (and its quotas hold) once they are gone. The fewest go; among as few,
+those of the lowest priority, then those that ran least. The search is bounded by a number of trials.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from planner.admission.quota import Ledger
+from planner.model import slots
+from planner.model.node_state import State
+from planner.model.types import PreemptionRule, Reason, Running, SessionRequest
+from planner.selection.base import Need
+from planner.selection.choose import NEVER, Chooser
+from planner.selection.gang import Shape, seat
+
+TRIALS = 5_000
+_EXACT = 256
+"""Up to so many sets of victims on one node are all tried; beyond, they are struck off one by one."""
+
+
+class Candidate(NamedTuple):
+    """A session that may be pushed out. `ran`: seconds since its start, 0 where that is not known."""
+
+    request: SessionRequest
+    nodes: tuple[int, ...]
+    ran: float
+
+    @property
+    def id(self) -> str:
+        return self.request.id
+
+
+Victims = tuple[Candidate, ...]
+
+
+class Preemptor:
+    """The search for victims in one group."""
+
+    def __init__(self, chooser: Chooser, ledger: Ledger, rule: PreemptionRule, now: float) -> None:
+        self._chooser, self._ledger, self._rule, self._now = chooser, ledger, rule, now
+        self._world = chooser.world
+        self._trials = 0
+        self._where: dict[str, tuple[int, ...]] | None = None
+        self._hopeless: dict[tuple[Shape, tuple[int, ...]], int] = {}
+        """Shapes without room even so, and the highest priority that asked: room only shrinks until somebody
+        is pushed out."""
+        self._reasons: dict[int, Reason] = {}
+        self._states: dict[tuple[int, frozenset[str]], tuple[State, State]] = {}
+
+    def evicted(self) -> None:
+        """Somebody was pushed out: what was found before no longer holds."""
+        self._hopeless.clear()
+        self._reasons.clear()
+
+    def victims(
+        self,
+        session: SessionRequest,
+        shape: Shape,
+        running: Sequence[Running],
+        excluded: tuple[int, ...] = (),
+    ) -> Victims | None:
+        """The sessions to push out for this one, or None when that would not help."""
+        if self._hopeless.get((shape, excluded), session.priority - 1) >= session.priority:
+            return None
+        self._trials = TRIALS
+        found = self.candidates(session, running)
+        quota = self._for_quota(session, found) if found else None
+        if quota is None:
+            return None
+        gone = {one.id for one in quota}
+        rest = [one for one in found if one.id not in gone]
+        room = self._for_room(shape, quota, rest, excluded)
+        if room is None:
+            if not quota and not session.depends_on:
+                self._hopeless[shape, excluded] = session.priority
+            return None
+        return self._spare(session, shape, (*quota, *room), excluded)
+
+    def candidates(self, session: SessionRequest, running: Iterable[Running]) -> list[Candidate]:
+        """Who may be pushed out for the session at all, the first to go first."""
+        where = self._nodes()
+        found = [
+            Candidate(one.request, where.get(one.request.id, ()), self._ran(one))
+            for one in running
+            if self._lower(session, one.request) and self._long_enough(one)
+        ]
+        return sorted(found, key=_cost)
+
+    def _nodes(self) -> dict[str, tuple[int, ...]]:
+        """Where those sit who ran when the plan began."""
+        if self._where is None:
+            where: dict[str, list[int]] = {}
+            for at, residents in enumerate(self._world.residents):
+                for name in dict.fromkeys(name for name, _ in residents):
+                    where.setdefault(name, []).append(at)
+            self._where = {name: tuple(nodes) for name, nodes in where.items()}
+        return self._where
+
+    def why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
+        """Why nobody makes room, with the numbers."""
+        if session.depends_on:
+            return self._why_not(session, running)
+        if session.priority not in self._reasons:
+            self._reasons[session.priority] = self._why_not(session, running)
+        return self._reasons[session.priority]
+
+    def _why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
+        lower = [one for one in running if self._lower(session, one.request)]
+        young = sum(not self._long_enough(one) for one in lower)
+        than = f"of lower priority than {session.priority}"
+        if not lower:
+            return Reason("preemption", f"nobody may be pushed out: no preemptible session {than}")
+        text = f"{slots.plural(len(lower), 'preemptible session')} {than}"
+        if young == len(lower):
+            text += f"; none has run for {self._rule.minimum_run:g} s, the group's minimum"
+        elif young:
+            text += f", {young} of which started less than {self._rule.minimum_run:g} s ago; "
+            text += "without the others it would still not fit"
+        else:
+            text += "; without them it would still not fit"
+        return Reason("preemption", text)
+
+    @staticmethod
+    def _lower(session: SessionRequest, victim: SessionRequest) -> bool:
+        return (
+            victim.preemptible
+            and victim.priority < session.priority
+            and victim.id not in session.depends_on
+            and victim.id != session.id
+        )
+
+    def _ran(self, one: Running) -> float:
+        return max(0.0, self._now - one.started) if one.started is not None else 0.0
+
+    def _long_enough(self, one: Running) -> bool:
+        return self._ran(one) >= self._rule.minimum_run
+
+    def _for_quota(self, session: SessionRequest, found: Sequence[Candidate]) -> Victims | None:
+        """Victims after whose end every quota has room; None when none would do."""
+        if self._allowed(session, ()):
+            return ()
+        able = [one for one in found if self._ledger.may_reclaim(session, one.request)]
+        return self._spared(able, lambda left: self._allowed(session, left))
+
+    def _for_room(
+        self, shape: Shape, gone: Victims, found: Sequence[Candidate], excluded: tuple[int, ...]
+    ) -> Victims | None:
+        """More victims, so that the shape fits when all are gone; None when none would do."""
+        if self._seats(shape, gone, excluded):
+            return ()
+        if len(set(shape.needs)) == 1:
+            quick = self._by_node(shape, gone, found, excluded)
+            if quick is not None and self._seats(shape, (*gone, *quick), excluded):
+                return quick
+        return self._spared(found, lambda left: self._seats(shape, (*gone, *left), excluded))
+
+    def _by_node(
+        self, shape: Shape, gone: Victims, found: Sequence[Candidate], excluded: tuple[int, ...]
+    ) -> Victims | None:
+        """The cheapest victims on as many nodes as the shape needs, each node by itself."""
+        need, count = shape.needs[0], len(shape.needs)
+        here: dict[int, list[Candidate]] = {}
+        for one in found:
+            for at in one.nodes:
+                here.setdefault(at, []).append(one)
+        allowed = self._chooser.allowed(need.filter)
+        touched = {at for one in gone for at in one.nodes}
+        fitting = (self._chooser.scores(need) < NEVER).nonzero()[0].tolist() if count > 1 else []
+        options: list[tuple[tuple[object, ...], int, Victims]] = []
+        for at in sorted({*here, *touched, *fitting}):
+            if allowed[at] and at not in excluded and self._trials > 0:
+                chosen = () if at in fitting else self._on_node(need, at, gone, here.get(at, []))
+                if chosen is not None:
+                    options.append((_price(chosen), at, chosen))
+        if len(options) < count:
+            return None
+        options.sort(key=lambda one: one[:2])
+        union = {one.id: one for _, _, chosen in options[:count] for one in chosen}
+        return tuple(sorted(union.values(), key=_cost))
+
+    def _on_node(self, need: Need, at: int, gone: Victims, here: Sequence[Candidate]) -> Victims | None:
+        """The cheapest victims of one node without whom it holds the need."""
+
+        def fits(left: Iterable[Candidate]) -> bool:
+            self._trials -= 1
+            state = self._state(at, frozenset(one.id for one in (*gone, *left)))
+            return self._chooser.map(at, need, state) is not None
+
+        if not fits(here):
+            return None
+        for size in range(len(here)):
+            sets = list(itertools.islice(itertools.combinations(here, size), _EXACT + 1))
+            if len(sets) > _EXACT:
+                return self._spared(here, fits)
+            good = [one for one in sets if fits(one)]
+            if good:
+                return min(good, key=_price)
+        return tuple(here)
+
+    def _state(self, at: int, names: frozenset[str]) -> State:
+        """The node without these sessions, remembered until it changes."""
+        key = (at, names)
+        known = self._states.get(key)
+        if known is None or known[0] is not self._world.states[at]:
+            known = self._states[key] = (self._world.states[at], self._world.state_without(at, names))
+        return known[1]
+
+    def _spare(
+        self, session: SessionRequest, shape: Shape, chosen: Victims, excluded: tuple[int, ...]
+    ) -> Victims | None:
+        return self._spared(
+            sorted(chosen, key=_cost),
+            lambda left: self._allowed(session, left) and self._seats(shape, left, excluded),
+        )
+
+    def _spared(self, found: Sequence[Candidate], works: Callable[[Victims], bool]) -> Victims | None:
+        """Those who must go: whoever can stay does, the dearest first; None when all of them are not
+        enough."""
+        left = tuple(found)
+        if not works(left):
+            return None
+        for one in reversed(found):
+            if self._trials <= 0:
+                break
+            without = tuple(other for other in left if other is not one)
+            if works(without):
+                left = without
+        return left
+
+    def _allowed(self, session: SessionRequest, gone: Collection[Candidate]) -> bool:
+        """Whether the session's quotas have room without these."""
+        for one in gone:
+            self._ledger.give_back(one.request)
+        free = not self._ledger.refusals(session)
+        for one in gone:
+            self._ledger.take(one.request)
+        return free
+
+    def _seats(self, shape: Shape, gone: Victims, excluded: tuple[int, ...]) -> bool:
+        """Whether the shape has room without these; nothing is changed."""
+        self._trials -= 1
+        mark = self._world.checkpoint()
+        for at, state in self._without(gone):
+            self._world.change(at, state)
+        fits = seat(self._chooser, shape, excluded) is not None
+        self._world.rollback(mark)
+        return fits
+
+    def _without(self, gone: Victims) -> Iterator[tuple[int, State]]:
+        names = {one.id for one in gone}
+        for at in sorted({at for one in gone for at in one.nodes}):
+            yield at, self._world.state_without(at, names)
+
+
+def _cost(one: Candidate) -> tuple[int, float, str]:
+    """Who goes first: the lowest priority, then the shortest run."""
+    return (one.request.priority, one.ran, one.id)
+
+
+def _price(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
+    """What is compared between sets of victims: how many, their priorities, their lost time."""
+    priorities = sorted((one.request.priority for one in chosen), reverse=True)
+    return (len(chosen), priorities, sum(one.ran for one in chosen), [one.id for one in chosen])

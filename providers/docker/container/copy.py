@@ -1,0 +1,146 @@
+"""Files in and out of a container, as tar streams of its engine: of running and of ended ones.
+
+The engine looks at a container's files and volumes, not at what it keeps in memory (tmpfs): such paths are
+refused rather than missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import posixpath
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, cast
+
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.http import Refusal, Wire, segment
+from providers.machines import streams
+from schemas.problems.errors import CopyRefused, KernelNotFound
+
+MEMORY = ("/dev", "/proc", "/sys", "/run/bai")
+"""Never a container's files, whatever its spec."""
+PASSWD = "/etc/passwd"
+
+
+def copy_out(engine: Engine, kernel: str, path: str) -> Iterator[bytes]:
+    """A tar stream of a file or folder. Raises CopyRefused and KernelNotFound with the first chunk."""
+    with speaking(engine.node, kernel):
+        place = _place(engine.inspect(kernel), kernel, path)
+        try:
+            yield from _fetch(engine, kernel, place)
+        except Refusal as refusal:
+            raise _refused(refusal, kernel, path) from None
+
+
+def copy_in(engine: Engine, kernel: str, path: str, archive: Iterator[bytes]) -> None:
+    """Unpack in the existing folder `path`; what is unpacked belongs to the container's user.
+
+    Raises CopyRefused, KernelNotFound.
+    """
+    with speaking(engine.node, kernel):
+        found = engine.inspect(kernel)
+        place = _place(found, kernel, path)
+        owner = _owner(engine, kernel, str(found["Config"].get("User") or ""))
+        try:
+            _send(engine, kernel, place, _owned(archive, owner) if any(owner) else archive)
+        except Refusal as refusal:
+            raise _refused(refusal, kernel, path) from None
+        except tarfile.TarError as error:
+            why = f"what was sent is not an archive: {error}"
+            raise CopyRefused(provider=NAME, kernel=kernel, path=path, why=why) from error
+
+
+def _place(found: Mapping[str, Any], kernel: str, path: str) -> str:
+    """The whole path; relative ones begin in the working directory. Raises CopyRefused."""
+    whole = posixpath.join("/", found["Config"].get("WorkingDir") or "/", path)
+    plain = posixpath.normpath(whole)
+    for memory in (*MEMORY, *(found["HostConfig"].get("Tmpfs") or {})):
+        if plain == memory or plain.startswith(f"{memory}/"):
+            hint = f"bai exec SESSION -- tar -C {posixpath.dirname(plain)} -c {posixpath.basename(plain)}"
+            why = f"{memory} is in memory, where the engine cannot look"
+            raise CopyRefused(provider=NAME, kernel=kernel, path=path, why=why, hint=hint)
+    return whole
+
+
+def _fetch(engine: Engine, kernel: str, place: str) -> Iterator[bytes]:
+    return engine.stream("GET", f"/containers/{segment(kernel)}/archive", query={"path": place})
+
+
+def _send(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> None:
+    """The archive as it comes; an engine that refuses it may do so before it is all there."""
+    target = f"/v{engine.version}/containers/{segment(kernel)}/archive?path={segment(place)}"
+    connection = http.client.HTTPConnection("docker")
+    connection.sock = cast(Any, Wire(engine.dial()))
+    try:
+        connection.sock.settimeout(None)
+        headers = {"Content-Type": "application/x-tar", "Transfer-Encoding": "chunked"}
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request("PUT", target, body=archive, headers=headers, encode_chunked=True)
+        response = connection.getresponse()
+        text = response.read().decode(errors="replace")
+        if response.status >= 300:
+            raise Refusal(response.status, text.partition('"message":"')[2].rpartition('"')[0] or text)
+    finally:
+        connection.close()
+
+
+def _refused(refusal: Refusal, kernel: str, path: str) -> Exception:
+    if "No such container" in refusal.why:
+        return KernelNotFound(provider=NAME, kernel=kernel)
+    why = "it is not a folder" if "not a dir" in refusal.why else refusal.why.strip()
+    if refusal.status == 404:
+        why = "it is not there"
+    return CopyRefused(provider=NAME, kernel=kernel, path=path, why=why)
+
+
+def _owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
+    """Numbers of the container's user and group, by its own list of users; root where it has none."""
+    name, _, group = user.partition(":")
+    if not name:
+        return 0, 0
+    if name.isdigit() and group.isdigit():
+        return int(name), int(group)
+    uid, gid = _listed(engine, kernel, name)
+    return uid, int(group) if group.isdigit() else gid
+
+
+def _listed(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
+    try:
+        text = _text(_fetch(engine, kernel, PASSWD))
+    except Refusal:
+        text = ""
+    for line in text.splitlines():
+        fields = line.split(":")
+        if len(fields) > 3 and name in (fields[0], fields[2]) and fields[2].isdigit() and fields[3].isdigit():
+            return int(fields[2]), int(fields[3])
+    return (int(name), 0) if name.isdigit() else (0, 0)
+
+
+def _text(chunks: Iterator[bytes]) -> str:
+    from io import BytesIO
+
+    with tarfile.open(fileobj=BytesIO(b"".join(chunks))) as archive:
+        member = archive.next()
+        stream = archive.extractfile(member) if member is not None and member.isfile() else None
+        return stream.read().decode(errors="replace") if stream is not None else ""
+
+
+def _owned(archive: Iterator[bytes], owner: tuple[int, int]) -> Iterator[bytes]:
+    """The same archive with everything in it belonging to `owner` (uid, gid)."""
+    source = streams.readable(archive)
+
+    def rewrite(sink: IO[bytes]) -> None:
+        with (
+            tarfile.open(fileobj=source, mode="r|*") as old,
+            tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT) as new,
+        ):
+            while (member := old.next()) is not None:
+                member.uid, member.gid = owner
+                member.uname = member.gname = ""
+                new.addfile(member, old.extractfile(member) if member.isreg() else None)
+            while source.read(streams.CHUNK):
+                pass
+
+    return streams.piped(rewrite)

@@ -1,0 +1,145 @@
+"""What a user needs that an image does not know: a name, and a home that can be written.
+
+The home is a folder of the container's own, put there before it starts. The engine would follow a link of
+the image, and one of a volume that another is mounted in, and change a volume's folder as root: where there
+may be one, and where nothing of the container's own may be written, the home is in memory. Where bai cannot
+write to the container's layer the engine gets the folder as an archive. That is the same for the container,
+but docker 20.10 starts a program of its own for it, which takes 45 ms.
+
+The name stands in two small files of the node, shared by all containers of one user: they are still there
+when an engine starts a container again after the node did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from providers import accounts
+from providers.base import KernelSpec
+from providers.docker.container.extras import Bind, Extras
+from providers.docker.container.layer import Item, packed
+from providers.docker.container.supplementary_groups import volumes
+from providers.docker.container.user import PASSWD, User
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME
+from providers.docker.engine.http import segment
+from schemas.problems.errors import KernelRefused
+
+FOLDERS = ("/var/lib/bai/docker/users", ".local/state/bai/docker/users")
+"""Where names are kept, the first that the login may write; the second is below its home."""
+SHELL = "/bin/sh"
+KEEP = """
+set -u
+umask 022
+name=$1; shift
+for folder in "$@"; do
+    case $folder in /*) ;; *) folder=${HOME:-/nonexistent}/$folder ;; esac
+    mkdir -p "$folder" 2>/dev/null && [ -O "$folder" ] && [ ! -L "$folder" ] && [ -w "$folder" ] || continue
+    if [ ! -e "$folder/$name" ]; then
+        made=$(mktemp -d "$folder/.new-XXXXXX") || exit 1
+        tar -xf - -C "$made" && chmod 755 "$made" || exit 1
+        mv -T "$made" "$folder/$name" 2>/dev/null || rm -rf "$made"
+    fi
+    echo "$folder/$name"
+    exit 0
+done
+exit 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """`folder`: of the container itself. `memory`: in a tmpfs. `volume`: one is mounted there or above."""
+
+    path: str
+    kind: Literal["folder", "memory", "volume"]
+
+
+def placed(spec: KernelSpec, ends: Mapping[str, str], *, exempt: bool = False) -> Home:
+    """Where the home of a user that is made goes. `ends`: where targets of volumes and the home lead.
+    `exempt`: as of engines, which give their containers' folders to users of the namespace that it leaves."""
+    targets = [posixpath.normpath(mount.target) for mount in spec.mounts]
+    above = [target for target in targets if _within(accounts.HOME, target)]
+    if above:
+        return Home(max(above, key=len), "volume")
+    if spec.read_only_root or exempt or any(_within(a, b) for a in targets for b in targets if a != b):
+        return Home(accounts.HOME, "memory")
+    if targets and any(ends[path] != path for path in (*targets, accounts.HOME)):
+        return Home(accounts.HOME, "memory")
+    return Home(accounts.HOME, "folder")
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _steps(path: str) -> Iterator[str]:
+    """`/a`, `/a/b`, `/a/b/c`."""
+    parts = path.strip("/").split("/")
+    return ("/" + "/".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+def give(engine: Engine, spec: KernelSpec, user: User, home: Home, image: Mapping[str, Any]) -> Extras:
+    """What its container is made with. Raises KernelRefused, ProviderUnavailable."""
+    env = {"HOME": home.path, "USER": accounts.USER, "LOGNAME": accounts.USER}
+    tmpfs = {}
+    if home.kind == "memory":
+        tmpfs = {home.path: f"rw,nosuid,nodev,exec,mode=700,uid={user.uid},gid={user.gid}"}
+    begins = str((image.get("Config") or {}).get("WorkingDir") or "/")
+    return Extras(
+        env=env,
+        tmpfs=tmpfs,
+        binds=_names(engine, spec, user, home),
+        workdir=home.path if begins == "/" else "",
+    )
+
+
+def _names(engine: Engine, spec: KernelSpec, user: User, home: Home) -> tuple[Bind, ...]:
+    """None where a volume is mounted over the list, and where nothing but the engine can be reached."""
+    covered = any(posixpath.normpath(mount.target) == PASSWD for mount in spec.mounts)
+    if covered or not engine.beside:
+        return ()
+    texts = accounts.texts(user.uid, user.gid, user.groups, home=home.path, shell=SHELL)
+    with engine.naming:
+        folder = engine.named.get(texts) or _kept(engine, spec, texts, user.uid)
+        engine.named[texts] = folder
+    return tuple(Bind(f"{folder}/{name}", f"/etc/{name}") for name in accounts.FILES)
+
+
+def _kept(engine: Engine, spec: KernelSpec, texts: tuple[str, str], uid: int) -> str:
+    name = f"{uid}-{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}"
+    both = (Item(name, text.encode(), 0o644) for name, text in zip(accounts.FILES, texts, strict=True))
+    done = engine.machine.run(["sh", "-c", KEEP, "sh", name, *FOLDERS], stdin=packed(both))
+    if done.code == 0:
+        return done.out.decode().strip()
+    why = done.err.decode(errors="replace").strip() or f"{FOLDERS[0]} and ~/{FOLDERS[1]} cannot be written"
+    raise KernelRefused(provider=NAME, kernel=spec.id, why=f"node {engine.node}: {why}")
+
+
+def items(spec: KernelSpec, user: User, home: Home) -> tuple[Item, ...]:
+    """What is put into its container before it starts."""
+    if home.kind != "folder":
+        return ()
+    below = (step for step in _steps(posixpath.normpath(spec.workdir or "/")) if _within(step, home.path))
+    mine = (user.uid, user.gid)
+    own = (
+        Item(path, mode=0o700 if path == home.path else 0o755, owner=mine)
+        for path in dict.fromkeys((home.path, *below))
+    )
+    # Naming the folder above, too, puts a folder in place of a link.
+    return (Item(posixpath.dirname(home.path)), *own)
+
+
+def declared(image: Mapping[str, Any], home: Home) -> bool:
+    """Whether the image declares a volume there, above or below: then it is what is seen, not the layer."""
+    return any(_within(home.path, place) or _within(place, home.path) for place in volumes(image))
+
+
+def make(engine: Engine, spec: KernelSpec, homes: tuple[Item, ...]) -> None:
+    """By the engine, in a container that never ran. Raises Refusal, OSError."""
+    path = f"/containers/{segment(spec.id)}/archive"
+    engine.call("PUT", path, query={"path": "/"}, body=packed(homes))

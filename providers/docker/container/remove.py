@@ -1,0 +1,72 @@
+"""Stopping a kernel's container and removing it, with all that belongs to it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from providers.docker import notes
+from providers.docker.container import entrypoint, gpu_share, runtime_files, subpaths
+from providers.docker.container.create import undo
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import speaking
+from providers.docker.engine.http import Refusal
+
+LONGER = 60.0
+"""Seconds beyond the grace for the engine to say that it is done."""
+_GONE, _CONFLICT = 404, 409
+
+
+def stop(engine: Engine, kernel: str, found: Mapping[str, Any], *, grace: float, signal: str) -> None:
+    """Stop gracefully, then kill; nothing when it has ended. `found`: as inspected. Raises ProviderError."""
+    if found["State"]["Status"] in ("exited", "dead", "created"):
+        gpu_share.take(engine, kernel, found.get("Mounts") or ())
+        return
+    seconds = max(0, round(grace))
+    path = f"/containers/{found['Id']}"
+    with speaking(engine.node, kernel):
+        notes.stopped(engine, kernel, found["Id"])
+        if signal:
+            # A notice: who goes on after it is stopped as usual.
+            _send(engine, path, signal)
+            _wait(engine, path, seconds)
+            seconds = int(found["Config"].get("StopTimeout") or 0)
+        engine.call("POST", f"{path}/stop", query={"t": str(seconds)}, timeout=seconds + LONGER)
+    gpu_share.take(engine, kernel, found.get("Mounts") or ())
+
+
+def _send(engine: Engine, path: str, signal: str) -> None:
+    try:
+        engine.call("POST", f"{path}/kill", query={"signal": signal})
+    except Refusal as refusal:
+        if refusal.status != _CONFLICT:  # It has just ended.
+            raise
+
+
+def _wait(engine: Engine, path: str, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        engine.call("POST", f"{path}/wait", query={"condition": "not-running"}, timeout=max(0.1, seconds))
+
+
+def sweep(engine: Engine, kernel: str) -> None:
+    """What a container that somebody else removed has left on a node. Raises ProviderError, Refusal,
+    OSError."""
+    notes.forget(engine, kernel)
+    runtime_files.sweep(engine, kernel)
+    subpaths.sweep(engine, kernel)
+
+
+def remove(engine: Engine, kernel: str, found: Mapping[str, Any]) -> None:
+    """Everything goes, the container last: until then the rest can be found by it. Only what its mounts come
+    from goes afterwards; what is left of that by a kill, `sweep` finds. Raises ProviderError."""
+    with speaking(engine.node, kernel):
+        if found["State"]["Status"] in ("running", "restarting", "paused"):
+            _send(engine, f"/containers/{found['Id']}", "SIGKILL")
+        for mount in found.get("Mounts") or ():
+            if mount.get("Destination") == entrypoint.TARGET:
+                runtime_files.take(engine, kernel, str(mount.get("Source", "")))
+        gpu_share.take(engine, kernel, found.get("Mounts") or ())
+        notes.forget(engine, kernel)
+        undo(engine, found["Id"])
+        subpaths.take(engine, kernel, found.get("Mounts") or ())

@@ -1,0 +1,190 @@
+"""Running one more command in a container, joined to the caller's standard streams or terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from providers.docker.container import entrypoint
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.hijack import STDERR, STDOUT, Hijacked, hijack
+from providers.docker.engine.http import Refusal, segment
+from providers.docker.interaction import failed_start
+from providers.machines import terminal
+from schemas.problems.errors import BaiError, NotRunning, ProviderError
+
+WITH_SECRETS = f"""[ -r {entrypoint.TARGET}/secrets ] && . {entrypoint.TARGET}/secrets
+missing() {{ echo "bai: $1: the container has no such $2" >&2; exit 127; }}
+case $1 in
+*/*) [ -e "$1" ] || missing "$1" file ;;
+*) command -v "$1" >/dev/null || missing "$1" 'program in its PATH' ;;
+esac
+exec "$@"
+"""
+"""Variables that only the entry script knows are given to a command, too."""
+PATIENCE = 30.0
+"""Seconds for an exit code to be known after the output ended."""
+STARTS = 40
+"""How often a command that starts or ends is asked for, each 0.05 s: until it has started, the engine knows
+no number and no terminal of it."""
+
+
+def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
+    """The command's exit code; 126 and 127 when it cannot be run. Raises ProviderError."""
+    with speaking(engine.node, kernel):
+        command = begin(engine, kernel, argv, typed=stdin is not None, tty=tty)
+    withheld = failed_start.Withheld()
+    try:
+        _join(command, stdin, tty, withheld)
+    finally:
+        command.stream.close()
+    if command.abandoned:
+        raise ProviderError(
+            provider=NAME, why="the interrupt could not be passed on; the command may still run"
+        )
+    with speaking(engine.node, kernel):
+        return _ended(command, argv[0], withheld.taken())
+
+
+def _ended(command: Command, program: str, said: bytes) -> int:
+    """The exit code. `said`: what may be the engine's words, shown if they are the command's."""
+    code = command.code()
+    if not said or command.seen()["Pid"] or code not in (failed_start.NOT_FOUND, failed_start.NOT_EXECUTABLE):
+        terminal.write_all(sys.stdout.fileno(), said)
+        return code
+    sentence, code = failed_start.explained(program, said)
+    print(f"bai: {sentence}", file=sys.stderr, flush=True)
+    return code
+
+
+class Command:
+    """A command that was started: its stream, its window, and how it ends."""
+
+    def __init__(self, engine: Engine, identifier: str, stream: Hijacked) -> None:
+        self.engine = engine
+        self.id = identifier
+        self.stream = stream
+        self.send, self.end, self.leave = stream.send, stream.end, stream.leave
+        self.abandoned = False
+
+    def resize(self, rows: int, columns: int) -> None:
+        query = {"h": str(rows), "w": str(columns)}
+        for _ in range(STARTS):
+            with contextlib.suppress(Refusal):
+                self.engine.call("POST", f"/exec/{segment(self.id)}/resize", query=query)
+                return
+            if not self.seen()["Running"]:
+                time.sleep(0.05)
+
+    def seen(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = self.engine.call("GET", f"/exec/{segment(self.id)}/json")
+        return found
+
+    def code(self) -> int:
+        """Raises ProviderError when the command goes on without us, Refusal, OSError."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.seen())["Running"] or found["ExitCode"] is None:
+            if time.monotonic() > deadline:
+                why = "the connection to the command was lost; it may still run"
+                raise ProviderError(provider=NAME, why=why)
+            time.sleep(0.02)
+        return int(found["ExitCode"])
+
+    def interrupt(self) -> None:
+        """Tell the command; hang up where that cannot be done, so that the caller is let go."""
+        try:
+            told = self._told()
+        except (BaiError, OSError, Refusal):
+            told = False
+        if not told:
+            self.abandoned = True
+            self.leave()
+
+    def _told(self) -> bool:
+        """Whether it was, or has ended."""
+        found = self._until(lambda found: not found["Running"] or found["Pid"])
+        pid = str(found["Pid"] or 0)
+        if not found["Running"]:
+            return True
+        if pid == "0":  # To kill that is to kill the caller's own process group.
+            return False
+        run = self.engine.machine.run
+        if run(["kill", "-s", "INT", pid], timeout=10).code == 0:
+            return True
+        # Another user's, where one may only talk to the engine: a command beside it is of the same user.
+        numbers = run(["grep", "NSpid", f"/proc/{pid}/status"], timeout=10).out.split()
+        if numbers and _beside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
+            return True
+        return not self._until(lambda found: not found["Running"])["Running"]
+
+    def _until(self, true: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+        """What is seen once `true` of it, or in the end."""
+        for _ in range(STARTS):
+            if true(found := self.seen()):
+                break
+            time.sleep(0.05)
+        return found
+
+
+def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> Command:
+    """Start a command. Raises NotRunning, ProviderError, Refusal, OSError."""
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider=NAME, why="there is no command to run, or it holds a NUL byte")
+    found = engine.inspect(kernel)
+    if not found["State"]["Running"] or found["State"].get("Paused"):
+        raise NotRunning(provider=NAME, kernel=kernel)
+    body = {
+        "Cmd": list(_with_secrets(found["Config"], argv)),
+        "AttachStdin": typed,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": tty,
+        "Env": [f"TERM={os.environ.get('TERM') or 'xterm'}"] if tty else [],
+    }
+    return _start(engine, kernel, body)
+
+
+def _start(engine: Engine, container: str, body: Mapping[str, Any]) -> Command:
+    made = engine.call("POST", f"/containers/{segment(container)}/exec", body=body)["Id"]
+    start = {"Detach": False, "Tty": body["Tty"]}
+    return Command(engine, made, hijack(engine, f"/exec/{segment(made)}/start", {}, start))
+
+
+def _beside(engine: Engine, container: str, pid: str) -> int:
+    """The exit code of interrupting a process from inside, by its number there."""
+    argv = ["/bin/sh", "-c", 'kill -s INT "$1"', "sh", pid]
+    command = _start(
+        engine, container, {"Cmd": argv, "AttachStdout": True, "AttachStderr": True, "Tty": False}
+    )
+    with contextlib.closing(command.stream):
+        for _ in command.stream.chunks():
+            pass
+        return command.code()
+
+
+def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str, ...]:
+    words = [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())]
+    if f"{entrypoint.TARGET}/entry" not in words[:2]:
+        return argv
+    return ("/bin/sh", "-c", WITH_SECRETS, "sh", *argv)
+
+
+def _join(command: Command, stdin: IO[bytes] | None, tty: bool, withheld: failed_start.Withheld) -> None:
+    with terminal.passing_on_interrupts(command.interrupt), terminal.typing(command, stdin, tty=tty):
+        _show(command.stream, tty, withheld)
+
+
+def _show(stream: Hijacked, tty: bool, withheld: failed_start.Withheld) -> None:
+    for number, data in _pieces(stream, tty):
+        if not withheld.keeps(data):
+            terminal.write_all(sys.stdout.fileno(), withheld.taken())
+            terminal.write_all((sys.stderr if number == STDERR else sys.stdout).fileno(), data)
+
+
+def _pieces(stream: Hijacked, tty: bool) -> Iterator[tuple[int, bytes]]:
+    return ((STDOUT, data) for data in stream.chunks()) if tty else stream.frames()

@@ -1,0 +1,55 @@
+"""What a person does with a running container: commands, terminal, files, ports. Imported when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cached_property
+from typing import IO, TYPE_CHECKING
+
+from providers.docker.fleet import Fleet
+from providers.docker.interaction import logs
+from providers.machines.base import Stream
+
+if TYPE_CHECKING:
+    from providers.docker.interaction.forward import Ports
+
+
+class Interaction:
+    """Mixed into the provider, which has the fleet of engines."""
+
+    fleet: Fleet
+
+    def execute(
+        self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
+    ) -> int:
+        from providers.docker.interaction.execute import execute
+
+        return execute(self.fleet.find(kernel_id)[0], kernel_id, argv, stdin=stdin, tty=tty)
+
+    def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
+        from providers.docker.interaction.attach import attach
+
+        return attach(self.fleet.find(kernel_id)[0], kernel_id, stdin)
+
+    def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
+        return logs.output(self.fleet.find(kernel_id)[0], kernel_id, follow=follow, since=since)
+
+    def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
+        from providers.docker.container.copy import copy_out
+
+        return copy_out(self.fleet.find(kernel_id)[0], kernel_id, path)
+
+    def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
+        from providers.docker.container.copy import copy_in
+
+        copy_in(self.fleet.find(kernel_id)[0], kernel_id, path, archive)
+
+    def dial(self, kernel_id: str, port: int) -> Stream:
+        return self._ports.dial(self.fleet.find(kernel_id)[0], kernel_id, port)
+
+    @cached_property
+    def _ports(self) -> Ports:
+        from providers.docker.interaction.forward import Ports
+
+        return Ports()

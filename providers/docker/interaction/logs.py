@@ -1,0 +1,54 @@
+"""A kernel's output, as its engine keeps it."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from datetime import datetime
+
+from providers.docker.engine.engine import Engine
+from providers.docker.engine.errors import speaking
+from providers.docker.engine.http import segment
+
+HEAD = 8
+"""Bytes before each piece of output that is no terminal's: the stream's number, three zeros, its length."""
+
+
+def output(
+    engine: Engine, kernel: str, *, follow: bool, tail: int | None = None, since: datetime | None = None
+) -> Iterator[bytes]:
+    """Standard output and error in the order written. Raises KernelNotFound at once."""
+    query = {"stdout": True, "stderr": True, "follow": follow, "tail": "all" if tail is None else str(tail)}
+    if since is not None:
+        query["since"] = f"{since.timestamp():.9f}"
+    with speaking(engine.node, kernel):
+        terminal = bool(engine.inspect(kernel)["Config"]["Tty"])
+        pieces = engine.stream("GET", f"/containers/{segment(kernel)}/logs", query=query)
+    return _spoken(engine, pieces if terminal else demultiplexed(pieces))
+
+
+def _spoken(engine: Engine, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with speaking(engine.node):
+        yield from pieces
+
+
+def demultiplexed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The payloads of the engine's frames, however the bytes were cut. Raises IncompleteRead when it ends in
+    the midst of one."""
+    held = bytearray()
+    left = 0
+    for piece in pieces:
+        held += piece
+        while held:
+            if left == 0:
+                if len(held) < HEAD:
+                    break
+                left = int.from_bytes(held[4:HEAD], "big")
+                del held[:HEAD]
+                continue
+            part = bytes(held[:left])
+            del held[: len(part)]
+            left -= len(part)
+            yield part
+    if held or left:
+        raise http.client.IncompleteRead(bytes(held), left)

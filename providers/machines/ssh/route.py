@@ -1,0 +1,141 @@
+"""Where a node is and how to log in there, from its document and the user's own SSH configuration."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+
+from providers.machines.base import Endpoint
+from schemas.kinds.cluster import Ssh
+
+PORT = 22
+TIMEOUT = 10.0
+"""Seconds for a host to answer, where nothing else is said."""
+KEEP_ALIVE = 15.0
+KNOWN_HOSTS = "~/.ssh/known_hosts"
+SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One login: where, as whom, with which keys (empty: the agent's and the user's usual ones)."""
+
+    host: str
+    port: int = PORT
+    user: str = ""
+    keys: tuple[str, ...] = ()
+    """Files of the user's own configuration."""
+    own_key: str = field(default="", repr=False)
+    """A private key, in place of `keys`; `own_name` is the secret that it is."""
+    own_name: str = ""
+
+    @property
+    def entry(self) -> str:
+        """Its name in known-hosts files."""
+        return self.host if self.port == PORT else f"[{self.host}]:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The node itself and the hosts to go through, nearest first."""
+
+    target: Hop
+    jumps: tuple[Hop, ...] = ()
+    timeout: float = TIMEOUT
+    record_new: bool = False
+    """Unknown host keys are recorded instead of refused."""
+    known_hosts: tuple[str, ...] = (KNOWN_HOSTS, SYSTEM_KNOWN_HOSTS)
+    """Files, the first of which takes new keys."""
+    own_hosts: str = field(default="", repr=False)
+    """Lines of known hosts that count before these files; `own_hosts_name` is the secret that they are."""
+    own_hosts_name: str = ""
+    sudo: bool = False
+    keep_alive: float = KEEP_ALIVE
+    """Seconds of silence after which the far side is asked for a sign of life."""
+
+
+def user_config(path: Path | None = None) -> paramiko.SSHConfig:
+    """The user's own `~/.ssh/config`; empty where there is none."""
+    found = path or Path.home() / ".ssh" / "config"
+    return paramiko.SSHConfig.from_path(str(found)) if found.is_file() else paramiko.SSHConfig()
+
+
+def route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
+    """What documents say wins over `config`. Raises ValueError for a jump host that cannot be understood,
+    SecretMissing."""
+    ssh = endpoint.ssh
+    key = (endpoint.secret(ssh.key_from), ssh.key_from) if ssh.key_from else ("", "")
+    hosts = (
+        (endpoint.secret(ssh.known_hosts_from), ssh.known_hosts_from) if ssh.known_hosts_from else ("", "")
+    )
+    said = config.lookup(endpoint.address)
+    target = Hop(
+        host=said.get("hostname", endpoint.address),
+        port=ssh.port or int(said.get("port", PORT)),
+        user=ssh.user or said.get("user") or getpass.getuser(),
+        keys=() if ssh.key_from else tuple(said.get("identityfile", ())),
+        own_key=key[0],
+        own_name=key[1],
+    )
+    jumps = ssh.jump if ssh.jump is not None else said.get("proxyjump", "")
+    return Route(
+        target=target,
+        jumps=tuple(_hop(each.strip(), config, ssh, key) for each in jumps.split(",") if _named(each)),
+        timeout=float(ssh.connect_timeout or said.get("connecttimeout") or TIMEOUT),
+        record_new=_records(ssh, said),
+        known_hosts=(_home(KNOWN_HOSTS), SYSTEM_KNOWN_HOSTS),
+        own_hosts=hosts[0],
+        own_hosts_name=hosts[1],
+        sudo=bool(ssh.sudo),
+        keep_alive=float(ssh.keep_alive or said.get("serveraliveinterval") or 0) or KEEP_ALIVE,
+    )
+
+
+def _records(ssh: Ssh, said: Mapping[str, str]) -> bool:
+    if ssh.host_keys is not None:
+        return ssh.host_keys == "accept-new"
+    return said.get("stricthostkeychecking", "").lower() == "accept-new"
+
+
+def _named(jump: str) -> bool:
+    return jump.strip().lower() not in ("", "none")
+
+
+def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh, key: tuple[str, str]) -> Hop:
+    """`[user@]host[:port]`; an IPv6 address with a port stands in brackets."""
+    user, _, place = text.rpartition("@")
+    host, port = _split(place)
+    said = config.lookup(host)
+    keys = tuple(said.get("identityfile", ()))
+    own, name = ("", "") if keys else key
+    return Hop(
+        host=said.get("hostname", host),
+        port=port or int(said.get("port", PORT)),
+        user=user or said.get("user") or ssh.user or getpass.getuser(),
+        keys=keys,
+        own_key=own,
+        own_name=name,
+    )
+
+
+def _split(place: str) -> tuple[str, int]:
+    if place.startswith("["):
+        host, closed, rest = place[1:].partition("]")
+        port = rest.removeprefix(":")
+        if not closed or (rest and not port.isdigit()):
+            raise ValueError(f"{place!r} is no [host]:port")
+        return host, int(port or 0)
+    if place.count(":") != 1:
+        return place, 0
+    host, _, port = place.partition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"{place!r} is no host:port")
+    return host, int(port)
+
+
+def _home(path: str) -> str:
+    return str(Path(path).expanduser())

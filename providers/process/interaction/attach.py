@@ -1,0 +1,101 @@
+"""The caller's terminal on a kernel's main process: through the supervisor's socket where the kernel has a
+terminal, otherwise its output only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from providers.machines import terminal
+from providers.process.supervision import logfile, observe
+from providers.process.supervision.console import NAME, SIZE, frame
+from providers.process.supervision.records import Record
+from schemas.problems.errors import NotRunning, ProviderUnavailable
+
+_LONGEST = 1 << 14
+PATIENCE = 30.0
+"""Seconds for an exit code to be written after the terminal closed."""
+
+
+def attach(record: Record, again: Callable[[], Record], stdin: IO[bytes] | None) -> int:
+    """The main process's exit code, or 0 when detached. Raises NotRunning, ProviderUnavailable."""
+    if not record.alive:
+        raise NotRunning(provider="process", kernel=record.id)
+    try:
+        ended = _join(record, stdin) if record.spec.tty else _listen(record)
+    except KeyboardInterrupt:
+        return 0
+    return _code(again) if ended else 0
+
+
+def _listen(record: Record) -> bool:
+    folder = str(record.folder / "logs")
+    terminal.show(logfile.output(folder, lambda: record.alive, follow=True, tail=0))
+    return True
+
+
+def _join(record: Record, stdin: IO[bytes] | None) -> bool:
+    """False when the detach keys were typed."""
+    stream = _connect(record)
+    far = _Supervisor(stream)
+    with contextlib.closing(stream), terminal.typing(far, stdin, tty=True, keys=True) as typed:
+        far.redraw(terminal.window(terminal.outside(stdin)))
+        terminal.show(_received(stream))
+    return not typed.detached
+
+
+def _connect(record: Record) -> socket.socket:
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(record.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        stream.connect(f"/proc/self/fd/{folder}/{NAME}")
+    except OSError as error:
+        stream.close()
+        why = f"the terminal of {record.id} does not answer: {error.strerror}"
+        raise ProviderUnavailable(provider="process", why=why) from error
+    finally:
+        os.close(folder)
+    return stream
+
+
+class _Supervisor:
+    """`terminal.Far` over the socket."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+
+    def send(self, data: bytes) -> None:
+        for at in range(0, len(data), _LONGEST):
+            self._stream.sendall(frame(b"i", data[at : at + _LONGEST]))
+
+    def end(self) -> None:
+        """A terminal stays open when nobody types."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._stream.sendall(frame(b"w", SIZE.pack(rows, columns)))
+
+    def redraw(self, size: tuple[int, int] | None) -> None:
+        """Programs that fill the screen draw it anew when its size changes."""
+        if size is not None:
+            self.resize(size[0] + 1, size[1])
+            self.resize(*size)
+
+    def leave(self) -> None:
+        self._stream.shutdown(socket.SHUT_RDWR)
+
+
+def _received(stream: socket.socket) -> Iterator[bytes]:
+    with contextlib.suppress(ConnectionError):
+        while data := stream.recv(1 << 16):
+            yield data
+
+
+def _code(again: Callable[[], Record]) -> int:
+    deadline = time.monotonic() + PATIENCE
+    while (record := again()).alive and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return observe.observed(record).exit_code or 0

@@ -1,0 +1,94 @@
+"""The filter of system calls that every sandboxed session runs under, as bubblewrap and the kernel take it:
+an array of `struct sock_filter` (seccomp(2)), compiled by libseccomp for this machine.
+
+What is not allowed fails with EPERM, as in containers; `clone3` with ENOSYS, for its flags cannot be seen and
+C libraries then use `clone`, which may make threads and processes and no namespaces.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import socket
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from providers.process.linux.files import sync_directory
+from providers.process.sandbox.syscalls import ALLOWED
+
+_NAMESPACES = 0x7E020000
+"""CLONE_NEW*, but for that of time, which `clone` does not take."""
+_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+"""Linux, Linux on 32 bits, each with addresses of 3 GB or not, and the question."""
+_REFUSED_FAMILIES = tuple(getattr(socket, name) for name in ("AF_ALG", "AF_VSOCK"))
+"""Sockets that reach the kernel's own cryptography (CVE-2026-31431) and the machine's host."""
+_MOST = 45
+"""Address families that Linux has, at most."""
+_VERSION = 1
+"""Of the rules in this module."""
+
+
+@cache
+def problem() -> str:
+    """Why there can be no filter on this machine; empty when there can."""
+    try:
+        import pyseccomp  # noqa: F401
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"libseccomp cannot be used: {error}"
+    return ""
+
+
+def put(root: Path, kernel: Path, name: str) -> str:
+    """The filter as a file `name` in a kernel's folder; compiled once for all kernels of a root. Its path;
+    empty where there can be none. Raises OSError."""
+    words = f"{_VERSION} {os.uname().machine} {' '.join(sorted(ALLOWED))}"
+    compiled = root / f"seccomp-{hashlib.sha256(words.encode()).hexdigest()[:16]}.bpf"
+    if not compiled.exists():
+        if problem():
+            return ""
+        _compile(compiled)
+    target = kernel / name
+    shutil.copyfile(compiled, target)
+    target.chmod(0o600)
+    return str(target)
+
+
+def _compile(path: Path) -> None:
+    import pyseccomp as seccomp
+
+    refused = seccomp.ERRNO(errno.EPERM)
+    rules = seccomp.SyscallFilter(refused)
+    rules.set_attr(seccomp.Attr.ACT_BADARCH, refused)
+    for name in sorted(ALLOWED):
+        if _known(name):
+            rules.add_rule(seccomp.ALLOW, name)
+    rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES, 0))
+    if _known("clone3"):
+        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+    for value in _PERSONALITIES:
+        rules.add_rule(seccomp.ALLOW, "personality", seccomp.Arg(0, seccomp.EQ, value))
+    for family in range(_MOST + 1):
+        if family not in _REFUSED_FAMILIES:
+            rules.add_rule(seccomp.ALLOW, "socket", seccomp.Arg(0, seccomp.EQ, family))
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as draft:
+        try:
+            rules.export_bpf(draft)
+            os.fsync(draft.fileno())
+            os.rename(draft.name, path)
+        except BaseException:
+            os.unlink(draft.name)
+            raise
+    sync_directory(str(path.parent))
+
+
+def _known(name: str) -> bool:
+    """Whether this libseccomp and this architecture have it."""
+    import pyseccomp as seccomp
+
+    try:
+        return int(seccomp.resolve_syscall(seccomp.system_arch(), name)) >= 0
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,36 @@
+"""A running kernel's processes, and the limits that they are bound to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from providers.base import KernelSpec
+from providers.process.linux import cgroup, procfs
+from providers.process.supervision import shared_cores
+from providers.process.supervision.records import Record, Root
+
+
+def bind(root: Root, record: Record, spec: KernelSpec) -> None:
+    """Hold a kernel that runs to the spec's cores, memory and processes. Raises OSError."""
+    limits: cgroup.Limits = {
+        "cpus": list(spec.cpus),
+        "memory_nodes": list(spec.memory_nodes),
+        "memory": spec.memory,
+        "pids": spec.pids,
+        "cpu_milli": spec.cpu_milli,
+        "pool": shared_cores.shared(str(root.path)),
+    }
+    cgroup.limit(record.groups, limits)
+    bound = any("cpuset" in group["controllers"] for group in record.groups)
+    cpus = limits["cpus"] or limits["pool"]
+    if cpus and not bound:
+        for pid in processes(record):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.sched_setaffinity(pid, cpus)
+
+
+def processes(record: Record) -> set[int]:
+    """Numbers of its processes, the supervisor's other children among them where it has no group."""
+    keeper = int(record.state.get("supervisor") or 0)
+    return cgroup.members(record.groups) | set(procfs.descendants(keeper) if keeper else ())

@@ -1,0 +1,120 @@
+"""Carrying out single steps: the effect, its errors, and when to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from providers.base import Fence, KernelSpec, Provider, unfenced
+from providers.images import PullProgress
+from providers.storage.base import Storage
+from reconciler.apply.image_pulls import pull, with_image
+from reconciler.apply.node_effects import NodeNews, Site, probe, provision
+from reconciler.apply.steps import Step
+from reconciler.secrets.reader import SecretReader
+from reconciler.values.session_phase import LIVE
+from schemas.problems.errors import (
+    BaiError,
+    KernelNotFound,
+    KernelRefused,
+    ProviderError,
+    ProviderUnavailable,
+)
+
+ATTEMPTS = 4
+FIRST_DELAY = 0.5
+"""Seconds before the second attempt; doubled for each further one."""
+
+News = PullProgress | NodeNews
+"""What is heard of an effect while it goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What stands behind references of steps: secrets, and (`seed`) the keys of sessions."""
+
+    secrets: SecretReader
+    seed: Callable[[str], str]
+
+
+def _nobody(news: News) -> None:
+    return None
+
+
+def carry_out(
+    step: Step,
+    provider: Provider,
+    values: Values,
+    storage: Storage | None = None,
+    tell: Callable[[News], None] = _nobody,
+    site: Site | None = None,
+    fence: Fence = unfenced,
+) -> None:
+    """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError; what `fence`
+    raises, which is asked right before kernels are changed."""
+    match step.kind:
+        case "create" if step.spec is not None:
+            spec = _with_secrets(step, step.spec, values)
+            secret = values.secrets.infrastructure
+            with_image(step.pull, lambda: _create(spec, provider, fence), provider, secret, tell)
+        case "pull" if step.pull is not None:
+            pull(step.pull, provider, values.secrets.infrastructure, tell)
+        case "provision" if step.provision is not None:
+            provision(step.provision, site, tell)
+        case "probe":
+            probe(step.kernel_id, provider, tell)
+        case "update" if step.spec is not None:
+            provider.update(step.kernel_id, _with_secrets(step, step.spec, values), fence)
+        case "stop":
+            fence()
+            _stop(step, provider)
+        case "remove":
+            fence()
+            provider.remove(step.kernel_id)
+        case "make" if step.folder is not None and storage is not None:
+            storage.make(step.folder)
+        case "trash" if step.folder is not None and step.entry is not None and storage is not None:
+            storage.trash(step.folder, step.entry)
+        case _:
+            raise ProviderError(provider="", why=f"step {step.key} has nothing to carry out")
+
+
+def retry_delay(error: BaseException, attempt: int) -> float | None:
+    """Seconds to wait before the next attempt (the first was attempt 1), or None when there is none."""
+    if isinstance(error, BaiError) and error.retryable and attempt < ATTEMPTS:
+        return FIRST_DELAY * 2.0 ** (attempt - 1)
+    return None
+
+
+def explain(error: BaseException) -> str:
+    """What to tell a person about an error of a step."""
+    return str(error) if isinstance(error, BaiError) else f"{type(error).__name__}: {error}"
+
+
+def _create(spec: KernelSpec, provider: Provider, fence: Fence) -> None:
+    found = provider.create(spec, fence).labels
+    wanted = spec.labels
+    if (found.repo, found.resource, found.digest) != (wanted.repo, wanted.resource, wanted.digest):
+        # Creating adopts a kernel with the same id: it must really be this one.
+        why = f"another one with this id is there, made from digest {found.digest} of {found.resource}"
+        raise KernelRefused(provider=provider.capabilities().name, kernel=spec.id, why=why)
+
+
+def _stop(step: Step, provider: Provider) -> None:
+    try:
+        seen = provider.stop(step.kernel_id, grace=step.grace, signal=step.signal)
+    except KernelNotFound:
+        return
+    if step.stays and seen.state in LIVE:
+        # What it holds is given to others now.
+        raise ProviderUnavailable(provider=provider.capabilities().name, why=f"{seen.id} is still stopping")
+
+
+def _with_secrets(step: Step, spec: KernelSpec, values: Values) -> KernelSpec:
+    if spec.login is not None:
+        spec = replace(spec, login=replace(spec.login, seed=values.seed(spec.login.reference)))
+    if not step.secrets:
+        return spec
+    project = spec.labels.resource.split("/")[1]
+    found = {name: values.secrets.of_project(project, each) for name, each in step.secrets.items()}
+    return replace(spec, secret_env={**spec.secret_env, **found})

@@ -1,0 +1,173 @@
+"""The health of nodes, asked at most once a minute: of those that are provisioned to a profile, and of those
+whose GPUs were probed. A plan for other nodes asks nobody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+from providers.health.values import Expected, ExpectedGpu, Health
+from providers.machines.base import Endpoint
+from reconciler.plan.decide.node_health import unfit_names
+from reconciler.provisioning.reasons import unready
+from reconciler.values.state import Actual, Desired
+from schemas.hardware.model import Hardware
+from schemas.kinds.cluster import Cluster
+from schemas.kinds.node import Node
+from schemas.profile import NodeProfile
+from schemas.repository.repository import Repository
+
+FRESH = 60.0
+"""Seconds for which an answer counts as of now."""
+_known: dict[str, tuple[float, Health]] = {}
+_lock = threading.Lock()
+
+
+def with_health(
+    actual: Actual, desired: Desired, cluster: Cluster, endpoints: Iterable[Endpoint], now: float
+) -> Actual:
+    """What is known of the nodes, with their health; the same where nobody is to be asked."""
+    names = {node.name for node in desired.nodes if _matters(node, actual, desired.repository)}
+    names -= actual.missed.keys()
+    if not names or cluster.spec.provider not in ("process", "docker"):
+        return actual
+    health = look(names, desired, cluster, endpoints, actual.hardware, now)
+    return dataclasses.replace(actual, health=health)
+
+
+def _matters(node: Node, actual: Actual, repository: Repository) -> bool:
+    if repository.profile_of(node) is not None:
+        return not unready(actual.upkeep, actual.standings, node.name)
+    probed = actual.hardware.get(node.name)
+    declared = node.spec.hardware is not None
+    return not declared and probed is not None and any(gpu.slot == "cuda" for gpu in probed.gpus)
+
+
+def look(
+    names: Collection[str],
+    desired: Desired,
+    cluster: Cluster,
+    endpoints: Iterable[Endpoint],
+    hardware: Mapping[str, Hardware],
+    now: float,
+    *,
+    fresh: float = FRESH,
+) -> dict[str, Health]:
+    """The health of these nodes, asked where the last answer is older than `fresh` seconds. Never raises."""
+    wanted = {each.name: each for each in _here(endpoints, cluster) if each.name in names}
+    nodes = {node.name: node for node in desired.nodes}
+    expected = {
+        name: expectation(
+            nodes[name].spec.hardware or hardware.get(name),
+            desired.repository.profile_of(nodes[name]),
+            cluster.spec.provider,
+        )
+        for name in wanted
+    }
+    return _asked(wanted, expected, now, fresh)
+
+
+def _asked(
+    wanted: Mapping[str, Endpoint], expected: Mapping[str, Expected], now: float, fresh: float
+) -> dict[str, Health]:
+    from providers.health.ask import health_of
+    from providers.machines.connections import connect
+
+    keys = {name: _key(each) for name, each in wanted.items()}
+    with _lock:
+        known = {name: _known[key] for name, key in keys.items() if key in _known}
+    old = {
+        name
+        for name in wanted
+        if name not in known
+        # Of the future is what was seen before the clock was set back.
+        or not 0 <= now - known[name][0] < fresh
+        or known[name][1].expected != expected[name]
+    }
+    machines = {name: partial(connect, wanted[name]) for name in sorted(old)}
+    answers = health_of(machines, expected) if machines else {}
+    for name, health in answers.items():
+        if health.problem and name in known:  # a driver that hangs hides what was wrong before
+            answers[name] = dataclasses.replace(known[name][1], problem=health.problem)
+    with _lock:
+        _known.update({keys[name]: (now, health) for name, health in answers.items()})
+    return {name: answers[name] if name in answers else known[name][1] for name in sorted(wanted)}
+
+
+def recent(endpoints: Iterable[Endpoint], cluster: Cluster) -> dict[str, Health]:
+    """What is remembered of these nodes, however old; nobody is asked."""
+    with _lock:
+        return {
+            each.name: _known[key][1] for each in _here(endpoints, cluster) if (key := _key(each)) in _known
+        }
+
+
+def _here(endpoints: Iterable[Endpoint], cluster: Cluster) -> list[Endpoint]:
+    """Native processes run on this machine, whatever their nodes are called."""
+    native = cluster.spec.provider == "process"
+    return [dataclasses.replace(each, local=each.local or native) for each in endpoints]
+
+
+def _key(endpoint: Endpoint) -> str:
+    return f"{endpoint.name} {endpoint.address} {endpoint.local}"
+
+
+def forget(node: str = "") -> None:
+    """Ask this node, or everybody, again the next time: something was done to it."""
+    with _lock:
+        for key in [key for key in _known if not node or key.startswith(f"{node} ")]:
+            del _known[key]
+
+
+class HealthWatch:
+    """Tells of GPUs that are back; that they are gone is a warning of the plan."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._unfit: frozenset[str] = frozenset()
+
+    def seen(self, health: Mapping[str, Health]) -> None:
+        unfit = unfit_names(health)
+        for name in sorted(self._unfit - unfit):
+            self._tell(f"{name} is in placement again")
+        self._unfit = unfit
+
+
+def expectation(hardware: Hardware | None, profile: NodeProfile | None, provider: str) -> Expected:
+    """What a node's records and profile say of it."""
+    spec = profile.spec if profile is not None else None
+    mounts = spec.storage_client.mounts if spec is not None and spec.storage_client is not None else ()
+    driver = spec.nvidia_driver if spec is not None else None
+    return Expected(
+        gpus=_gpus(hardware) if hardware is not None else (),
+        switches=hardware.nv_switches if hardware is not None else 0,
+        ports={nic.id: nic.speed_mbps for nic in hardware.nics if nic.speed_mbps} if hardware else {},
+        engine="docker" if provider == "docker" else "",
+        cdi=spec is not None and spec.nvidia_container_toolkit is not None,
+        driver=driver is not None,
+        persistence=driver.persistence if driver is not None else True,
+        mounts=tuple(mount.path for mount in mounts if mount.state == "mounted"),
+    )
+
+
+def _gpus(hardware: Hardware) -> tuple[ExpectedGpu, ...]:
+    return tuple(
+        ExpectedGpu(
+            id=gpu.id,
+            index=gpu.index,
+            pci=gpu.pci or "",
+            links=_links(gpu.id, hardware),
+            instances=tuple(instance.id for instance in gpu.mig_devices),
+        )
+        for gpu in hardware.gpus
+        if gpu.slot == "cuda"
+    )
+
+
+def _links(gpu: str, hardware: Hardware) -> int:
+    """NVLinks of a GPU: behind NVSwitches each pair shares all of them, else every pair has its own."""
+    counts = [link.count for link in hardware.links if link.kind == "NV" and gpu in (link.a, link.b)]
+    return max(counts, default=0) if hardware.nv_switches else sum(counts)

@@ -1,0 +1,255 @@
+"""The kernels of a placed session, complete: what an apply hands to the provider. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from planner.environment import cufile_file, fabric_file
+from planner.environment.variables import KernelFacts, SessionFacts, kernel_environment
+from planner.model.types import Fractional, KernelPlacement, NodeInfo, Placement
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule
+from reconciler.plan.network import kernel_connections
+from reconciler.plan.place.gpu_fractions import share
+from reconciler.plan.requests import fractional
+from reconciler.values.state import Desired
+from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.model import Hardware
+from schemas.kinds.session import Container, Session
+from schemas.problems.errors import PlanError
+from schemas.values.linux_users import FIRST_OF_PEOPLE, LAST_OF_IMAGES
+
+_LONGEST_NAME = 40
+_SEVERAL = 2
+
+
+def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
+    """`<session>-<kernel>-<hash>-g<generation>`: the same for the same thing, safe as hostname and path."""
+    return f"{_short(identity)}-{kernel}-{_scope(desired, identity)}-g{generation}"
+
+
+def network_name(desired: Desired, identity: str, generation: int) -> str:
+    """Of the network that a session's generation has to itself: its kernels' ids without their names."""
+    return f"bai-{_short(identity)}-{_scope(desired, identity)}-g{generation}"
+
+
+def key_reference(desired: Desired, identity: str, generation: int) -> str:
+    """What the key pair of a session's generation is made from, as `secret_values` resolves it."""
+    return f"session-key:{desired.repo}/{desired.cluster}/{identity}#{generation}"
+
+
+def _short(identity: str) -> str:
+    return identity.rpartition("/")[2][:_LONGEST_NAME].rstrip("-._").lower()
+
+
+def _scope(desired: Desired, identity: str) -> str:
+    return hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
+
+
+def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str, ...]:
+    """In cluster order: the main container first."""
+    return tuple(kernel_id(desired, session.identity, c.name, generation) for c in session.spec.containers())
+
+
+def kernel_specs(
+    desired: Desired, session: Session, placement: Placement, generation: int, nodes: dict[str, NodeInfo]
+) -> tuple[KernelSpec, ...]:
+    """One spec per container. `labels.document` and `labels.placement` are left to `steps`, which has them
+    on the plan's side.
+
+    Raises PlanError when the placement lacks a container.
+    """
+    parts = {part.kernel: part for part in placement.kernels}
+    facts = _facts(desired, session, placement, generation)
+    mounts = _mounts(desired, session)
+    uid, groups = (
+        desired.repository.uid_of(desired.cluster, session.metadata.project),
+        _linux_groups(desired, session),
+    )
+    others = _others(desired, session.metadata.project)
+    group = desired.groups.get(session.spec.resource_group or "")
+    own = network_name(desired, session.identity, generation)
+    key = key_reference(desired, session.identity, generation)
+    specs = []
+    for container, known in zip(session.spec.containers(), facts.kernels, strict=True):
+        part = parts.get(container.name)
+        if part is None:
+            raise PlanError(why=f"{session.identity}: {container.name} has no placement")
+        env = kernel_environment(facts, known, placement, nodes[part.node].hardware, container.env)
+        spec = _spec(desired, session, container, part, known.id, generation, env, mounts)
+        hardware = nodes[part.node].hardware
+        storage = group is not None and group.spec.gpu_direct_storage
+        files = _files(session, part, placement, hardware, env, storage=storage)
+        network = kernel_connections.network(desired, placement, part, own)
+        login = kernel_connections.login(desired, placement, part, key)
+        limits = share(part, group, nodes[part.node].hardware)
+        nics = _rdma(part, placement, nodes[part.node].hardware)
+        specs.append(
+            replace(
+                spec,
+                files=files,
+                network=network,
+                login=login,
+                share=limits,
+                nics=nics,
+                uid=uid,
+                groups=groups,
+                others=others if container.image else "",
+            )
+        )
+    return tuple(specs)
+
+
+def _files(
+    session: Session,
+    part: KernelPlacement,
+    placement: Placement,
+    hardware: Hardware,
+    env: Mapping[str, str],
+    *,
+    storage: bool,
+) -> tuple[File, ...]:
+    """A variable that the user sets, by a secret too, is left alone. `storage`: its group's storage reads
+    into GPUs."""
+    theirs = {*env, *secret_references(session)}
+    made = [
+        File(fabric_file.NAME, fabric_file.nccl_topology(part, placement, hardware), fabric_file.VARIABLE),
+        File(
+            cufile_file.NAME,
+            cufile_file.cufile_settings(part, hardware) if storage else "",
+            cufile_file.VARIABLE,
+        ),
+    ]
+    return tuple(file for file in made if file.content and file.variable not in theirs)
+
+
+def secret_references(session: Session) -> dict[str, str]:
+    """Variable → where its value comes from."""
+    return {secret.env: secret.source for secret in session.spec.secrets}
+
+
+def _spec(
+    desired: Desired,
+    session: Session,
+    container: Container,
+    part: KernelPlacement,
+    identifier: str,
+    generation: int,
+    env: dict[str, str],
+    mounts: tuple[Mount, ...],
+) -> KernelSpec:
+    spec = session.spec
+    group = desired.groups.get(spec.resource_group or "")
+    return KernelSpec(
+        id=identifier,
+        labels=Labels(
+            repo=desired.repo,
+            cluster=desired.cluster,
+            resource=session.identity,
+            generation=generation,
+            digest=desired.digests[session.identity],
+            kernel=container.name,
+            node=part.node,
+            protected=session.protected,
+            commit=desired.commit,
+        ),
+        command=container.command,
+        env=env,
+        workdir=spec.workdir or "",
+        image=container.image,
+        hostname=container.name,
+        cpus=part.cpus,
+        cpu_milli=0 if part.cpus else part.cpu_milli,
+        memory_nodes=part.memory_nodes,
+        memory=part.memory,
+        shm=container.resources.shm or 0,
+        pids=container.resources.pids or 0,
+        scratch=container.resources.scratch or (group.spec.scratch.given if group else 0),
+        devices=tuple(grant.id for grant in part.devices),
+        mounts=mounts,
+        ports=tuple(port.port for port in spec.ports),
+        restart=RestartRule(spec.restart.policy, spec.restart.max),
+        tty=spec.tty,
+        user=spec.container.user or "",
+        read_only_root=spec.container.read_only_root,
+        capabilities=spec.container.capabilities,
+        ulimits={name: _both(value) for name, value in spec.container.ulimits.items()},
+        stop_signal=spec.stop.signal,
+        stop_grace=float(spec.stop.grace),
+        timeout=float(spec.timeout or 0),
+    )
+
+
+def _both(limit: int | str) -> tuple[int, int]:
+    """Soft and hard limit."""
+    value = limit if isinstance(limit, int) else -1
+    return value, value
+
+
+def _rdma(part: KernelPlacement, placement: Placement, hardware: Hardware) -> tuple[str, ...]:
+    """The mapping's RDMA devices, which only containers on several nodes have a use for."""
+    if len({each.node for each in placement.kernels}) < _SEVERAL:
+        return ()
+    return tuple(nic.id for nic in hardware.nics if nic.id in part.nics and nic.rdma)
+
+
+def _facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
+    group = desired.groups.get(session.spec.resource_group or "")
+    ids = kernel_ids(desired, session, generation)
+    containers = session.spec.containers()
+    return SessionFacts(
+        scope=f"{desired.repo}/{desired.cluster}",
+        identity=session.identity,
+        name=session.name,
+        generation=generation,
+        type=session.spec.type,
+        mode=session.spec.cluster.mode,
+        kernels=tuple(KernelFacts(c.name, c.role, c.index, i) for c, i in zip(containers, ids, strict=True)),
+        project=session.metadata.project,
+        owner=session.spec.owner or "",
+        image=session.spec.image or "",
+        ports={port.name: port.port for port in session.spec.ports},
+        addresses=kernel_connections.addresses(desired, placement),
+        fractional=fractional(group) if group else Fractional(),
+        gpudirect_storage=group.spec.gpu_direct_storage if group else False,
+        network=kernel_connections.network_facts(desired, placement),
+    )
+
+
+def _linux_groups(desired: Desired, session: Session) -> tuple[int, ...]:
+    """Those of its volumes, so that its sessions may do there what the group may: the volume's own, where
+    that is no group of the system's, else that of the volume's project."""
+    found = set()
+    for mount in session.spec.mounts:
+        volume = desired.repository.volume_of(session, mount.volume)
+        if volume is not None and volume.spec.gid is not None:
+            found.add(volume.spec.gid)
+        elif volume is not None and volume.project:
+            found.add(desired.repository.uid_of(desired.cluster, volume.project))
+    return tuple(sorted(gid for gid in found if gid >= FIRST_OF_PEOPLE))
+
+
+def _others(desired: Desired, project: str) -> str:
+    """Numbers that an image could have for a user of its own."""
+    owners = desired.repository.owners(desired.cluster)
+    return format_cpus(
+        uid
+        for uid, whose in owners.items()
+        if uid <= LAST_OF_IMAGES and any(each != project for each in whose)
+    )
+
+
+def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
+    mounts = []
+    for mount in session.spec.mounts:
+        volume = desired.repository.volume_of(session, mount.volume)
+        host = desired.repository.host_of(volume) if volume else None
+        if volume is None or host is None:
+            raise PlanError(why=f"{session.identity}: volume {mount.volume} has no storage host")
+        source = f"{host.spec.root.rstrip('/')}/{volume.path}"
+        if mount.sub_path:
+            source += f"/{mount.sub_path}"
+        root, accepted = host.spec.root, host.spec.accepted
+        mounts.append(Mount(source, mount.path, mount.read_only, root, accepted, mount.sub_path or ""))
+    return tuple(mounts)

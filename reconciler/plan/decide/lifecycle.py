@@ -1,0 +1,71 @@
+"""What time does to a session that nobody changed: its node is lost, its time is over, nobody uses it.
+Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.plan.decide.idleness import idle
+from reconciler.plan.decide.node_loss import given_up, lost, unseen, why_lost
+from reconciler.plan.decide.session_needs import Decision
+from reconciler.values.state import Actual, Desired, Existing
+from reconciler.values.times import span
+from schemas.kinds.session import Session
+
+
+def lived(decision: Decision, desired: Desired, actual: Actual, now: float) -> Decision:
+    """The decision, with what follows from the state of the session's nodes and from the time."""
+    existing, session = decision.existing, decision.session
+    if existing is None or session is None or decision.need in ("delete", "ended", "finish"):
+        return decision
+    if unseen(existing):
+        return _unseen(decision, session, existing, desired, actual, now)
+    if (
+        decision.need in ("keep", "repair", "resize")
+        and existing.phase == "RUNNING"
+        and not decision.replaces
+    ):
+        why = over(session, existing, actual, now) or idle(session, existing, actual, desired, now)
+        if why:
+            return replace(decision, need="stop", why=why, placement=None)
+    return decision
+
+
+def _unseen(
+    decision: Decision, session: Session, existing: Existing, desired: Desired, actual: Actual, now: float
+) -> Decision:
+    """A session on a lost node waits for it, or is started again elsewhere."""
+    record = existing.recorded
+    nodes = given_up(session, existing, actual, desired, now)
+    if nodes:
+        why = why_lost(nodes, actual, now)
+        changes = (
+            *(change for change in decision.changes if change.path.startswith(("spec", "metadata"))),
+            *lost(nodes),
+        )
+        return replace(
+            decision, need="place", changes=changes, why=why, placement=None, generation=record.generation + 1
+        )
+    why = why_lost(sorted(set(existing.away.values())), actual, now)
+    return replace(
+        decision, need="away", changes=(), why=why, placement=record.placement, generation=record.generation
+    )
+
+
+def over(session: Session, existing: Existing, actual: Actual, now: float) -> str:
+    """Why a session has run long enough, where its provider does not end it by itself; empty otherwise."""
+    can, timeout = actual.capabilities, session.spec.timeout
+    if timeout is None or can is None or can.timeouts:
+        return ""
+    began = _began(existing)
+    if began is None or now - began < timeout:
+        return ""
+    return f"timeout: ran for {span(now - began)} of {span(timeout)}"
+
+
+def _began(existing: Existing) -> float | None:
+    """When its main container was made: whoever restarts that does not make it anew."""
+    main = existing.recorded.kernels[0]
+    kernel = next((each for each in existing.kernels if each.id == main), None)
+    made = (kernel.created or kernel.started) if kernel else None
+    return made.timestamp() if made is not None else None

@@ -1,0 +1,75 @@
+"""Sessions that a person wants stopped and started anew though nothing changed, and those that need it.
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from reconciler.plan.decide.session_needs import Decision
+from reconciler.values.plan import Change
+from reconciler.values.state import Desired
+from schemas.problems.errors import PlanError
+
+CAUSE = "asked for by --replace"
+GENERATION = "generation"
+"""Path of the change that stands for the wish."""
+
+
+def asked_for(
+    patterns: Sequence[str], desired: Desired, scope: frozenset[str] | None, *, destroy: bool = False
+) -> frozenset[str]:
+    """The sessions that `patterns` (identities, `*` allowed) mean.
+
+    Raises PlanError for one that means no session, or none that this plan may change.
+    """
+    if patterns and destroy:
+        raise PlanError(why="nothing can be started anew where everything is destroyed")
+    found: set[str] = set()
+    for pattern in patterns:
+        here = {name for name in desired.sessions() if name == pattern or fnmatchcase(name, pattern)}
+        if not here:
+            hint = "--replace takes sessions that the documents name"
+            raise PlanError(why=f"{pattern} names no session", hint=hint)
+        outside = sorted(here - scope) if scope is not None else []
+        if outside:
+            raise PlanError(why=f"{outside[0]} is to be replaced and is not among the targets")
+        found |= here
+    return frozenset(found)
+
+
+def anew(decision: Decision) -> Decision:
+    """The decision with the wish added: another generation, in the same place where it runs and may stay.
+
+    What never ran or waits starts anyway, and stays as it is decided.
+    """
+    existing = decision.existing
+    if existing is None or decision.need == "delete" or existing.recorded.phase == "PENDING":
+        return decision
+    before, generation = existing.recorded.generation, existing.recorded.generation + 1
+    forced = Change(GENERATION, str(before), str(generation), forces=True)
+    stays = decision.need in ("keep", "repair")
+    return replace(
+        decision,
+        need="repair" if stays else "place",
+        placement=decision.placement if stays else None,
+        changes=(*decision.changes, forced),
+        why=f"{decision.why}; {CAUSE}" if decision.why and decision.need != "finish" else CAUSE,
+        generation=generation,
+    )
+
+
+def in_error(found: Mapping[str, Decision]) -> Iterator[str]:
+    """A line for every session that ended in ERROR and that this plan leaves so."""
+    for identity, decision in found.items():
+        existing = decision.existing
+        left = decision.need in ("ended", "finish") and decision.session is not None
+        if left and existing is not None and existing.phase == "ERROR":
+            how = existing.reason or existing.recorded.reason or "nobody knows how it ended"
+            yield f"{identity} is in ERROR: {how}; --replace {identity} starts it again"
+
+
+def with_wishes(found: Mapping[str, Decision], wanted: Iterable[str]) -> dict[str, Decision]:
+    """All decisions, those of the sessions in `wanted` as `anew` has them."""
+    return {**found, **{identity: anew(found[identity]) for identity in wanted if identity in found}}

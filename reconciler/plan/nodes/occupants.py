@@ -1,0 +1,81 @@
+"""Who sits on a node, and whether a plan may make them leave. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.plan.decide.drain import may_leave
+from reconciler.plan.place.snapshot import LOCAL_ADDRESSES
+from reconciler.provisioning.reasons import cause
+from reconciler.values.adoption import placement_of
+from reconciler.values.records import HOLDING
+from reconciler.values.session_phase import ENDED, LIVE
+from reconciler.values.state import Actual, Desired, Existing
+from schemas.kinds.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """`stays`: why it cannot be made to leave; empty when it can. `moved`: it goes on somewhere else."""
+
+    who: str
+    stays: str = ""
+    moved: bool = False
+
+
+def occupants(desired: Desired, actual: Actual, touched: frozenset[str]) -> dict[str, tuple[Occupant, ...]]:
+    """Node → who is there. `touched`: the sessions that this plan may change."""
+    nodes = {node.name: node for node in desired.nodes}
+    found: dict[str, list[Occupant]] = {}
+    for existing in actual.existing.values():
+        for node in sorted(where(existing)):
+            one = _occupant(existing, nodes.get(node), desired, touched)
+            found.setdefault(node, []).append(one)
+    here = [node.name for node in desired.nodes if node.spec.address in LOCAL_ADDRESSES]
+    for hold in actual.holds:
+        for name in here or [hold.placement.node]:
+            one = Occupant(hold.owner, "it belongs to another repository or cluster")
+            found.setdefault(name, []).append(one)
+    return {node: tuple(each) for node, each in found.items()}
+
+
+def where(existing: Existing) -> frozenset[str]:
+    """The nodes that kernels of a resource may be alive on."""
+    live = {kernel.labels.node for kernel in (*existing.kernels, *existing.strays) if kernel.state in LIVE}
+    for kernel in (*existing.kernels, *existing.strays):
+        if kernel.state in LIVE and (part := placement_of(kernel.labels)) is not None:
+            live.add(part.node)
+    placement = existing.recorded.placement
+    holds = existing.phase in HOLDING - ENDED or bool(existing.away)
+    if placement is not None and holds:
+        live |= {part.node for part in placement.kernels}
+    return frozenset(live | {ghost.node for ghost in existing.recorded.ghosts})
+
+
+def on_nodes(actual: Actual, chosen: Collection[str]) -> tuple[str, ...]:
+    """The resources on those of the nodes among `chosen` identities that are to be provisioned."""
+    upkeep = actual.upkeep
+    names = {one.partition("/")[2] for one in chosen if one.startswith("Node/")}
+    going = {name for name in names if upkeep is not None and cause(upkeep, actual.standings, name)}
+    return tuple(each.id for each in actual.existing.values() if going & where(each)) if going else ()
+
+
+def _occupant(existing: Existing, node: Node | None, desired: Desired, touched: frozenset[str]) -> Occupant:
+    force = node is not None and node.spec.drain.force
+    session = desired.sessions().get(existing.id)
+    if existing.id not in touched:
+        return Occupant(existing.id, "this plan leaves it alone")
+    unseen = {*existing.away.values(), *(ghost.node for ghost in existing.recorded.ghosts)}
+    if node is not None and node.name in unseen and not force:
+        return Occupant(existing.id, "it may still run there, where nobody can ask")
+    if session is None:
+        return Occupant(existing.id)
+    if force or may_leave(session, existing):
+        return Occupant(existing.id, moved=True)
+    return Occupant(existing.id, "it may not be moved (`movable`, `preemptible`)")
+
+
+def staying(found: Mapping[str, tuple[Occupant, ...]], node: str) -> Iterator[Occupant]:
+    """Those who keep a node from being emptied."""
+    return (one for one in found.get(node, ()) if one.stays)

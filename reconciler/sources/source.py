@@ -1,0 +1,172 @@
+"""Documents of a directory or commit → `Desired`: the read side of git."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reconciler.sources.git import said
+from reconciler.sources.owner_stores import owner_stores
+from reconciler.values.placement_json import fingerprint
+from reconciler.values.state import Desired
+from schemas.images.session_images import with_images
+from schemas.kinds.cluster import Cluster
+from schemas.kinds.session import Session
+from schemas.loading.loader import load_commit, load_directory
+from schemas.problems.errors import CannotRead, PlanError
+from schemas.repository.declared_stores import NO_OWNER, OwnerStores
+from schemas.repository.repository import Repository
+from schemas.values.canonical import canonical, digest
+from schemas.values.envelope import Resource
+
+_ANSWERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where documents come from. `repo` identifies the repository wherever it is cloned to."""
+
+    directory: Path
+    """Absolute folder of the documents."""
+    git: Path | None
+    """Top of the working tree (or the bare repository) that the folder belongs to."""
+    subpath: str
+    """The folder below it, `/`-separated; empty for the top."""
+    repo: str
+    head: str
+    """Commit that is checked out; empty without one."""
+    revision: str | None = None
+    owner: OwnerStores = NO_OWNER
+    """The secret stores that count beside those of the documents."""
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where who may change documents can write."""
+        return [self.directory, *([self.git] if self.git else [])]
+
+    def load(self) -> tuple[Repository, str]:
+        """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
+        and CannotRead."""
+        if self.revision is None:
+            return load_directory(self.directory, self.owner), ""
+        if self.git is None:
+            raise CannotRead(
+                what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
+            )
+        repository = load_commit(self.git, self.revision, self.subpath, self.owner)
+        return repository, repository.commit
+
+
+def open_source(
+    directory: Path | str, revision: str | None = None, *, stores: Path | None = None, final: bool = False
+) -> Source:
+    """Find out what repository a folder belongs to, and what the owner of its cluster declares: `stores` and
+    `final` as for `owner_stores`. Raises CannotRead when there is no such folder, and what that raises."""
+    found = _source(directory, revision)
+    return replace(found, owner=owner_stores(stores, found.folders, final=final))
+
+
+def _source(directory: Path | str, revision: str | None) -> Source:
+    folder = Path(directory).expanduser().absolute()
+    if not folder.is_dir():
+        raise CannotRead(what=str(directory), why="it is not a folder")
+    folder = folder.resolve()
+    alone = Source(folder, None, "", path_id(folder), "", revision)
+    found = said(folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD")
+    if found is None or len(found) < _ANSWERS:
+        return alone
+    top, prefix, shallow, head = found
+    roots = said(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
+    subpath = prefix.strip("/")
+    # A shallow clone does not know its root, so only its place tells it apart.
+    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(folder)
+    return Source(folder, Path(top), subpath, repo, head, revision)
+
+
+def remote_source(copy: Path, commit: str, subpath: str, owner: OwnerStores) -> Source:
+    """The documents of a commit in a bare copy of a remote; the repository is the same wherever it was cloned
+    to."""
+    subpath = subpath.strip("/")
+    roots = said(copy, "rev-list", "--max-parents=0", commit)
+    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(copy)
+    return Source(copy, copy, subpath, repo, commit, commit, owner)
+
+
+def path_id(folder: Path) -> str:
+    """Id of a repository that has no commit yet: where it is."""
+    return _hashed(str(folder))
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def choose_cluster(repository: Repository, name: str | None) -> Cluster:
+    """The named cluster, or the only one. Raises PlanError when that leaves none or several."""
+    clusters = {cluster.name: cluster for cluster in repository.of(Cluster)}
+    if name is not None:
+        if name in clusters:
+            return clusters[name]
+        raise PlanError(
+            why=f"there is no cluster {name!r}", hint=f"clusters: {', '.join(sorted(clusters)) or 'none'}"
+        )
+    if len(clusters) == 1:
+        return next(iter(clusters.values()))
+    if not clusters:
+        raise PlanError(why="the repository has no Cluster document", hint="add one, or run `bai init`")
+    raise PlanError(
+        why="the repository has several clusters",
+        hint=f"choose one with --cluster: {', '.join(sorted(clusters))}",
+    )
+
+
+def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str) -> Desired:
+    """One cluster's part of a repository. Pure."""
+    chosen = choose_cluster(repository, cluster)
+    resources: dict[str, Resource] = {}
+    for identity, item in sorted(repository.resources.items()):
+        owner = repository.cluster_of(item)
+        if owner is None or owner == cluster:
+            resources[identity] = _effective(item, repository, chosen) if isinstance(item, Session) else item
+    documents = {identity: canonical(item) for identity, item in resources.items()}
+    others = {i: canonical(item) for i, item in repository.resources.items() if i not in resources}
+    hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
+    return Desired(
+        repo=repo,
+        cluster=cluster,
+        commit=commit,
+        tree=fingerprint([documents, others, _machines(hardware)]),
+        repository=repository,
+        resources=resources,
+        documents=documents,
+        digests={identity: digest(document) for identity, document in documents.items()},
+    )
+
+
+def _machines(hardware: Mapping[str, object]) -> dict[str, str]:
+    """Digests of machines by node; the nodes of a pool share one value, which is read once."""
+    known = {id(value): value for value in hardware.values()}
+    digests = {key: _hardware(value) for key, value in known.items()}
+    return {name: digests[id(value)] for name, value in hardware.items()}
+
+
+def _hardware(value: object) -> str:
+    return _hashed(value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value))
+
+
+def _effective(session: Session, repository: Repository, cluster: Cluster) -> Session:
+    """With the group that it queues in, and its cluster's defaults: then its document says all that it
+    depends on."""
+    group = repository.group_of(session)
+    defaults = cluster.spec.defaults
+    env: Mapping[str, str] = {**defaults.env, **session.spec.env}
+    spec = session.spec.model_copy(
+        update={
+            "resource_group": group.name if group else session.spec.resource_group,
+            "image": session.spec.image or defaults.image,
+            "env": env,
+        }
+    )
+    return session.model_copy(update={"spec": with_images(spec, repository)})

@@ -1,0 +1,73 @@
+"""Hear of what others write: the server tells (LISTEN), a file is looked at (a few microseconds, five times a
+second)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from sqlalchemy import Engine
+
+from reconciler.store import leases
+from reconciler.store.database.address import Address
+from reconciler.store.database.engine import asking, complaints, is_server
+
+POLL = 0.2
+"""Seconds between two looks at a file, and most seconds until `over` is asked again."""
+ANYWAY = 10.0
+"""Seconds after which a server is asked though it told nothing: what it told may have been lost."""
+CHANNEL = "bai_changes"
+
+
+def changes(
+    engine: Engine, address: Address, since: Mapping[str, int] | None, over: Callable[[], bool]
+) -> Iterator[dict[str, int]]:
+    """See `Store.changes`."""
+    wait = _told if is_server(engine) else _looked
+    known = dict(since) if since is not None else None
+    for _ in wait(engine, address, over):
+        with asking(engine, address) as connection:
+            found = leases.revisions(connection)
+        if known is None:
+            known = found
+        news = {cluster: number for cluster, number in found.items() if number != known.get(cluster)}
+        if news:
+            known = found
+            yield news
+
+
+def _looked(engine: Engine, address: Address, over: Callable[[], bool]) -> Iterator[None]:
+    """Now, and whenever somebody has committed to the file."""
+    with complaints(address), engine.connect() as connection:
+        # Asked outside of transactions, which would see the file as it was at their begin.
+        cursor = connection.connection.driver_connection
+        assert cursor is not None
+        last: object = None
+        while not over():
+            version = cursor.execute("PRAGMA data_version").fetchone()
+            if version != last:
+                last = version
+                yield
+            else:
+                time.sleep(POLL)
+
+
+def _told(engine: Engine, address: Address, over: Callable[[], bool]) -> Iterator[None]:
+    """Now, and whenever the server tells of this schema."""
+    from reconciler.store.database.postgres import connect
+
+    with complaints(address):
+        connection = connect(address, autocommit=True)
+        try:
+            schema = connection.execute("SELECT current_schema()").fetchone()[0]  # type: ignore[index]
+            connection.execute(f"LISTEN {CHANNEL}")
+            yield
+            heard = time.monotonic()
+            while not over():
+                told = list(connection.notifies(timeout=POLL, stop_after=1))
+                ours = any(each.payload.partition(" ")[0] == schema for each in told)
+                if ours or time.monotonic() - heard > ANYWAY:
+                    heard = time.monotonic()
+                    yield
+        finally:
+            connection.close()

@@ -1,0 +1,36 @@
+"""Column types that mean the same in SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Dialect, Float, Integer, Text
+from sqlalchemy.types import TypeDecorator
+
+from reconciler.values.times import clamped
+
+ROWID = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database gives, ascending."""
+BYTEWISE = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that compares and sorts by its bytes, whatever language a server was set up for."""
+
+
+class Words(TypeDecorator[str]):
+    """Text from anywhere. What one of the engines cannot hold (NUL, halves of surrogate pairs) is kept as its
+    escape, which inside of JSON means the same."""
+
+    impl = BYTEWISE
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or (value.isascii() and "\0" not in value):
+            return value
+        return value.replace("\0", "\\u0000").encode(errors="backslashreplace").decode()
+
+
+class Moment(TypeDecorator[float]):
+    """Seconds since the epoch, as a calendar has them: what a wrong clock has written harms nobody later."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:
+        return None if value is None else clamped(value)

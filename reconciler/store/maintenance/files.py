@@ -1,0 +1,97 @@
+"""Files of stores: made private, copied with SQLite's own online backup, put in place whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from reconciler.store.database.address import Address
+from schemas.files.plain_files import open_plain
+
+
+def prepare(address: Address) -> None:
+    """Make the file (mode 0600, in a directory that git ignores) where there is none."""
+    path = address.path
+    if path is None:
+        return
+    make_folder(path)
+    try:
+        os.close(open_plain(path))
+    except FileNotFoundError:
+        # Made before the database opens it: its side files take over the mode.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def make_folder(path: Path) -> None:
+    """The folder of a store's file."""
+    if path.parent.exists():
+        return
+    # Others may be making it at the same moment.
+    path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    if path.parent.name == ".bai":
+        (path.parent / ".gitignore").write_text("*\n")
+
+
+def copy(source: Path, target: Path) -> None:
+    """What `source` holds now, also while others write to it."""
+    read_only = f"file:{quote(str(source.absolute()))}?mode=ro"
+    with (
+        contextlib.closing(sqlite3.connect(read_only, uri=True)) as reader,
+        contextlib.closing(sqlite3.connect(target)) as writer,
+    ):
+        reader.backup(writer)
+
+
+def make_single(path: Path) -> None:
+    """One file, readable from anywhere: no write-ahead log beside it."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def finish(draft: Path, target: Path) -> None:
+    """Give a draft its name, on the disk for good."""
+    _sync(draft)
+    os.replace(draft, target)
+    _sync(target.parent)
+
+
+def put_in_place(draft: Path, path: Path) -> None:
+    """Over a readable store through SQLite, so that its write-ahead log cannot be mixed up; else by replacing
+    the file."""
+    try:
+        if path.exists() and path.stat().st_size:
+            copy(draft, path)
+            return
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:
+        os.replace(path, path.with_name(path.name + ".damaged"))
+    for side in ("-wal", "-shm"):
+        path.with_name(path.name + side).unlink(missing_ok=True)
+    os.replace(draft, path)
+    _sync(path.parent)
+
+
+@contextlib.contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A draft (mode 0600) in the same folder, gone afterwards with everything that belongs to it."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        for side in ("", "-wal", "-shm", "-journal"):
+            Path(name + side).unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,106 @@
+"""Bring a store's tables to this program's revision, or say why that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, column, func, inspect, select, table, text
+from sqlalchemy.schema import CreateSchema
+
+from reconciler.store.database.engine import asking, is_server, writing
+from reconciler.store.database.tables import REVISION, meta
+from reconciler.store.maintenance.new_store import make
+from schemas.problems.errors import StoreError, StoreMoved, StoreUnavailable
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+MOVED = "moved"
+"""The entry of `meta` that says where the contents went."""
+_LOCK = 0x62616900
+"""Advisory lock of the server that whoever migrates a store holds."""
+
+
+def migrate(engine: Engine, store: object, *, schema: str = "", moved: bool = False) -> None:
+    """Run what migrations are missing, in one transaction; nothing at all when the store is up to date. Of
+    several that open it at once, one does it and the others wait.
+
+    Raises StoreError for a database that is not bai's, or that a newer bai has written; StoreMoved for one
+    whose contents went elsewhere, unless `moved`.
+    """
+    found, gone = _glance(engine, store)
+    if found == REVISION:
+        if gone is not None and not moved:
+            raise _moved(store, gone)
+        return
+    with writing(engine, store) as connection:
+        if is_server(connection):
+            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+            if schema:
+                connection.execute(CreateSchema(schema, if_not_exists=True))
+        found = current(connection, store)
+        if found is None and not is_server(connection):
+            make(connection)
+        elif found != REVISION:
+            _refuse_unknown(found, store)
+            upgrade(connection)
+        if not moved:
+            refuse_moved(connection, store)
+
+
+def current(connection: Connection, store: object) -> str | None:
+    """The store's revision; None for an empty database."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables:
+        return None
+    if not {"alembic_version", "resources", "leases"} <= tables:
+        hint = "give it a database or a schema (`?schema=NAME`) of its own" if is_server(connection) else ""
+        raise StoreError(store=store, why="it is a database of some other program", hint=hint)
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def refuse_moved(connection: Connection, store: object) -> None:
+    """Raise StoreMoved for a store whose contents went elsewhere."""
+    target = connection.execute(select(meta.c.value).where(meta.c.key == MOVED)).scalar()
+    if target is not None:
+        raise _moved(store, target)
+
+
+def _moved(store: object, target: str) -> StoreMoved:
+    return StoreMoved(
+        store=store, target=target, hint="use that one: --state, BAI_STATE, or the cluster's `state:`"
+    )
+
+
+def _glance(engine: Engine, store: object) -> tuple[str | None, str | None]:
+    """Revision, and where it was moved to, in one question; nothing where that cannot be answered so."""
+    went = select(meta.c.value).where(meta.c.key == MOVED).scalar_subquery()
+    question = select(column("version_num"), went).select_from(table("alembic_version"))
+    try:
+        with asking(engine, store) as connection:
+            row = connection.execute(question).first()
+    except StoreUnavailable:
+        raise
+    except StoreError:
+        return None, None
+    return (row[0], row[1]) if row is not None else (None, None)
+
+
+def _refuse_unknown(found: str | None, store: object) -> None:
+    known = {path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")}
+    if found is not None and found not in known:
+        raise StoreError(
+            store=store,
+            why=f"a newer bai wrote it (revision {found}, this one knows {REVISION})",
+            hint="update bai",
+        )
+
+
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that are missing."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

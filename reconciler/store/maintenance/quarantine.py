@@ -1,0 +1,86 @@
+"""A store's file that cannot be used is moved aside, never deleted: what it was may still be of worth."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect
+
+from reconciler.store.database.database_errors import is_out_of_order
+from reconciler.store.database.engine import reading
+from reconciler.store.database.sqlite import sqlite_engine
+from reconciler.store.database.tables import metadata
+from reconciler.store.maintenance.migrate import migrate
+from schemas.files.plain_files import open_plain
+from schemas.problems.errors import StoreError, StoreMoved, StoreUnavailable
+
+SIDES = ("", "-wal", "-shm", "-journal")
+"""What belongs to one store, by how the names end."""
+
+
+def why_unusable(path: Path) -> str:
+    """What is wrong with a store's file; empty where there is none, or nothing is wrong.
+
+    Raises StoreError for what is not the file's fault: another writer, a full disk, a store that was moved.
+    """
+    for side in SIDES:
+        if why := _not_a_file(Path(f"{path}{side}")):
+            return why
+    if not path.exists() or not path.stat().st_size:
+        return ""
+    engine = sqlite_engine(path)
+    try:
+        migrate(engine, path)
+        with reading(engine, path) as connection:
+            return _damage(connection)
+    except (StoreMoved, StoreUnavailable):
+        raise
+    except StoreError as error:
+        if is_out_of_order(error):
+            raise
+        return str(error.fields["why"])
+    finally:
+        engine.dispose()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the store's files; gives the new name of the first. Raises StoreError."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = Path(f"{path}.set-aside-{stamp}-{os.getpid()}")
+    try:
+        for side in reversed(SIDES):
+            if os.path.lexists(old := f"{path}{side}"):
+                os.rename(old, f"{target}{side}")
+    except OSError as error:
+        why = f"it cannot be set aside as {target.name}: {error.strerror}"
+        raise StoreError(store=path, why=why, hint=f"who may write to {path.parent}?") from error
+    return target
+
+
+def _not_a_file(path: Path) -> str:
+    try:
+        os.close(open_plain(path))
+        if not os.access(path, os.W_OK):
+            return "it may not be written by this user"
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{path.name}: {error.strerror}"
+    return ""
+
+
+def _damage(connection: Connection) -> str:
+    verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+    if verdict != "ok":
+        return f"it is damaged: {verdict}"
+    found = inspect(connection)
+    for table in metadata.tables.values():
+        there = (
+            {each["name"] for each in found.get_columns(table.name)} if found.has_table(table.name) else ()
+        )
+        missing = [column.name for column in table.columns if column.name not in there]
+        if missing:
+            return f"its table {table.name} lacks {', '.join(missing)}"
+    return ""

@@ -1,0 +1,113 @@
+"""Contact with nodes, samples of use, the accounts of users; and how what only grows is kept short."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Table, delete, func, insert, select
+
+from reconciler.store.database.tables import accounts, contacts, events, journal, plans, samples
+from reconciler.store.database.upsert import replace_row
+from reconciler.values.records import Balance, Charge, Contact, Lease, Sample, Samples
+
+JOURNAL_ROWS = 20_000
+"""Newest lines of the journal that are kept; a step is two."""
+EVENTS = 100_000
+"""Newest events that are kept of a cluster."""
+PLANS = 100
+_SLACK = 1.1
+"""How far beyond its bound a table may grow before it is cut: counting costs something."""
+
+
+def write_contacts(connection: Connection, lease: Lease, found: Iterable[Contact]) -> None:
+    for each in found:
+        replace_row(connection, contacts, {"cluster": lease.cluster, **dataclasses.asdict(each)})
+
+
+def read_contacts(connection: Connection, cluster: str) -> dict[str, Contact]:
+    query = select(contacts).where(contacts.c.cluster == cluster).order_by(contacts.c.node)
+    found = connection.execute(query).mappings()
+    return {row["node"]: Contact(row["node"], row["reached"], row["lost"], row["why"]) for row in found}
+
+
+def write_samples(connection: Connection, lease: Lease, found: Iterable[Samples]) -> None:
+    added: dict[tuple[str, float], dict[str, object]] = {}
+    for each in found:
+        mine = [samples.c.cluster == lease.cluster, samples.c.kernel == each.kernel]
+        times = {sample.at for sample in each.add} | set(each.drop or ())
+        if each.drop is None:
+            connection.execute(delete(samples).where(*mine))
+        elif times:
+            connection.execute(delete(samples).where(*mine, samples.c.at.in_(sorted(times))))
+        for sample in each.add:
+            added[each.kernel, sample.at] = {
+                "cluster": lease.cluster, "kernel": each.kernel, "at": sample.at,
+                "cpu": sample.cpu, "network": sample.network, "gpu": sample.gpu,
+            }  # fmt: skip
+    if added:
+        connection.execute(insert(samples), list(added.values()))
+
+
+def read_samples(connection: Connection, cluster: str) -> dict[str, tuple[Sample, ...]]:
+    """By kernel, oldest first."""
+    query = select(samples).where(samples.c.cluster == cluster).order_by(samples.c.kernel, samples.c.at)
+    found: dict[str, list[Sample]] = {}
+    for row in connection.execute(query).mappings():
+        sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"])
+        found.setdefault(row["kernel"], []).append(sample)
+    return {kernel: tuple(each) for kernel, each in found.items()}
+
+
+def write_charges(connection: Connection, lease: Lease, charges: Iterable[Charge]) -> None:
+    """An account decays when something is added to it."""
+    known = read_accounts(connection, lease.cluster)
+    changed: dict[str, Balance] = {}
+    for charge in charges:
+        user = charge.account.user
+        changed[user] = known[user] = charged(known.get(user), charge)
+    for user, balance in changed.items():
+        values = {"cluster": lease.cluster, "user": user, **dataclasses.asdict(balance)}
+        replace_row(connection, accounts, values)
+
+
+def charged(before: Balance | None, charge: Charge) -> Balance:
+    """The balance with a charge added: the integral of the share under the decay over the time it was
+    held."""
+    half_life = charge.account.half_life
+    at = max(charge.ended, before.at if before else charge.ended)
+    rate = math.log(2) / half_life
+    held = max(0.0, charge.ended - charge.started)
+    used = charge.account.share * (1 - math.exp(-rate * held)) / rate * math.exp(-rate * (at - charge.ended))
+    return Balance((before.decayed(at) if before else 0.0) + used, at, half_life)
+
+
+def read_accounts(connection: Connection, cluster: str) -> dict[str, Balance]:
+    query = select(accounts).where(accounts.c.cluster == cluster).order_by(accounts.c.user)
+    found = connection.execute(query).mappings()
+    return {row["user"]: Balance(row["value"], row["at"], row["half_life"]) for row in found}
+
+
+def prune(connection: Connection, cluster: str) -> None:
+    """Forget the oldest events, lines of the journal, and plans. Open intents are kept elsewhere, the audit
+    for good."""
+    _keep_newest(connection, journal, cluster, JOURNAL_ROWS)
+    _keep_newest(connection, events, cluster, EVENTS)
+    mine = plans.c.cluster == cluster
+    if (connection.execute(select(func.count()).select_from(plans).where(mine)).scalar() or 0) > PLANS:
+        oldest = select(plans.c.at).where(mine).order_by(plans.c.at.desc()).limit(1).offset(PLANS - 1)
+        first = connection.execute(oldest).scalar()
+        connection.execute(delete(plans).where(mine, plans.c.at < first))
+
+
+def _keep_newest(connection: Connection, table: Table, cluster: str, most: int) -> None:
+    """Numbers may have gaps but none comes twice: their range is never less than how many there are."""
+    mine, seq = table.c.cluster == cluster, table.c.seq
+    ends = [connection.execute(select(end(seq)).where(mine)).scalar() for end in (func.min, func.max)]
+    if ends[0] is None or ends[1] - ends[0] < most * _SLACK:
+        return
+    kept = select(seq).where(mine).order_by(seq.desc()).limit(1).offset(most - 1)
+    first = connection.execute(kept).scalar()
+    if first is not None:
+        connection.execute(delete(table).where(mine, seq < first))

@@ -1,0 +1,189 @@
+"""What is asked of git about commits: which are new, what they say, which paths they change.
+
+Replacements and grafts do not count, no setting of the repository names a program that is run, and what a
+hostile history can make git say is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from reconciler.sources.git import environment
+from reconciler.sources.git_command import PATIENCE
+from reconciler.trust.commit_object import parse
+from reconciler.trust.values import Commit, Refusal
+from schemas.problems.errors import CannotRead
+
+MOST = 10_000
+"""Commits that are judged at once."""
+LONGEST_ANSWER = 64 << 20
+"""Bytes that git may say of them."""
+_PLAIN = (b"100644", b"100755")
+Paths = frozenset[bytes]
+
+
+def between(folder: Path, base: str, tip: str) -> list[str]:
+    """Commits that `tip` rests on and `base` does not, the oldest first; at most one more than `MOST`."""
+    said = _git(folder, "rev-list", "--topo-order", "--reverse", f"--max-count={MOST + 1}", tip, f"^{base}")
+    return said.decode("ascii").split()
+
+
+def commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list[Refusal]]:
+    """What they say, and those that cannot be read."""
+    found: list[Commit] = []
+    refused: list[Refusal] = []
+    for name, data in zip(names, _objects(folder, names), strict=True):
+        try:
+            if data is None:
+                raise ValueError("it is no commit")
+            found.append(parse(name, data))
+        except ValueError as error:
+            refused.append(Refusal(name, str(error)))
+    return found, refused
+
+
+def file_at(folder: Path, commit: str, path: str) -> bytes | None:
+    """A regular file of a commit; None where there is nothing. Raises ValueError for something else."""
+    line = _git(folder, "ls-tree", "-z", "--full-tree", commit, "--", path)
+    facts = line.partition(b"\t")[0].split()
+    if not facts:
+        return None
+    if facts[0] not in _PLAIN:
+        raise ValueError(f"{path} is no plain file")
+    return _git(folder, "cat-file", "blob", facts[2].decode("ascii"))
+
+
+def changed(folder: Path, found: Sequence[Commit]) -> list[Paths]:
+    """The paths that each changes, in this order. A rename changes both paths.
+
+    Of a merge, those whose content did not come from one side by itself: paths that differ from both sides,
+    and those that it takes from the side that left them as they were, which undoes the other side's change.
+    Where that cannot be told (more than two sides, none or several common ancestors that disagree),
+    whatever differs from a side.
+    """
+    pairs: list[tuple[str, ...]] = []
+    bases: dict[str, list[str]] = {}
+    for commit in found:
+        match list(commit.parents):
+            case [one, other]:
+                bases[commit.name] = _merge_bases(folder, one, other)
+                sides = [(side, base) for side in (one, other) for base in bases[commit.name]]
+                pairs += [(commit.name, one), (commit.name, other), *sides]
+            case []:
+                pairs.append((commit.name,))
+            case parents:
+                pairs += [(commit.name, parent) for parent in parents]
+    differences = iter(_differences(folder, pairs))
+    return [_own(commit, bases.get(commit.name, []), differences) for commit in found]
+
+
+def rests_on(folder: Path, commit: str, base: str) -> bool:
+    """Whether `base` is this commit, or in its history."""
+    return not _git(folder, "rev-list", "--max-count=1", base, f"^{commit}")
+
+
+def differing(folder: Path, one: str, other: str) -> Paths:
+    """The paths that differ between two commits."""
+    return next(_differences(folder, [(one, other)]), frozenset())
+
+
+def _own(commit: Commit, bases: list[str], differences: Iterator[Paths]) -> Paths:
+    if len(commit.parents) != 2:
+        return frozenset().union(*(next(differences) for _ in commit.parents or ("",)))
+    from_one, from_other = next(differences), next(differences)
+    one = [next(differences) for _ in bases]
+    other = [next(differences) for _ in bases]
+    if not bases:
+        return from_one | from_other
+    # What is the other side's (it differs from this one alone) must be new there, and as it was here.
+    taken_from_other = {path for path in from_one - from_other if _came(path, other, one)}
+    taken_from_one = {path for path in from_other - from_one if _came(path, one, other)}
+    return (from_one | from_other) - taken_from_other - taken_from_one
+
+
+def _came(path: bytes, there: list[Paths], here: list[Paths]) -> bool:
+    """Whether a path was changed there since all common ancestors, and not here since one of them."""
+    return all(path in since for since in there) and any(path not in since for since in here)
+
+
+def _merge_bases(folder: Path, one: str, other: str) -> list[str]:
+    return _git(folder, "merge-base", "--all", one, other, fine=(0, 1)).decode("ascii").split()
+
+
+def _differences(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Paths]:
+    """For each commit and the one it is compared with (none: with nothing), the paths that differ."""
+    if not pairs:
+        return
+    said = _git(
+        folder, "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--root", "--always",
+        "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
+        data="".join(f"{' '.join(pair)}\n" for pair in pairs).encode("ascii"),
+    )  # fmt: skip
+    parts = iter(said.split(b"\0"))
+    paths: set[bytes] | None = None
+    for part in parts:
+        if part.startswith(b":"):
+            assert paths is not None
+            paths.add(next(parts))
+            continue
+        if paths is not None:
+            yield frozenset(paths)
+        paths = set()
+
+
+def _objects(folder: Path, names: Sequence[str]) -> Iterator[bytes | None]:
+    """Bytes of commits; None for what is something else, or not there."""
+    answer = _git(folder, "cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode("ascii"))
+    at = 0
+    for _ in names:
+        end = answer.index(b"\n", at)
+        _, *kind, size = answer[at:end].split()
+        if not size.isdigit():
+            yield None
+            at = end + 1
+            continue
+        yield answer[end + 1 : end + 1 + int(size)] if kind == [b"commit"] else None
+        at = end + 2 + int(size)
+
+
+def _git(folder: Path, *arguments: str, data: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
+    """What git says. Raises CannotRead, also where it says too much or takes too long."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as told:
+            asked.write(data)
+            asked.seek(0)
+            child = subprocess.Popen(
+                command, env={**environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=asked, stderr=told,
+                stdout=subprocess.PIPE,
+            )  # fmt: skip
+            with child, _patience(child):
+                assert child.stdout is not None
+                answer = child.stdout.read(LONGEST_ANSWER + 1)
+                if len(answer) > LONGEST_ANSWER:
+                    child.kill()
+            told.seek(0)
+            why = told.read(400).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise CannotRead(what="the new commits", why=f"git cannot be run: {error.strerror}") from None
+    if len(answer) > LONGEST_ANSWER:
+        raise CannotRead(what="the new commits", why=f"git says more than {LONGEST_ANSWER >> 20} MiB of them")
+    if child.returncode not in fine:
+        raise CannotRead(what="the new commits", why=why or f"git ended with {child.returncode}")
+    return answer
+
+
+@contextlib.contextmanager
+def _patience(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End it when it takes too long."""
+    timer = threading.Timer(PATIENCE, child.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,32 @@
+"""What users are charged for: the dominant share of what a session held, for as long as it held it. Pure.
+
+Only what is over is on an account; what runs is counted by the planner from its start.
+"""
+
+from __future__ import annotations
+
+from planner.admission.quota import demand
+from planner.model.types import GroupInfo, GroupUse, SessionRequest
+from planner.queue.base import QueueView
+from planner.queue.drf import share_of
+from planner.queue.fair_share import WEEK
+from reconciler.values.records import HOLDING, Account, Charge, Recorded
+
+
+def account(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Account:
+    """Whom a placement in this group is charged to, and at which rate."""
+    share = float(share_of(QueueView(group, 0.0, use.capacity), demand(wanted)))
+    given = group.queue_options.get("halfLife")
+    half_life = float(given) if isinstance(given, int | float) and given > 0 else WEEK
+    return Account(wanted.user, share, half_life)
+
+
+def charges(old: Recorded | None, new: Recorded | None, now: float) -> tuple[Charge, ...]:
+    """The charge that is due when `new` (None: nothing) takes the place of `old`."""
+    if old is None or old.account is None or old.started_at is None or old.phase not in HOLDING:
+        return ()
+    same = new is not None and new.generation == old.generation
+    if new is not None and same and new.phase in HOLDING:
+        return ()
+    ended = new.finished_at if new is not None and same and new.finished_at is not None else now
+    return (Charge(old.account, old.started_at, max(old.started_at, ended)),)

@@ -1,0 +1,98 @@
+"""Records made anew from what the labels of running kernels say: for a kernel whose record is gone, and for
+a lost store."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from planner.model.types import KernelPlacement, Placement
+from providers.base import Labels, Observed
+from reconciler.values.placement_json import compact, kernel_placement
+from reconciler.values.records import Recorded
+from reconciler.values.session_phase import cause, derive
+from schemas.problems.errors import PlanError
+
+
+def adopted(kernels: Sequence[Observed]) -> Recorded:
+    """The record of one session from its kernels' labels: the newest generation counts, `main1` stands
+    first."""
+    generation = max(kernel.labels.generation for kernel in kernels)
+    current = sorted((k for k in kernels if k.labels.generation == generation), key=_rank)
+    labels = current[0].labels
+    document = document_of(labels)
+    parts = [part for part in (placement_of(kernel.labels) for kernel in current) if part is not None]
+    record = Recorded(
+        resource=labels.resource,
+        cluster=labels.cluster,
+        generation=generation,
+        digest=labels.digest,
+        document=document,
+        phase="CREATING",
+        placement=Placement(labels.resource, _group(document), tuple(parts)) if parts else None,
+        kernels=tuple(kernel.id for kernel in current),
+        protected=any(kernel.labels.protected for kernel in kernels),
+        commit=labels.commit,
+        enqueued_at=_first(kernel.created.timestamp() for kernel in current if kernel.created),
+        started_at=_first(kernel.started.timestamp() for kernel in current if kernel.started),
+    )
+    return _settled(record, current)
+
+
+def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
+    found = derive(record, kernels, complete=True)
+    finished = [kernel.finished.timestamp() for kernel in kernels if kernel.finished]
+    ended = found.phase in ("TERMINATED", "ERROR")
+    first = cause(record, kernels)
+    if ended and first is not None and first.reason == "stopped":
+        # Only an apply stops what has not ended: it was replacing or deleting it, and died.
+        return dataclasses.replace(record, phase="TERMINATING")
+    return dataclasses.replace(
+        record,
+        phase=found.phase,
+        result=found.result,
+        exit_codes=dict(found.exit_codes),
+        reason=found.reason,
+        finished_at=max(finished) if ended and finished else None,
+    )
+
+
+def document_of(labels: Labels) -> Mapping[str, object]:
+    """The session document on a kernel; empty when it cannot be read."""
+    try:
+        value = _value(labels.document or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def placement_of(labels: Labels) -> KernelPlacement | None:
+    """Where a kernel says it sits, on the node that it is on; None when its label cannot be read."""
+    try:
+        return dataclasses.replace(kernel_placement(_value(labels.placement)), node=labels.node)
+    except (ValueError, RecursionError, PlanError):
+        return None
+
+
+def _value(text: str) -> object:
+    """Raises ValueError also for half characters, which can be written nowhere; RecursionError."""
+    value = json.loads(text)
+    compact(value).encode()
+    return value
+
+
+def _rank(kernel: Observed) -> tuple[bool, str, int, str]:
+    name = kernel.labels.kernel
+    role = name.rstrip("0123456789")
+    number = name[len(role) :]
+    return role != "main", role, int(number or 0), kernel.id
+
+
+def _group(document: Mapping[str, object]) -> str:
+    spec = document.get("spec")
+    return str(spec.get("resourceGroup") or "") if isinstance(spec, Mapping) else ""
+
+
+def _first(times: Iterable[float]) -> float | None:
+    return min(times, default=None)

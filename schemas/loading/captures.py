@@ -1,0 +1,82 @@
+"""`hardwareFrom`: which files are captured hardware and not documents, and what they say."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection
+from typing import Any
+
+from schemas.files.sources import Source, escapes
+from schemas.hardware.model import Hardware
+from schemas.hardware.read import HardwareError, read_hardware
+from schemas.problems.errors import CannotRead
+from schemas.problems.issues import Issue
+from schemas.problems.positions import path_text
+from schemas.problems.text import did_you_mean, printable
+from schemas.rules.machine_rules import hardware_rules
+
+
+def candidates(file: str, reference: str) -> list[str]:
+    """Where a reference may point: beside the document's file, then from the root; never outside."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(file), reference))
+    paths = dict.fromkeys((beside, posixpath.normpath(reference)))
+    return [path for path in paths if not escapes(path)]
+
+
+def named(file: str, value: Any, files: Collection[str]) -> str | None:
+    """The file among `files` that a plain Node or NodePool document names as its hardware."""
+    if (
+        not isinstance(value, dict)
+        or value.get("kind") not in ("Node", "NodePool")
+        or not isinstance(value.get("spec"), dict)
+    ):
+        return None
+    reference = value["spec"].get("hardwareFrom")
+    found = candidates(file, reference) if isinstance(reference, str) else []
+    return next((path for path in found if path in files), None)
+
+
+class Captures:
+    """Reads each captured file once."""
+
+    def __init__(self, source: Source, files: Collection[str]) -> None:
+        self._source, self._files = source, files
+        self._read: dict[str, Hardware | list[Issue]] = {}
+
+    def hardware(self, file: str, reference: str) -> Hardware | list[Issue]:
+        """The machine that a document in `file` refers to, or why there is none."""
+        at = ("spec", "hardwareFrom")
+        for path in candidates(file, reference):
+            try:
+                data = self._source.data(path)
+            except CannotRead:
+                continue
+            if path not in self._read:
+                self._read[path] = self._parse(path, data)
+            return self._read[path]
+        hint = did_you_mean(reference, self._files)
+        hint = hint if hint.startswith("did") else "save one with `bai nodes probe`"
+        return [
+            Issue(
+                at,
+                f"there is no file '{printable(reference)}' beside the document or at the root",
+                hint,
+                "BAI-V040",
+            )
+        ]
+
+    @staticmethod
+    def _parse(path: str, data: bytes) -> Hardware | list[Issue]:
+        at = ("spec", "hardwareFrom")
+        try:
+            hardware = read_hardware(path, data)
+        except HardwareError as error:
+            return [
+                Issue(at, f"{p.place}{f' ({p.path})' if p.path else ''}: {p.message}", p.hint, "BAI-V052")
+                for p in error.problems
+            ]
+        broken = [
+            Issue(at, f"{path} ({path_text(i.at)}): {i.message}", i.hint, "BAI-V052")
+            for i in hardware_rules(hardware, ())
+        ]
+        return broken or hardware

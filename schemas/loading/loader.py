@@ -1,0 +1,345 @@
+"""A directory or a git commit → a `Repository`, or everything that is wrong with it.
+
+The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in,
+pools expanded → references, rules. Every stage adds to one list of problems.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from schemas.files.reading import MOST_PROBLEMS, Raw, enough, read
+from schemas.files.sources import DirectorySource, File, Source
+from schemas.hardware.model import Hardware
+from schemas.kinds.node import Node, NodePool
+from schemas.kinds.session_template import SessionTemplate, Sweep
+from schemas.loading.captures import Captures, named
+from schemas.loading.documents import Document, identity_of, kind_of, typed
+from schemas.loading.secret_stores import Stores
+from schemas.problems.errors import InvalidRepository, Place, Problem
+from schemas.problems.issues import Issue
+from schemas.problems.positions import Positions, path_text
+from schemas.problems.text import printable
+from schemas.repository.declared_stores import NO_OWNER, OwnerStores
+from schemas.repository.node_ranges import pool_nodes
+from schemas.repository.repository import Repository
+from schemas.rules import cautions, document_rules, membership
+from schemas.rules.machine_rules import reserved_rules
+from schemas.rules.references import Names, circular
+from schemas.templates.templated import Templates, typed_session
+from schemas.values.envelope import Resource
+
+MOST_VALUES = 20_000
+"""Values of one document: far more than any has, and few enough to say what is wrong with each."""
+MOST_IN_ALL = 1000
+"""Problems of a repository that are told."""
+_POSITIONS = 2
+"""Files of which the places of all values are kept: they are larger than the files."""
+__all__ = ["load", "load_commit", "load_directory"]
+
+
+def load_directory(path: str | os.PathLike[str], owner: OwnerStores = NO_OWNER) -> Repository:
+    """The repository in a directory, as its files are now; `owner`: the secret stores beside its own.
+
+    Raises InvalidRepository with every problem, CannotRead without a directory.
+    """
+    return load(DirectorySource(path), owner)
+
+
+def load_commit(
+    git_dir: str | os.PathLike[str], revision: str, subpath: str = "", owner: OwnerStores = NO_OWNER
+) -> Repository:
+    """The repository at a commit, below `subpath`; nothing is checked out.
+
+    Raises InvalidRepository with every problem, CannotRead without such a repository, commit or folder.
+    """
+    from schemas.files.git_source import CommitSource
+
+    return load(CommitSource(git_dir, revision, subpath), owner)
+
+
+def load(source: Source, owner: OwnerStores = NO_OWNER) -> Repository:
+    """The repository of a source. Raises InvalidRepository, CannotRead."""
+    return _Loading(source, owner).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One document of a file, typed unless it is a session, which may come from a template."""
+
+    path: str
+    raw: Raw
+    resource: Resource | None
+    issues: list[Issue]
+
+
+class _Loading:
+    """One run: the files, the documents and the problems found so far."""
+
+    def __init__(self, source: Source, owner: OwnerStores) -> None:
+        self.source = source
+        self.stores = Stores(source, owner)
+        self.warnings: list[Problem] = []
+        self.problems: list[Problem] = []
+        self.files: dict[str, bytes] = {}
+        self.documents: list[Document] = []
+        self.lost = False
+        """Whether documents may exist that could not be read at all."""
+        self._positions: dict[str, Positions] = {}
+        """Of the files that were last asked for."""
+        self._last: dict[str, int] = {}
+        """The number of the last document of a file that counts."""
+        self._told: Counter[str] = Counter()
+        self._read_so_far: list[_Read] = []
+        self._refused: set[tuple[str, int, int]] = set()
+
+    def run(self) -> Repository:
+        self._read()
+        repository = self._unique()
+        self._judge(repository)
+        if self.problems:
+            raise InvalidRepository(_told(self.problems), where=self.source.where)
+        sound = [(d, d.resource) for d in self._sound() if d.resource is not None]
+        said = ((d, issue) for d, resource in sound for issue in cautions.of(resource))
+        self.warnings += [self._problem(d, issue) for d, issue in said]
+        return replace(repository, warnings=tuple(self.warnings), stores=self.stores.declared)
+
+    def _read(self) -> None:
+        files = list(self.source.files())
+        self.files = {file.path: file.data for file in files if file.problem is None}
+        paths = {file.path for file in files}
+        parsed = {file.path: _read_file(file) for file in files if file.problem is None}
+        values = [(path, raw.value) for path, (raws, _) in parsed.items() for raw in raws]
+        captured = {named(path, value, paths) for path, value in values}
+        captured |= self.stores.files(values, paths)
+        for file in files:
+            if file.path not in captured:
+                raws, problems = parsed.get(file.path, ([], []))
+                self._file(file, raws, problems)
+            if self._is_full():
+                self.lost = True
+                break
+        self._documents()
+
+    def _file(self, file: File, raws: list[Raw], problems: list[Problem]) -> None:
+        if file.problem is not None:
+            problems = [file.problem]
+        refused = {(p.place.line, p.place.column) for p in problems}
+        self.problems += problems
+        self.lost = self.lost or bool(problems and (not raws or problems[-1].code in _ENDING))
+        wanted = (raw for raw in raws if raw.value is not None or not raw.sound)
+        found = 0
+        for raw in wanted:
+            resource, issues = _typed_unless_session(raw)
+            self._read_so_far.append(_Read(file.path, raw, resource, issues))
+            self._last[file.path] = raw.number
+            found += len(issues)
+            if found > MOST_PROBLEMS:
+                self.lost = True
+                break
+        self._refused |= {(file.path, *spot) for spot in refused}
+
+    def _documents(self) -> None:
+        """Everything typed; what comes from templates once these are known."""
+        found = [one.resource for one in self._read_so_far if one.raw.sound]
+        templates = [t for t in found if isinstance(t, SessionTemplate) and not any(document_rules.check(t))]
+        written = [one for one in self._read_so_far if kind_of(one.raw.value) == "SessionTemplate"]
+        source = Templates(templates, complete=not self.lost and len(templates) == len(written))
+        for one in self._read_so_far:
+            if not self._takes(one.path):
+                self.lost = True
+            elif kind_of(one.raw.value) == "Session":
+                made = source.session(one.raw.value)
+                self._document(one, *typed_session(one.raw.value, made))
+            else:
+                self._document(one, one.resource, list(one.issues))
+            if (
+                isinstance(one.resource, Sweep)
+                and one.raw.sound
+                and not any(document_rules.check(one.resource))
+            ):
+                for made in source.sweep(one.resource):
+                    self._document(one, *typed_session({}, made), made=True)
+
+    def _document(
+        self, one: _Read, resource: Resource | None, issues: list[Issue], *, made: bool = False
+    ) -> None:
+        """`made`: it does not stand there itself, so that what is none has no name either."""
+        identity = resource.identity if resource else "" if made else identity_of(one.raw.value)
+        document = Document(one.path, one.raw, identity, resource if one.raw.sound else None)
+        self.documents.append(document)
+        if resource is not None:
+            issues = list(document_rules.check(resource))
+        for issue in issues:
+            if not self._takes(document.file):
+                break
+            problem = self._problem(document, issue)
+            if (one.path, problem.place.line, problem.place.column) not in self._refused:
+                self._add(document, problem)
+
+    def _add(self, document: Document, problem: Problem) -> None:
+        """Of one file, and of all, only so many: whoever made more by mistake made one mistake."""
+        self._told[document.file] += 1
+        if self._told[document.file] > MOST_PROBLEMS:
+            problem = enough(problem.place)
+        self.problems.append(problem)
+
+    def _tell(self, document: Document, *issues: Issue) -> None:
+        for issue in issues:
+            if self._takes(document.file):
+                self._add(document, self._problem(document, issue))
+
+    def _takes(self, file: str) -> bool:
+        """Whether another problem of this file is told, or that there are more."""
+        return self._told[file] <= MOST_PROBLEMS and not self._is_full()
+
+    def _is_full(self) -> bool:
+        return len(self.problems) >= MOST_IN_ALL
+
+    def _unique(self) -> Repository:
+        """The sound documents by identity, machines by theirs; whatever stands twice is a problem."""
+        first: dict[str, Document] = {}
+        for document in self.documents:
+            other = first.setdefault(document.identity, document)
+            if document.identity and other is not document:
+                message = f"{document.identity} stands twice, first at {other.raw.place}"
+                issue = Issue(("metadata", "name"), message, "rename or remove one of the two", "BAI-V042")
+                self._tell(document, issue)
+        sound = {d.identity: d for d in first.values() if d.resource is not None}
+        for document, issue in self.stores.declare(sound.values()):
+            self.problems.append(self._problem(document, issue))
+        resources = {identity: d.resource for identity, d in sorted(sound.items()) if d.resource is not None}
+        return self._repository(resources, dict(sorted(self._machines(sound.values()))))
+
+    def _machines(self, documents: Iterable[Document]) -> Iterator[tuple[str, Node]]:
+        captures = Captures(self.source, self.files)
+        owner: dict[str, Document] = {}
+        for document in sorted(documents, key=lambda d: isinstance(d.resource, NodePool)):
+            resource = document.resource
+            if not isinstance(resource, Node | NodePool):
+                continue
+            for node in self._expanded(resource, self._hardware(document, captures)):
+                other = owner.setdefault(node.identity, document)
+                if other is not document:
+                    message = f"the node '{node.name}' exists already, at {other.raw.place}"
+                    issue = Issue(("spec", "namePattern"), message, "name it in exclude", "BAI-V042")
+                    self._tell(document, issue)
+                    break
+                yield node.identity, node
+
+    @staticmethod
+    def _expanded(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
+        try:
+            nodes = (resource,) if isinstance(resource, Node) else pool_nodes(resource)
+        except ValueError:
+            return ()  # reported by the rules of the pool
+        if hardware is None:
+            return nodes
+        return tuple(
+            n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes
+        )
+
+    def _hardware(self, document: Document, captures: Captures) -> Hardware | None:
+        """The captured hardware of a machine's document, checked against what it reserves."""
+        assert isinstance(document.resource, Node | NodePool)
+        spec = document.resource.spec
+        if spec.hardware_from is None or spec.hardware is not None:
+            return None
+        found = captures.hardware(document.file, spec.hardware_from)
+        issues = list(reserved_rules(spec, found)) if isinstance(found, Hardware) else found
+        self._tell(document, *issues)
+        return found if isinstance(found, Hardware) else None
+
+    def _judge(self, repository: Repository) -> None:
+        """References and the rules between documents; not judged where what they name may be unreadable."""
+        if self.lost:
+            return
+        broken = frozenset(d.identity for d in self.documents if d.resource is None)
+        kinds = {identity.partition("/")[0] for identity in broken}
+        names = Names(repository, broken)
+        clear = not kinds & {"", "Cluster", "ResourceGroup", "StorageHost", "Domain"}
+        places = {d.identity: d for d in self._sound() if repository.resources.get(d.identity) is d.resource}
+        for document in places.values():
+            assert document.resource is not None
+            issues = list(names.dangling(document.resource))
+            self._secrets(document, document.resource, broken)
+            if clear and not issues:
+                issues = list(membership.check(repository, document.resource))
+            self._tell(document, *issues)
+            if self._is_full():
+                return
+        for session, issue in circular(repository):
+            self._tell(places[session.identity], issue)
+
+    def _secrets(self, document: Document, resource: Resource, broken: frozenset[str]) -> None:
+        for issue, unknown in self.stores.refused(resource, broken):
+            (self.warnings if unknown else self.problems).append(self._problem(document, issue))
+
+    def _sound(self) -> Iterator[Document]:
+        return (d for d in self.documents if d.resource is not None)
+
+    def _repository(self, resources: dict[str, Resource], machines: dict[str, Node]) -> Repository:
+        places = {d.identity: d.raw.place for d in self._sound()}
+        return Repository(resources, places, machines, self.source.commit)
+
+    def _positions_of(self, file: str) -> Positions:
+        if file not in self._positions:
+            if len(self._positions) >= _POSITIONS:
+                del self._positions[next(iter(self._positions))]
+            self._positions[file] = Positions(printable(file), self.files[file], self._last[file] + 1)
+        return self._positions[file]
+
+    def _problem(self, document: Document, issue: Issue) -> Problem:
+        """An issue at its place; positions of a file are worked out at its first issue."""
+        positions = self._positions_of(document.file)
+        place: Place = positions.find(document.raw.number, issue.at, key=issue.key)
+        hint = issue.hint
+        if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
+            written = positions.text(document.raw.number, issue.at)
+            hint = f'put it into quotes: "{printable(written)}"' if written else ""
+        return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
+
+
+def _read_file(file: File) -> tuple[list[Raw], list[Problem]]:
+    """Its documents up to the first hundred that are certainly none, and what is wrong with its YAML."""
+    found, problems = read(file.data, printable(file.path))
+    raws = [raw for raw in found if raw.size <= MOST_VALUES]
+    for raw in (raw for raw in found if raw.size > MOST_VALUES):
+        message = f"{raw.size} values; a document is made of at most {MOST_VALUES}"
+        problems.append(Problem(raw.place, "BAI-V017", "", message, "split it"))
+    none = [at for at, raw in enumerate(raws) if raw.value is not None and not kind_of(raw.value)]
+    return raws[: none[MOST_PROBLEMS] + 1] if len(none) > MOST_PROBLEMS else raws, problems
+
+
+def _typed_unless_session(raw: Raw) -> tuple[Resource | None, list[Issue]]:
+    return (None, []) if kind_of(raw.value) == "Session" else typed(raw.value)
+
+
+def _told(problems: list[Problem]) -> tuple[Problem, ...]:
+    """In order, each once; at the end, whether there are more than are told."""
+    found = sorted(set(problems))
+    if len(problems) < MOST_IN_ALL:
+        return tuple(found)
+    message = f"more than {MOST_IN_ALL} mistakes; what comes after them was not looked at"
+    last = Problem(found[-1].place, "BAI-V018", "", message, "correct the first ones")
+    return (*found[: MOST_IN_ALL - 1], last)
+
+
+_ENDING = frozenset(
+    {
+        "BAI-V001",
+        "BAI-V002",
+        "BAI-V003",
+        "BAI-V004",
+        "BAI-V005",
+        "BAI-V006",
+        "BAI-V007",
+        "BAI-V009",
+        "BAI-V017",
+        "BAI-V018",
+    }
+)
+"""Problems after which the rest of a file is not read."""

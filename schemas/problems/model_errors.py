@@ -1,0 +1,169 @@
+"""Pydantic's error records in plain words, with what would be right."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from schemas.problems.issues import KEY, Issue, Loc, carried
+from schemas.problems.text import did_you_mean, shown
+
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "frozen_set_type": "a list",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "none_required": "null",
+}
+
+
+MOST_ISSUES = 1000
+"""Of one document that are put into words."""
+
+
+def issues_of(error: ValidationError, model: type[BaseModel]) -> list[Issue]:
+    """Everything wrong with one document, each at its own place."""
+    found: list[Issue] = []
+    for record in error.errors(include_url=False)[:MOST_ISSUES]:
+        found.extend(carried(record) or [explain(record, model)])
+    return [issue for issue in found if not _follows(issue, found)]
+
+
+def _follows(issue: Issue, others: list[Issue]) -> bool:
+    """A list seems too short when all of its items are wrong; the items say it better."""
+    below = (other for other in others if len(other.at) > len(issue.at))
+    return issue.message.endswith("given") and any(other.at[: len(issue.at)] == issue.at for other in below)
+
+
+def explain(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
+    """One of Pydantic's own errors as an issue. `model` lets an unknown field say what is known there."""
+    key = error["loc"][-1:] == (KEY,)
+    loc = tuple(step for step in error["loc"] if step != KEY)
+    value = error.get("input")
+    for types_, make in _MAKERS:
+        if error["type"] in types_:
+            message, hint, code = make(error, value)
+            break
+    else:
+        message, hint, code = f"{shown(value)} is not allowed here: {error['msg']}", "", "BAI-V032"
+    if error["type"] == "extra_forbidden":
+        known = fields_at(model, loc[:-1]) if model else ()
+        return Issue(
+            loc,
+            f"unknown field {shown(str(loc[-1]))}",
+            did_you_mean(str(loc[-1]), known),
+            code,
+            value,
+            key=True,
+        )
+    if error["type"] == "missing":
+        return Issue(loc[:-1], f"the field '{loc[-1]}' is missing", "add it", code, None)
+    return Issue(loc, message, hint, code, value, key)
+
+
+def _wrong_type(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    wanted = _WANTED[error["type"]]
+    return f"{shown(value)} is not {wanted}", _type_hint(wanted, value), "BAI-V031"
+
+
+def _type_hint(wanted: str, value: Any) -> str:
+    if value is None:
+        return "give a value or leave the field out"
+    if wanted == "a list" and isinstance(value, str):
+        return f"write it as a list: [{value[:60]}]"
+    if wanted in {"a whole number", "true or false"} and isinstance(value, str):
+        return (
+            "write it without quotes"
+            if value.strip().lstrip("-").isdigit() or value in {"true", "false"}
+            else ""
+        )
+    return ""
+
+
+def _choice(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    expected = str(error.get("ctx", {}).get("expected", "")).replace(" or ", ", ")
+    choices = [part.strip().strip("'") for part in expected.split(",")]
+    return f"{shown(value)} is not one of {', '.join(choices)}", _nearest(value, choices), "BAI-V030"
+
+
+def _nearest(value: Any, choices: list[str]) -> str:
+    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+    return hint if hint.startswith("did") else ""
+
+
+def _bound(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    said = [f"{word} {error['ctx'][name]}" for name, word in words.items() if name in error.get("ctx", {})]
+    return f"{shown(value)} is out of range: it must be {' and '.join(said)}", "", "BAI-V032"
+
+
+def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    context = error.get("ctx", {})
+    said = (
+        f"at least {context['min_length']}"
+        if "min_length" in context
+        else f"at most {context.get('max_length')}"
+    )
+    return f"{said} needed, {context.get('actual_length', 'other')} given", "", "BAI-V032"
+
+
+def _said(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    return error["msg"].removeprefix("Value error, "), "", "BAI-V032"
+
+
+def _plain(code: str) -> Callable[[ErrorDetails, Any], tuple[str, str, str]]:
+    return lambda error, value: ("", "", code)
+
+
+_MAKERS: tuple[tuple[frozenset[str], Callable[[ErrorDetails, Any], tuple[str, str, str]]], ...] = (
+    (frozenset(_WANTED), _wrong_type),
+    (frozenset({"literal_error", "enum"}), _choice),
+    (frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than"}), _bound),
+    (frozenset({"value_error"}), _said),
+    (frozenset({"too_short", "too_long", "string_too_short", "string_too_long"}), _length),
+    (frozenset({"extra_forbidden"}), _plain("BAI-V020")),
+    (frozenset({"missing"}), _plain("BAI-V021")),
+)
+
+
+def fields_at(model: type[BaseModel], loc: Loc) -> tuple[str, ...]:
+    """Names of the fields, as written in YAML, of the model that stands at a path below `model`."""
+    here: Any = model
+    for step in loc:
+        here = _step(_bare(here), step)
+    bare = _bare(here)
+    if isinstance(bare, type) and issubclass(bare, BaseModel):
+        return tuple(field.alias or name for name, field in bare.model_fields.items())
+    return ()
+
+
+def _step(here: Any, step: str | int) -> Any:
+    if isinstance(here, type) and issubclass(here, BaseModel):
+        return next((f.annotation for n, f in here.model_fields.items() if step in (f.alias, n)), None)
+    if get_origin(here) in (dict, Mapping):
+        return get_args(here)[1]
+    return next(iter(get_args(here)), None)
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without `Annotated` and `| None`."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (Union, types.UnionType):
+            annotation = next((arg for arg in get_args(annotation) if arg is not type(None)), None)
+        else:
+            return annotation
