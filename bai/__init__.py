@@ -1,3 +1,5 @@
-"""The front door: the `bai` command and its renderers. Read `cli/main.py` first, then `render/`."""
+"""The front door: the `bai` command, its server and its renderers. Read `cli/main.py` first, then
+`render/`.
+"""
 
 __version__ = "0.1.0"

@@ -7,7 +7,7 @@ import os
 import socket
 
 
-def holder() -> str:
+def current_actor() -> str:
     """`user@host (process 123)`."""
     try:
         user = getpass.getuser()

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from providers.machines.signals import handling
+from providers.machines.signals import signal_handlers
 
 
 @contextlib.contextmanager
-def stoppable(
+def graceful_stop(
     stopping: Callable[[], bool], stop: Callable[[], None], leave: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """`stop` is called by the signal that comes when `stopping` is not true yet, `leave` before the end by
@@ -27,5 +27,5 @@ def stoppable(
         print("Left at once; the next run finds out what was done.", file=sys.stderr, flush=True)
         os._exit(1)
 
-    with handling((signal.SIGINT, signal.SIGTERM), on_signal):
+    with signal_handlers((signal.SIGINT, signal.SIGTERM), on_signal):
         yield

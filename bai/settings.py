@@ -1,4 +1,4 @@
-"""What the options before the command say, handed to every command as `ctx.obj`."""
+"""What the options before the command say: which repository, cluster, store and commit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from reconciler.sources.source import Source
-    from reconciler.trust.gate import Gate
+    from reconciler.trust.gate import TrustGate
     from reconciler.workspace.workspace import Workspace
+    from schemas.repository.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +47,16 @@ class Settings:
 
         return open_source(self.directory, self.revision, stores=self.stores, final=acting)
 
-    def gate(self, folders: Sequence[Path]) -> Gate | None:
+    def repository(self) -> Repository:
+        """Its documents as the options say: a commit's, or the working files. Raises CannotRead,
+        InvalidRepository."""
+        return self.source().load()[0]
+
+    def gate(self, folders: Sequence[Path]) -> TrustGate | None:
         """What commits must pass, where the owner says anything; `folders`: where documents are. Raises
         CannotRead, InvalidRepository."""
-        from reconciler.trust.gate import Gate
-        from reconciler.trust.trust_file import settings
+        from reconciler.trust.gate import TrustGate
+        from reconciler.trust.trust_file import load_trust_settings
 
-        found = settings(self.trust, folders)
-        return Gate(found) if found is not None else None
-
-
-def settings_of(ctx: typer.Context) -> Settings:
-    """The settings that the main callback left in the context."""
-    found = ctx.find_object(Settings)
-    return found if found is not None else Settings()
+        found = load_trust_settings(self.trust, folders)
+        return TrustGate(found) if found is not None else None

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from reconciler.controller.stages import Stage
 from reconciler.values.results import ApplyEvent
-from schemas.problems.errors import CommandError
+from schemas.problems.errors.command import CommandError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
-def traces_of(environment: Mapping[str, str]) -> Traces | None:
+def tracer_from_environment(environment: Mapping[str, str]) -> StageTracer | None:
     """None where no traces are asked for. Raises CommandError when what makes them is not installed."""
-    if not any(environment.get(name) for name in _ENDPOINTS):
+    if not any(environment.get(name) for name in _ENDPOINT_VARIABLES):
         return None
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
@@ -40,10 +40,10 @@ def traces_of(environment: Mapping[str, str]) -> Traces | None:
     name = environment.get("OTEL_SERVICE_NAME", "bai")
     provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return Traces(provider)
+    return StageTracer(provider)
 
 
-class Traces:
+class StageTracer:
     """Spans of what loops are at. Each loop calls from its own thread."""
 
     def __init__(self, provider: TracerProvider) -> None:
@@ -69,7 +69,7 @@ class Traces:
         if event.state == "started":
             self._begin(key, event)
         elif (span := self._open.pop(key, None)) is not None:
-            _finish(span, event)
+            _end_span(span, event)
 
     def close(self) -> None:
         """Send what is left."""
@@ -94,7 +94,7 @@ class Traces:
             self._open.pop(key).end()
 
 
-def _finish(span: Span, event: ApplyEvent) -> None:
+def _end_span(span: Span, event: ApplyEvent) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attribute("bai.outcome", event.state)

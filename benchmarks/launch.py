@@ -37,15 +37,15 @@ from typing import Any
 
 from benchmarks.results import parser_of, show
 from providers.base import KernelSpec, Labels
-from providers.docker.container.config import LOG_FILES, LOG_SIZE, payload
-from providers.docker.container.user import User
-from schemas.kinds.docker import Docker
+from providers.docker.container.config import LOG_FILES, LOG_SIZE, container_payload
+from providers.docker.container.user import ContainerUser
+from schemas.kinds.parts.docker import Docker
 from tests.lab.cache import tool
 from tests.lab.docker import IMAGE, Engine, Engines, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 UID = 1_900_000_000
-AS = User(UID, UID)
+AS = ContainerUser(UID, UID)
 MEMORY = 16 * 2**20
 MILLI = 10
 COMMAND = ("sleep", "100000")
@@ -125,7 +125,7 @@ def docker_cli(engine: Engine, count: int, parallel: int) -> dict[str, float]:
 
 def run_words(number: int) -> list[str]:
     """What `docker run` needs to make what bai makes."""
-    host = payload(spec(number), Docker(), AS)["HostConfig"]
+    host = container_payload(spec(number), Docker(), AS)["HostConfig"]
     return [
         "run", "-d", "--name", f"c{number}", "--hostname", "main1", "--cap-drop", "ALL",
         "--user", AS.text,
@@ -138,7 +138,7 @@ def run_words(number: int) -> list[str]:
 
 def compose(engine: Engine, count: int) -> dict[str, float]:
     """`docker-compose up -d` of as many services."""
-    host = payload(spec(0), Docker(), AS)["HostConfig"]
+    host = container_payload(spec(0), Docker(), AS)["HostConfig"]
     service = {
         "image": IMAGE, "command": list(COMMAND), "hostname": "main1", "network_mode": "bridge",
         "cap_drop": ["ALL"], "user": AS.text, "security_opt": ["no-new-privileges"],

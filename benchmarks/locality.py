@@ -30,12 +30,12 @@ from planner.model.types import (
     NodeInfo,
     SessionRequest,
 )
-from planner.nodes.node_arrays import Machines, World
-from planner.selection.choose import Chooser
+from planner.nodes.node_table import MapperCache, NodeTable
 from planner.selection.concentrated import Concentrated
-from planner.selection.gang import Shapes, try_place
+from planner.selection.gang import ShapeCache, try_place
+from planner.selection.node_scorer import NodeScorer
+from schemas.hardware.capture_reader import HardwareError, read_hardware
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
-from schemas.hardware.read import HardwareError, read_hardware
 
 GIB = 1 << 30
 LOADS = (50, 75, 90)
@@ -98,16 +98,16 @@ class Planner:
     """The planner on one machine: places sessions by its own rules, and takes them off."""
 
     def __init__(self, hardware: Hardware) -> None:
-        self.world = World((NodeInfo("machine", hardware, GROUP.name),), Machines())
-        self._chooser = Chooser(self.world, "concentrated", Concentrated(GROUP, self.world))
-        self._shapes = Shapes(GROUP)
+        self.table = NodeTable((NodeInfo("machine", hardware, GROUP.name),), MapperCache())
+        self._scorer = NodeScorer(self.table, "concentrated", Concentrated(GROUP, self.table))
+        self._shapes = ShapeCache(GROUP)
 
     def place(self, session: SessionRequest) -> KernelPlacement | None:
-        placed = try_place(self._chooser, session, self._shapes.of(session))
+        placed = try_place(self._scorer, session, self._shapes.of(session))
         return placed.kernels[0] if placed else None
 
     def release(self, session: str) -> None:
-        self.world.release({session})
+        self.table.release({session})
 
 
 def churn(machine: Machine, planner: Planner, load: int, requests: int, chance: random.Random) -> Count:
@@ -186,7 +186,7 @@ def measure(name: str, hardware: Hardware, requests: int, loads: Sequence[int]) 
     counts = {}
     for load in loads:
         planner = Planner(hardware)
-        machine = Machine(planner.world.topologies[0])
+        machine = Machine(planner.table.topologies[0])
         counts[load] = churn(machine, planner, load, requests, random.Random(f"{name} {load}"))
     return counts
 

@@ -80,7 +80,7 @@ class Bench:
         self.world = World()
         workspace = Workspace.open(self.folder, state=root / "store.db", clock=self.world.clock)
         workspace.provider = FakeProvider(self.world)
-        self.loop = Loop(workspace, holder="benchmark", interval=30, tell=lambda line: None)
+        self.loop = Loop(workspace, holder="benchmark", interval=30, log=lambda line: None)
 
     def once(self) -> dict[str, float]:
         self.world.clock.sleep(30)

@@ -29,12 +29,12 @@ from benchmarks.openb_trace import LOADS, Pod, read_nodes, read_pods, request
 from benchmarks.peers.fgd import Fgd
 from benchmarks.results import keep
 from planner.model.demand import demand_of
+from planner.model.request_kinds import count_request_kinds
 from planner.model.types import GroupInfo, NodeInfo
-from planner.nodes.node_arrays import Machines, World
-from planner.nodes.typical_requests import kinds_of
-from planner.place import BUILT_IN
-from planner.selection.choose import Chooser
-from planner.selection.gang import Shapes, try_place
+from planner.nodes.node_table import MapperCache, NodeTable
+from planner.policies import BUILT_IN_SELECTION, built_in_policies
+from planner.selection.gang import ShapeCache, try_place
+from planner.selection.node_scorer import NodeScorer
 
 
 class Online:
@@ -42,13 +42,15 @@ class Online:
 
     def __init__(self, nodes: Sequence[NodeInfo], pods: Sequence[Pod], policy: str) -> None:
         self.group = GroupInfo("openb", selection=policy)
-        self.world = World(nodes, Machines())
+        self.table = NodeTable(nodes, MapperCache())
         listed = [request(pod, at) for at, pod in enumerate(pods)]
-        kinds = kinds_of((demand_of(one.kernels[0], one, self.group), one.gpu_models) for one in listed)
-        self.world.requests = lambda: kinds
-        strategy = BUILT_IN.selection[policy](self.group, self.world)
-        self.chooser = Chooser(self.world, policy, strategy)
-        self.shapes = Shapes(self.group)
+        kinds = count_request_kinds(
+            (demand_of(one.kernels[0], one, self.group), one.gpu_models) for one in listed
+        )
+        self.table.request_source = lambda: kinds
+        strategy = built_in_policies().selection[policy](self.group, self.table)
+        self.scorer = NodeScorer(self.table, policy, strategy)
+        self.shapes = ShapeCache(self.group)
 
     def place(self, pod: Pod, number: int) -> bool:
         return bool(self.where(pod, number))
@@ -56,7 +58,7 @@ class Online:
     def where(self, pod: Pod, number: int) -> str:
         """The node that the pod is put on; empty when it fits nowhere."""
         session = request(pod, number)
-        placement = try_place(self.chooser, session, self.shapes.of(session))
+        placement = try_place(self.scorer, session, self.shapes.of(session))
         return placement.kernels[0].node if placement else ""
 
 
@@ -68,7 +70,7 @@ def replay(
     online = Online(nodes, pods, policy)
     capacity = _capacity(nodes)
     allocated = _by_load(online.place, pods, order, capacity)
-    free = online.world.devices
+    free = online.table.devices
     return {
         "policy": policy,
         "arrivals": len(order),
@@ -159,7 +161,7 @@ def main() -> None:
     parser.add_argument("--pods", type=Path, required=True)
     parser.add_argument("--arrivals", type=Path, required=True)
     parser.add_argument("--mode", choices=("online", "batch"), default="online")
-    parser.add_argument("--policy", choices=sorted(BUILT_IN.selection), default="least-fragmentation")
+    parser.add_argument("--policy", choices=sorted(BUILT_IN_SELECTION), default="least-fragmentation")
     parser.add_argument(
         "--loads", type=int, nargs="+", choices=LOADS, default=LOADS, help="with --mode batch"
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.openb_trace import LOADS, Pod
-from planner.batch.cutting import pack
+from planner.batch.cutting_stock import pack
 from planner.batch.values import Fills, NodeClass, RequestClass
 from planner.model.types import NodeInfo
 
@@ -86,7 +86,7 @@ def replay_batch(nodes: Sequence[NodeInfo], capacity: int, prefix: Loaded) -> di
     classes = node_classes(nodes)
     kinds = sorted(prefix.arrived)
     requests = request_classes(prefix.arrived)
-    stay = [replace(one, least=prefix.accepted(kind)) for one, kind in zip(requests, kinds, strict=True)]
+    stay = [replace(one, required=prefix.accepted(kind)) for one, kind in zip(requests, kinds, strict=True)]
     kept = start_of(nodes, list(classes), kinds, prefix.placed)
     return {
         "free": _run(list(classes.values()), requests, capacity, ()),
@@ -116,7 +116,7 @@ def _run(
     without_gpu = sum(
         one.count - count for one, count in zip(requests, packing.placed, strict=True) if not one.gpus
     )
-    missing = sum(max(0, one.least - count) for one, count in zip(requests, packing.placed, strict=True))
+    missing = sum(max(0, one.required - count) for one, count in zip(requests, packing.placed, strict=True))
     return {
         "allocated": 100 * placed / capacity,
         "refused": refused,

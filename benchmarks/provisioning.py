@@ -33,8 +33,8 @@ from pathlib import Path
 from benchmarks.results import keep
 from providers.ansible import files, roles_path
 from providers.condition.fingerprint import roles_digest
-from providers.provisioning import Target
-from reconciler.provisioning.targets import targets
+from providers.provisioning import ProvisionTarget
+from reconciler.provisioning.targets import provision_targets
 from reconciler.workspace.workspace import Workspace
 from tests.lab.cache import LabUnavailable
 from tests.lab.nspawn import Node, Nodes, why_not
@@ -155,8 +155,8 @@ class Bench:
         work = self.folder / "ansible"
         work.mkdir()
         found = list(self._targets().values())
-        ways, _ = files.routes(found)
-        files.write(work, work, found, ways, roles=roles_path(), forks=len(found), secrets={})
+        ways, _ = files.ssh_routes(found)
+        files.write_run_files(work, work, found, ways, roles=roles_path(), forks=len(found), secrets={})
         argv = [sys.executable, "-m", "ansible", "playbook", "--check", "-i", str(work / files.INVENTORY)]
         argv.append(str(roles_path() / "site.yml"))
         config = {
@@ -176,10 +176,10 @@ class Bench:
 
         return check
 
-    def _targets(self) -> dict[str, Target]:
+    def _targets(self) -> dict[str, ProvisionTarget]:
         with Workspace.open(self.repository) as workspace:
             digest = roles_path()
-            return targets(
+            return provision_targets(
                 workspace.desired(), workspace.endpoints(), lambda roles: roles_digest(digest, roles)
             )
 

@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.results import spread
 from benchmarks.served import HERE, SESSION, Work, main, served
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from tests.lab.serve import Serve
 
 PATIENCE = 120.0
@@ -60,7 +60,7 @@ def measure(provider: str, remote: str, count: int, root: Path) -> dict[str, Any
         )
         site.set_hook(site.server.hook)
         stack.callback(wipe)
-        with Store.open(Address.parse(site.server.state)) as store:
+        with Store.open(StoreAddress.parse(site.server.state)) as store:
             try:
                 # The first warms everything up: modules, connections, the engine.
                 _once(site.work, store, "s0", provider)

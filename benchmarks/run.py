@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.push import node
 from benchmarks.results import spread
 from benchmarks.served import Site, main, served
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0
@@ -39,7 +39,7 @@ def measure(provider: str, remote: str, count: int, root: Path) -> dict[str, Any
     with (
         node(provider) as (name, spec, wipe),
         served(root, remote=remote, provider=provider, node=name, spec=spec, interval="1h") as site,
-        Store.open(Address.parse(site.server.state)) as store,
+        Store.open(StoreAddress.parse(site.server.state)) as store,
     ):
         site.set_hook(site.server.hook)
         for key, value in (("user.name", "Ada"), ("user.email", "ada@cluster.example")):

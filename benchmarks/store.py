@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.results import keep
-from reconciler.store import Store
-from reconciler.store.database.address import Address
-from reconciler.values.records import Audit, Event, JournalEntry, Lease, Put, Recorded
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
+from reconciler.values.records import Audit, Event, JournalEntry, Lease, PutRecord, Recorded
 
 CLUSTER = "bench"
 RESOURCES = 1000
@@ -44,12 +44,12 @@ def record(number: int, generation: int = 1) -> Recorded:
     return Recorded(name, CLUSTER, generation, "d" * 16, document, "RUNNING", kernels=(f"s{number}-g1",))
 
 
-def step(lease: Lease, number: int) -> list[Put | Event | JournalEntry | Audit]:
+def step(lease: Lease, number: int) -> list[PutRecord | Event | JournalEntry | Audit]:
     """What an apply writes down for one step: its end, a record, two transitions, an entry of the audit."""
     name = f"Session/demo/s{number % RESOURCES:05}"
     return [
         JournalEntry(f"a-{lease.token}", name, f"create:{number}", "create", f"k{number}", "done", 1.0),
-        Put(record(number % RESOURCES, number)),
+        PutRecord(record(number % RESOURCES, number)),
         Event(name, "CREATING", "RUNNING", "created", 1.0),
         Event(name, "RUNNING", "RUNNING", "seen", 1.0),
         Audit("create", name, 1.0, "new", commit="c" * 40, plan="p" * 64),
@@ -59,11 +59,11 @@ def step(lease: Lease, number: int) -> list[Put | Event | JournalEntry | Audit]:
 class Work:
     """The operations, on one store."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.store = Store.open(address)
         self.lease = self.store.acquire(CLUSTER, "bench", 3600, time.time())
-        self.store.write(self.lease, [Put(record(number)) for number in range(RESOURCES)])
+        self.store.write(self.lease, [PutRecord(record(number)) for number in range(RESOURCES)])
         self._number = 0
 
     def open(self) -> None:
@@ -75,7 +75,7 @@ class Work:
 
     def write_many(self) -> None:
         self._number += 1
-        self.store.write(self.lease, [Put(record(number, self._number)) for number in range(RESOURCES)])
+        self.store.write(self.lease, [PutRecord(record(number, self._number)) for number in range(RESOURCES)])
 
     def read_all(self) -> None:
         assert len(self.store.recorded(CLUSTER)) == RESOURCES
@@ -98,7 +98,7 @@ class Work:
 
         def listen() -> None:
             with Store.open(self.address) as other:
-                for _ in other.changes(other.revisions(), over=lambda: ready.set() or told.is_set()):
+                for _ in other.watch_changes(other.revisions(), stop=lambda: ready.set() or told.is_set()):
                     told.set()
 
         thread = threading.Thread(target=listen)
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bai-bench-") as folder, server(given.url) as url:
-        works = [Work(Address(path=Path(folder) / "store.db")), Work(Address.parse(url))]
+        works = [Work(StoreAddress(path=Path(folder) / "store.db")), Work(StoreAddress.parse(url))]
         rows = []
         for what, (do, times) in OPERATIONS.items():
             sqlite, postgres = (measure(work, do, times) for work in works)

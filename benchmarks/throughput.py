@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.results import keep
 from planner.model.types import GroupInfo, KernelRequest, NodeInfo, SessionRequest, Snapshot
 from planner.place import place
+from planner.policies import built_in_policies
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 
 GIB = 1 << 30
@@ -90,10 +91,11 @@ def snapshot(nodes: int, sessions: int, seed: int, selection: str) -> Snapshot:
 def measure(world: Snapshot, repeat: int) -> dict[str, Any]:
     """Milliseconds of CPU per decision and what came of it."""
     sessions = len(world.pending)
+    policies = built_in_policies()
     best = float("inf")
     for _ in range(repeat):
         start = time.process_time()
-        outcome = place(world)
+        outcome = place(world, policies)
         best = min(best, time.process_time() - start)
     return {
         "nodes": len(world.nodes),

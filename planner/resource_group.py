@@ -1,13 +1,14 @@
-"""One resource group's turn: its queue in order, each session placed or kept with reasons."""
+"""One resource group's part of a plan: its queue in order, each session placed or left waiting with
+reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.admission.eligibility import obstacles
-from planner.admission.quota import Ledger
-from planner.admission.reserved_nodes import Reserved
+from planner.admission.eligibility import ineligibility_reasons
+from planner.admission.quota import QuotaLedger
+from planner.admission.reserved_nodes import NodeReservations
 from planner.model.demand import roundings
 from planner.model.types import (
     Eviction,
@@ -17,29 +18,39 @@ from planner.model.types import (
     Reason,
     Running,
     SessionRequest,
+    Snapshot,
     Wait,
 )
 from planner.nodes import metrics
-from planner.nodes.node_arrays import World
-from planner.queue.base import QueuePolicy, QueueView, bands
-from planner.queue.skips import Skips, limit_of
-from planner.selection.choose import Chooser
-from planner.selection.gang import Shape, Shapes, seat, try_place
+from planner.nodes.node_table import NodeTable
+from planner.queue.base import QueuePolicy, QueueView, priority_bands
+from planner.queue.skips import SkipCounter, max_skips
+from planner.selection.gang import Shape, ShapeCache, allocate, try_place
+from planner.selection.node_scorer import NodeScorer
 from planner.waiting import explain, waits
-from planner.waiting.backfill import Reservation, reserve
+from planner.waiting.backfill import HeadReservation, reserve_for_head
 from planner.waiting.forecast import Occupant, occupants
 from planner.waiting.preemption import Preemptor, Victims
-from planner.waiting.waits import Kept
+from planner.waiting.waits import UnplacedSession
 
 
 @dataclass(slots=True)
-class Memory:
-    """What the turns of one group may share while its nodes are the same: who holds what, and what was worked
+class GroupCache:
+    """What the plans of one group may share while its nodes are the same: who holds what, and what was worked
     out about shapes."""
 
     view: QueueView
-    shapes: Shapes
+    shapes: ShapeCache
     possible: dict[Shape, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContext:
+    """What one group is decided on: its scorer, over a node table that holds what runs already, and what is
+    remembered from the plan before."""
+
+    scorer: NodeScorer
+    cache: GroupCache | None = None
 
 
 @dataclass(slots=True)
@@ -56,30 +67,28 @@ class GroupRun:
 
     def __init__(
         self,
+        snapshot: Snapshot,
         group: GroupInfo,
-        chooser: Chooser,
+        context: GroupContext,
         policy: QueuePolicy,
-        ledger: Ledger,
-        running: Sequence[Running],
-        now: float,
-        usage: Mapping[str, float],
-        memory: Memory | None = None,
+        ledger: QuotaLedger,
     ) -> None:
-        self.group, self.chooser, self.policy, self.ledger, self.now = group, chooser, policy, ledger, now
-        self.world: World = chooser.world
-        self.running = running
-        self.skips = Skips(limit_of(group.queue_options))
-        memory = memory or remember(group, self.world, running)
-        self.view = memory.view
-        self.view.now, self.view.running, self.view.usage = now, running, usage
-        self._shapes, self._possible = memory.shapes, memory.possible
-        self._reserved = Reserved(group, self.world, now)
+        self.group, self.policy, self.ledger, self.now = group, policy, ledger, snapshot.now
+        self.scorer = context.scorer
+        self.table: NodeTable = context.scorer.table
+        self.running: Sequence[Running] = [one for one in snapshot.running if one.request.group == group.name]
+        self.skips = SkipCounter(max_skips(group.queue_options))
+        cache = context.cache or make_group_cache(group, self.table, self.running)
+        self.view = cache.view
+        self.view.now, self.view.running, self.view.usage = snapshot.now, self.running, snapshot.usage
+        self._shapes, self._possible = cache.shapes, cache.possible
+        self._reserved = NodeReservations(group, self.table, self.now)
         rule = group.preemption
-        self._preemptor = Preemptor(chooser, ledger, rule, now) if rule else None
-        self._full: set[tuple[Shape, tuple[int, ...]]] = set()
-        self._reservation: Reservation | None = None
-        self._kept: list[Kept] = []
-        self._told: list[Shape] = []
+        self._preemptor = Preemptor(self.scorer, ledger, rule, self.now) if rule else None
+        self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
+        self._reservation: HeadReservation | None = None
+        self._unplaced: list[UnplacedSession] = []
+        self._promised: list[Shape] = []
         """Shapes that wait for nodes kept for others and would fit there."""
         self._started: dict[str, SessionRequest] = {}
         self._result = GroupResult()
@@ -88,16 +97,18 @@ class GroupRun:
         """Everybody's turn. Without explanation waits have no reasons, and nothing is said about use."""
         if not explained:
             for session in self._order(pending):
-                self._step(session)
-            self._result.waits = waits.unexplained(self.group, self._kept, self.skips, self._reserved)
+                self._decide(session)
+            self._result.waits = waits.unexplained_waits(
+                self.group, self._unplaced, self.skips, self._reserved
+            )
             return self._result
-        before, fits_before = metrics.used(self.world), metrics.fits_more(self.world)
+        before, fits_before = metrics.used_slots(self.table), metrics.room_by_size(self.table)
         for session in self._order(pending):
-            self._step(session)
-        self._result.waits = waits.explained(
+            self._decide(session)
+        self._result.waits = waits.explained_waits(
             self.group,
-            self.chooser,
-            self._kept,
+            self.scorer,
+            self._unplaced,
             self.skips,
             self._reserved,
             self._possible,
@@ -105,85 +116,87 @@ class GroupRun:
         )
         self._result.use = GroupUse(
             group=self.group.name,
-            capacity=metrics.slots_of(self.world, self.world.capacity),
+            capacity=metrics.slot_totals(self.table, self.table.capacity),
             before=before,
-            after=metrics.used(self.world),
+            after=metrics.used_slots(self.table),
             fits_before=fits_before,
-            fits_after=metrics.fits_more(self.world),
+            fits_after=metrics.room_by_size(self.table),
         )
         return self._result
 
     def _order(self, pending: Sequence[SessionRequest]) -> Iterator[SessionRequest]:
-        for band in bands(pending):
+        for band in priority_bands(pending):
             yield from self.policy(band, self.view)
 
-    def _step(self, session: SessionRequest) -> None:
-        blocked = self.ledger.over_pending(session) + obstacles(session, self.group, self.now)
-        quota = self.ledger.refusals(session)
-        if blocked or (quota and self._preemptor is None):
-            self._keep(session, blocked + quota)
+    def _decide(self, session: SessionRequest) -> None:
+        reasons = self.ledger.pending_violations(session)
+        reasons += ineligibility_reasons(session, self.group, self.now)
+        quota = self.ledger.violations(session)
+        if reasons or (quota and self._preemptor is None):
+            self._leave_waiting(session, reasons + quota)
             return
         shape = self._shapes.of(session)
         if not self._is_possible(shape):
-            self._keep(session, quota, shape)
+            self._leave_waiting(session, quota, shape)
         elif self.skips.closed_by is not None:
             self._backfill(session, shape, self.skips.closed_by, quota)
         else:
-            self._seat(session, shape, quota)
+            self._place_in_turn(session, shape, quota)
 
-    def _seat(self, session: SessionRequest, shape: Shape, quota: list[Reason]) -> None:
+    def _place_in_turn(self, session: SessionRequest, shape: Shape, quota: list[Reason]) -> None:
         """Place a session whose turn it is, with others pushed out for it where the group allows that."""
-        away = self._reserved.away(session)
+        blocked = self._reserved.blocked_nodes(session)
         placement = None
-        if not quota and (shape, away) not in self._full:
-            placement = try_place(self.chooser, session, shape, away)
-        placement = placement or self._preempt(session, shape, away)
+        if not quota and (shape, blocked) not in self._no_room:
+            placement = try_place(self.scorer, session, shape, blocked)
+        placement = placement or self._preempt(session, shape, blocked)
         if placement is not None:
             self._place(session, placement)
             return
         why_not = [self._preemptor.why_not(session, self.running)] if self._preemptor else []
         if quota:
-            self._keep(session, quota + why_not)
+            self._leave_waiting(session, quota + why_not)
             return
-        self._full.add((shape, away))  # room only shrinks within one plan, but for evictions
-        if away and not explain.possible(self.chooser, shape, away):
-            self._keep(session, list(self._reserved.reasons(session)))
-            self._kept[-1].latest = self._reserved.until(session) if self._has_room(shape) else None
+        self._no_room.add((shape, blocked))  # room only shrinks within one plan, but for evictions
+        if blocked and not explain.fits_when_empty(self.scorer, shape, blocked):
+            self._leave_waiting(session, list(self._reserved.reasons(session)))
+            self._unplaced[-1].latest = self._reserved.until(session) if self._has_room(shape) else None
             return  # it waits for a time rather than for room, and holds nobody up
-        self._keep(session, why_not, shape, away)
-        self.skips.wait(session)
+        self._leave_waiting(session, why_not, shape, blocked)
+        self.skips.record_no_room(session)
 
     def _has_room(self, shape: Shape) -> bool:
-        """Whether the shape would fit now on nodes kept for others, beside those that were told so before."""
-        mark = self.world.checkpoint()
-        told = [*self._told, shape]
-        fits = all(seat(self.chooser, one) is not None for one in told)
-        self.world.rollback(mark)
+        """Whether the shape would fit now on nodes kept for others, beside those that were promised room
+        before."""
+        mark = self.table.checkpoint()
+        promised = [*self._promised, shape]
+        fits = all(allocate(self.scorer, one) is not None for one in promised)
+        self.table.rollback(mark)
         if fits:
-            self._told = told
+            self._promised = promised
         return fits
 
-    def _preempt(self, session: SessionRequest, shape: Shape, away: tuple[int, ...]) -> Placement | None:
+    def _preempt(self, session: SessionRequest, shape: Shape, blocked: tuple[int, ...]) -> Placement | None:
         if self._preemptor is None:
             return None
-        victims = self._preemptor.victims(session, shape, self.running, away)
+        victims = self._preemptor.find_victims(session, shape, self.running, blocked)
         if not victims:
             return None
         self._evict(session, victims)
-        return try_place(self.chooser, session, shape, away)
+        return try_place(self.scorer, session, shape, blocked)
 
     def _evict(self, session: SessionRequest, victims: Victims) -> None:
         gone = {one.id for one in victims}
-        self.world.release(gone)
+        self.table.release(gone)
         self.running = [one for one in self.running if one.request.id not in gone]
         self.view.running = self.running
         for one in victims:
             self.ledger.give_back(one.request)
-            self._hold(one.request, -1)
+            self.view.hold(one.request, -1)
             why = f"priority {one.request.priority} makes room for {session.id} with priority"
             eviction = Eviction(one.id, self.group.name, session.id, f"{why} {session.priority}")
             self._result.evictions.append(eviction)
-        self._full.clear()
+        self._no_room.clear()
         self._reservation = None
         if self._preemptor is not None:
             self._preemptor.evicted()
@@ -192,83 +205,83 @@ class GroupRun:
         self, session: SessionRequest, shape: Shape, head: SessionRequest, quota: list[Reason]
     ) -> None:
         """Place a session behind a closed queue where it cannot delay the head, if the group backfills."""
-        behind = waits.behind(head, self.skips)
+        behind = waits.head_of_line_reason(head, self.skips)
         if quota:
-            self._keep(session, quota)
+            self._leave_waiting(session, quota)
             return
         if self.group.queue_options.get("backfill") is True:
             if self._reservation is None:
                 head_shape = self._shapes.of(head)
-                kept = self._reserved.ever(head)
-                self._reservation = reserve(self.chooser, head, head_shape, self._occupants(), kept)
+                kept = self._reserved.ever_blocked_nodes(head)
+                self._reservation = reserve_for_head(self.scorer, head, head_shape, self._occupants(), kept)
             if self._reservation is not None:
-                if self._robs(session, head, self._reservation):
+                if self._takes_quota_of(session, head, self._reservation):
                     text = f"{behind.message}; this session would take what a quota leaves for it"
-                    self._keep(session, [Reason("reservation", text)])
+                    self._leave_waiting(session, [Reason("reservation", text)])
                     return
-                excluded = (*self._reservation.excluded(session, self.now), *self._reserved.away(session))
+                excluded = (
+                    *self._reservation.excluded(session, self.now),
+                    *self._reserved.blocked_nodes(session),
+                )
                 excluded = tuple(sorted(set(excluded)))
-                placement = try_place(self.chooser, session, shape, excluded)
+                placement = try_place(self.scorer, session, shape, excluded)
                 if placement is not None:
                     self._place(session, placement)
                     return
                 behind = Reason("reservation", f"{behind.message}; nothing is free that would not delay it")
-        self._keep(session, [behind])
+        self._leave_waiting(session, [behind])
 
-    def _robs(self, session: SessionRequest, head: SessionRequest, kept: Reservation) -> bool:
+    def _takes_quota_of(self, session: SessionRequest, head: SessionRequest, kept: HeadReservation) -> bool:
         """Whether the session would still hold what the head's quotas leave when the head is to start."""
         if kept.over(session, self.now):
             return False
-        before = self.ledger.refusals(head)
+        before = self.ledger.violations(head)
         self.ledger.take(session)
-        after = self.ledger.refusals(head)
+        after = self.ledger.violations(head)
         self.ledger.give_back(session)
         return after != before
 
     def _place(self, session: SessionRequest, placement: Placement) -> None:
-        self._result.placements.append(self._with_loan(session, placement))
+        self._result.placements.append(self._with_borrowing(session, placement))
         self._started[session.id] = session
-        self._hold(session)
+        self.view.hold(session)
         self.skips.placed()
         for kernel in session.kernels:
             for rounded in roundings(kernel, session, self.group):
                 text = f"{session.id}: {kernel.name} asks for {rounded.asked} and is given {rounded.given}"
                 self._result.warnings.append(f"{text}: {rounded.why}")
 
-    def _keep(
+    def _leave_waiting(
         self,
         session: SessionRequest,
         reasons: list[Reason],
         shape: Shape | None = None,
-        away: tuple[int, ...] = (),
+        blocked: tuple[int, ...] = (),
     ) -> None:
-        self._kept.append(Kept(session, reasons, shape, away))
-        self.ledger.wait(session)
+        self._unplaced.append(UnplacedSession(session, reasons, shape, blocked))
+        self.ledger.count_pending(session)
 
     def _is_possible(self, shape: Shape) -> bool:
         if shape not in self._possible:
-            self._possible[shape] = explain.possible(self.chooser, shape)
+            self._possible[shape] = explain.fits_when_empty(self.scorer, shape)
         return self._possible[shape]
 
-    def _hold(self, session: SessionRequest, sign: int = 1) -> None:
-        self.view.hold(session, sign)
-
-    def _with_loan(self, session: SessionRequest, placement: Placement) -> Placement:
+    def _with_borrowing(self, session: SessionRequest, placement: Placement) -> Placement:
         """The placement, with what the session borrows said in its explanation."""
         self.ledger.take(session)
-        borrowed, choice = self.ledger.borrowed(session), placement.choice
+        borrowed, choice = self.ledger.borrowed_text(session), placement.choice
         if not borrowed or choice is None:
             return placement
         detail = f"{choice.detail}; {borrowed}" if choice.detail else borrowed
         return replace(placement, choice=replace(choice, detail=detail))
 
     def _occupants(self) -> list[Occupant]:
-        return occupants(self.world, self.running, self._started, self.now)
+        return occupants(self.table, self.running, self._started, self.now)
 
 
-def remember(group: GroupInfo, world: World, running: Sequence[Running]) -> Memory:
-    """The memory of a group in which these sessions run."""
-    view = QueueView(group, 0.0, metrics.slots_of(world, world.capacity))
+def make_group_cache(group: GroupInfo, table: NodeTable, running: Sequence[Running]) -> GroupCache:
+    """The cache of a group in which these sessions run."""
+    view = QueueView(group, 0.0, metrics.slot_totals(table, table.capacity))
     for one in running:
         view.hold(one.request)
-    return Memory(view, Shapes(group))
+    return GroupCache(view, ShapeCache(group))

@@ -50,7 +50,7 @@ class KernelEvent:
 
 
 @runtime_checkable
-class Shares(Protocol):
+class ReportsFractions(Protocol):
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """Node → means (`mps`, `hami`, `mig`) → why it cannot enforce parts of GPUs so, empty when it can.
         Nodes that cannot be reached are left out."""
@@ -58,7 +58,7 @@ class Shares(Protocol):
 
 
 @runtime_checkable
-class Locates(Protocol):
+class AcceptsLocations(Protocol):
     def locate(self, where: Mapping[str, str]) -> None:
         """Kernel → the node that it was placed on, as is on record: there it is looked for, whatever other
         nodes say."""
@@ -66,7 +66,7 @@ class Locates(Protocol):
 
 
 @runtime_checkable
-class Attaches(Protocol):
+class AttachesTerminal(Protocol):
     def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
         """Connect the caller's terminal to the kernel's main process until it ends or the detach keys
         (Ctrl-P Ctrl-Q) are typed; gives its exit code, 0 when detached."""
@@ -74,7 +74,7 @@ class Attaches(Protocol):
 
 
 @runtime_checkable
-class Copies(Protocol):
+class CopiesFiles(Protocol):
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
         """A tar stream of a file or folder of the kernel. Raises KernelRefused when it is not there."""
         ...
@@ -85,35 +85,35 @@ class Copies(Protocol):
 
 
 @runtime_checkable
-class Recalls(Protocol):
+class RecallsLogs(Protocol):
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
         """A kernel's output from a time on; up to a second more where it is not known better."""
         ...
 
 
 @runtime_checkable
-class Forwards(Protocol):
+class ForwardsPorts(Protocol):
     def dial(self, kernel_id: str, port: int) -> Stream:
         """Connect to a TCP port of the kernel."""
         ...
 
 
 @runtime_checkable
-class Measures(Protocol):
+class MeasuresUsage(Protocol):
     def usage(self) -> Iterator[Usage]:
         """Every live kernel's use now; a kernel that cannot be measured is left out."""
         ...
 
 
 @runtime_checkable
-class Tells(Protocol):
+class StreamsEvents(Protocol):
     def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
         """What happens from now on, on all nodes, until `stop()` says so; reconnects by itself."""
         ...
 
 
 @runtime_checkable
-class Sweeps(Protocol):
+class SweepsLeftovers(Protocol):
     def sweep(self, kernel_id: str) -> None:
         """Clear away what a creation that was cut short left behind, where there is no kernel of this id.
         Raises ProviderError."""
@@ -121,7 +121,7 @@ class Sweeps(Protocol):
 
 
 @runtime_checkable
-class Probes(Protocol):
+class ProbesHardware(Protocol):
     def hardware(self, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
         """What these nodes are, probed now, and for those that could not be reached, why."""
         ...

@@ -8,10 +8,12 @@ USER = "work"
 """What a session's user is called inside, whoever it is on the machine."""
 HOME = "/home/work"
 FILES = ("passwd", "group")
-"""Below /etc, in the order of `texts`."""
+"""Below /etc, in the order of `passwd_and_group`."""
 
 
-def texts(uid: int, gid: int, groups: Sequence[int], *, home: str = HOME, shell: str) -> tuple[str, str]:
+def passwd_and_group(
+    uid: int, gid: int, groups: Sequence[int], *, home: str = HOME, shell: str
+) -> tuple[str, str]:
     """`passwd` and `group`. Root, where it is the session's user, has the home and the shell."""
     root = f"root:x:0:0:root:{home}:{shell}" if uid == 0 else "root:x:0:0:root:/root:/usr/sbin/nologin"
     users = [

@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
-ImageNow = Literal["same", "another", "gone"]
+ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
 
 
@@ -108,7 +108,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class GpuShare:
     """Limits on a part of each of a kernel's GPUs, and what enforces them."""
 
     means: Literal["mps", "hami", "mig", "none"]
@@ -156,7 +156,7 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class SshLogin:
     """How the kernels of a session log in to each other, where their image has SSH. All use one key pair."""
 
     port: int
@@ -208,7 +208,7 @@ class KernelSpec:
     """Device nodes or vendor device ids, by provider."""
     nics: tuple[str, ...] = ()
     """RDMA devices of the mapping (`mlx5_0`); only these reach the kernel."""
-    share: Share | None = None
+    share: GpuShare | None = None
     """How a part of a GPU is limited; None for whole devices and for kernels without any."""
     uid: int | None = None
     """Its project's Linux user, and group, from 1000 on: whom it runs as where neither `user` nor the image
@@ -225,7 +225,7 @@ class KernelSpec:
     capabilities: tuple[str, ...] = ()
     """Linux capabilities beyond the provider's small default, without `CAP_`."""
     network: Network = Network()
-    login: Login | None = None
+    login: SshLogin | None = None
     """None for sessions of one kernel, and where the provider offers none."""
     mounts: tuple[Mount, ...] = ()
     files: tuple[File, ...] = ()
@@ -264,7 +264,7 @@ class Observed:
     env_digest: str = ""
     image: str = ""
     """The name of the image that it was made from, where the provider has images."""
-    image_now: ImageNow = "same"
+    image_now: ImageState = "same"
     """What its node means by that name now: an image can lose its name, and another one get it."""
 
 
@@ -307,7 +307,7 @@ class Capabilities:
     timeouts: bool = False
     """A kernel that runs longer than its `KernelSpec.timeout` is ended without anybody's help."""
     pulls: bool = False
-    """Whether it fetches images (`providers.images.Pulls`)."""
+    """Whether it fetches images (`providers.images.PullsImages`)."""
     node_fractions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The same by node, where nodes differ; a node that is missing has `fractions`."""
     no_fractions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -374,6 +374,10 @@ class Provider(Protocol):
     ) -> int:
         """Run a command inside the kernel's limits and view, attached to the caller's stdio; gives its exit
         code."""
+        ...
+
+    def close(self) -> None:
+        """Give up connections to nodes; kernels go on running."""
         ...
 
 

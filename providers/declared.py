@@ -8,7 +8,7 @@ from typing import IO
 
 from providers.base import Capabilities, Fence, KernelSpec, Limit, Observation, Observed, unfenced
 from providers.machines.base import Endpoint
-from schemas.problems.errors import KernelNotFound, KernelRefused
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
 
 
 class DeclaredProvider:
@@ -44,6 +44,9 @@ class DeclaredProvider:
         self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
     ) -> int:
         raise KernelNotFound(provider="declared", kernel=kernel_id)
+
+    def close(self) -> None:
+        """There are no connections."""
 
 
 def open_declared(

@@ -34,16 +34,12 @@ from providers.base import (
     env_digest,
     unfenced,
 )
-from schemas.problems.errors import (
-    BaiError,
-    KernelNotFound,
-    KernelRefused,
-    ProviderError,
-    ProviderUnavailable,
-)
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 Operation = Literal["observe", "create", "update", "stop", "remove", "execute", "logs"]
-Moment = Literal["before", "after"]
+FaultMoment = Literal["before", "after"]
 Failure = Literal["error", "unavailable", "refused"]
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
@@ -71,14 +67,14 @@ class Fault:
 
     operation: Operation
     kernel: str | None = None
-    moment: Moment = "before"
+    moment: FaultMoment = "before"
     failure: Failure = "unavailable"
     times: int = 1
     why: str = "injected fault"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ScheduledExit:
     """A kernel ends by itself, `seconds` after it started."""
 
     seconds: float
@@ -87,7 +83,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class SimulatedLoad:
     """What a kernel uses all the time: cores, bytes a second, percent of its GPU."""
 
     cores: float = 0.0
@@ -96,7 +92,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Kernel:
+class FakeKernel:
     """One kernel of the world. Times are seconds since the epoch; `ready` and `gone` end slow transitions."""
 
     spec: KernelSpec
@@ -104,7 +100,7 @@ class Kernel:
     ready: float
     gone: float | None = None
     """When a requested stop will be complete."""
-    told: str = ""
+    stop_signal: str = ""
     """The signal that it was asked to stop with, where it was not its own."""
     ended: tuple[KernelState, float, int | None, str] | None = None
     log: list[bytes] = field(default_factory=list)
@@ -126,20 +122,20 @@ class World:
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = clock or VirtualClock()
-        self.kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, FakeKernel] = {}
         self.hidden: set[str] = set()
         self.down: dict[str, str] = {}
-        self.loads: dict[str, Load] = {}
+        self.loads: dict[str, SimulatedLoad] = {}
         self.twins: list[str] = []
         """Ids that were to be made a second time while the first could not be reached: must stay empty."""
         self.unlabelled: tuple[str, ...] = ()
-        self.ends_after: dict[str, Ending] = {}
+        self.ends_after: dict[str, ScheduledExit] = {}
         self.slow_create = 0.0
         self.slow_stop = 0.0
         self.calls: list[tuple[Operation, str]] = []
         self.created: list[str] = []
         """Every id really made, in order; an id twice without a removal between is a doubled kernel."""
-        self.at: Callable[[Operation, str, Moment], None] = lambda operation, kernel_id, moment: None
+        self.at: Callable[[Operation, str, FaultMoment], None] = lambda operation, kernel_id, moment: None
         self.lock = threading.RLock()
         self._faults: list[Fault] = []
 
@@ -158,7 +154,7 @@ class World:
         """Somebody removed the kernel behind everyone's back."""
         self.kernels.pop(kernel_id, None)
 
-    def use(self, kernel_id: str, load: Load) -> None:
+    def use(self, kernel_id: str, load: SimulatedLoad) -> None:
         """From now on the kernel uses so much."""
         if kernel_id in self.loads:
             _used(self, kernel_id)
@@ -170,17 +166,17 @@ class World:
             if kernel.spec.labels.node == node and self.settle(kernel_id).ended is None:
                 self.lose(kernel_id, reason="the machine was restarted")
 
-    def away(self, kernel_id: str) -> bool:
+    def is_unreachable(self, kernel_id: str) -> bool:
         """Whether the kernel is there and out of reach."""
         kernel = self.kernels.get(kernel_id)
         return kernel is not None and kernel.spec.labels.node in self.down
 
-    def reach(self, node: str) -> None:
+    def check_reachable(self, node: str) -> None:
         """Raises ProviderUnavailable for a node that is down."""
         if node in self.down:
             raise ProviderUnavailable(provider="fake", why=f"{node}: {self.down[node]}")
 
-    def boundary(self, operation: Operation, kernel_id: str, moment: Moment) -> None:
+    def boundary(self, operation: Operation, kernel_id: str, moment: FaultMoment) -> None:
         """Called by providers around each effect; raises the fault due here, if any."""
         self.at(operation, kernel_id, moment)
         for position, fault in enumerate(self._faults):
@@ -194,7 +190,7 @@ class World:
         else:
             del self._faults[position]
 
-    def settle(self, kernel_id: str) -> Kernel:
+    def settle(self, kernel_id: str) -> FakeKernel:
         """Bring one kernel's state up to the clock. Raises KernelNotFound."""
         kernel = self.kernels.get(kernel_id)
         if kernel is None:
@@ -203,7 +199,7 @@ class World:
             kernel.ended = self._end(kernel)
         return kernel
 
-    def _end(self, kernel: Kernel) -> tuple[KernelState, float, int | None, str] | None:
+    def _end(self, kernel: FakeKernel) -> tuple[KernelState, float, int | None, str] | None:
         now = self.clock.now()
         ending = self.ends_after.get(kernel.spec.id)
         own = kernel.ready + ending.seconds if ending else None
@@ -240,12 +236,17 @@ class FakeProvider:
     def capabilities(self) -> Capabilities:
         return self._capabilities
 
+    def close(self) -> None:
+        """There are no connections; the world goes on."""
+
     def observe(self) -> Observation:
         world = self.world
         with world.lock:
             world.calls.append(("observe", ""))
             world.boundary("observe", "", "before")
-            visible = sorted(one for one in world.kernels.keys() - world.hidden if not world.away(one))
+            visible = sorted(
+                one for one in world.kernels.keys() - world.hidden if not world.is_unreachable(one)
+            )
             seen = tuple(_observed(world, kernel_id) for kernel_id in visible)
             missing = tuple(sorted(world.hidden & world.kernels.keys()))
             unreachable = dict(world.down)
@@ -258,13 +259,13 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("create", spec.id))
             world.boundary("create", spec.id, "before")
-            world.reach(spec.labels.node)
-            if world.away(spec.id):
+            world.check_reachable(spec.labels.node)
+            if world.is_unreachable(spec.id):
                 world.twins.append(spec.id)
             if spec.id not in world.kernels:
                 now = world.clock.now()
                 kept = replace(spec, secret_env={})
-                world.kernels[spec.id] = Kernel(kept, created=now, ready=now + world.slow_create)
+                world.kernels[spec.id] = FakeKernel(kept, created=now, ready=now + world.slow_create)
                 try:
                     fence()
                 except BaiError:
@@ -277,13 +278,15 @@ class FakeProvider:
     def usage(self) -> Iterator[Usage]:
         world = self.world
         with world.lock:
-            live = [one for one in sorted(world.loads) if one in world.kernels and not world.away(one)]
+            live = [
+                one for one in sorted(world.loads) if one in world.kernels and not world.is_unreachable(one)
+            ]
             found = [_used(world, one) for one in live if world.settle(one).ended is None]
         yield from found
 
     def _reach(self, kernel_id: str) -> None:
         if kernel_id in self.world.kernels:
-            self.world.reach(self.world.kernels[kernel_id].spec.labels.node)
+            self.world.check_reachable(self.world.kernels[kernel_id].spec.labels.node)
 
     def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         world = self.world
@@ -307,7 +310,7 @@ class FakeProvider:
             kernel = world.settle(kernel_id)
             if kernel.ended is None and kernel.gone is None:
                 kernel.gone = world.clock.now() + min(world.slow_stop, grace)
-                kernel.told = signal
+                kernel.stop_signal = signal
             world.boundary("stop", kernel_id, "after")
             return _observed(world, kernel_id)
 
@@ -342,7 +345,7 @@ class FakeProvider:
             return 0
 
 
-def _state(world: World, kernel: Kernel) -> KernelState:
+def _state(world: World, kernel: FakeKernel) -> KernelState:
     if kernel.ended is not None:
         return kernel.ended[0]
     if kernel.gone is not None:

@@ -1,6 +1,6 @@
 """A provisioner without machines: deterministic, in memory, with faults on demand.
 
-`Machines` is what survives (the nodes with their seals); `FakeProvisioner` is one handle on it, as a process
+`FakeNodes` is what survives (the nodes with their seals); `FakeProvisioner` is one handle on it, as a process
 that may die would hold.
 
     machines = Machines(["n1", "n2"])
@@ -16,21 +16,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from providers.condition.values import Condition, Deviation, Seal
+from providers.condition.values import Deviation, NodeCondition, ProvisionStamp
 from providers.provisioning import (
     HostResult,
+    OnProvisionEvent,
     ProvisionEvent,
-    Stop,
-    Target,
+    ProvisionTarget,
+    StopRequested,
     TaskChange,
-    Tell,
-    never,
-    untold,
+    ignore_event,
+    never_stop,
 )
-from schemas.problems.errors import NodeBusy
+from schemas.problems.errors.provisioning import NodeBusy
 
-Moment = Literal["before", "during", "after"]
-Trouble = Literal["fail", "unreachable", "busy", "half"]
+ProvisionMoment = Literal["before", "during", "after"]
+NodeTrouble = Literal["fail", "unreachable", "busy", "half"]
 """`fail`: a task fails at once; `half`: it fails after something was changed; `busy`: somebody else is at
 it."""
 
@@ -40,16 +40,16 @@ class NodeFault:
     """What goes wrong the next `times` times that `node` (None: any) is provisioned."""
 
     node: str | None = None
-    trouble: Trouble = "fail"
+    trouble: NodeTrouble = "fail"
     times: int = 1
     why: str = "injected fault"
 
 
 @dataclass(slots=True)
-class Node:
-    """One machine: its seal, and what was changed behind everybody's back since."""
+class FakeNode:
+    """One machine: its stamp, and what was changed behind everybody's back since."""
 
-    seal: Seal | None = None
+    stamp: ProvisionStamp | None = None
     deviations: tuple[Deviation, ...] = ()
     os: str = "debian-12"
     boots: int = 1
@@ -59,7 +59,7 @@ class Node:
 
 
 @dataclass
-class Machines:
+class FakeNodes:
     """All nodes there are. `down`: node → why it cannot be reached. `restarts`: nodes that a profile's next
     provisioning reboots. `at(node, moment)` is called around and in the midst of each provisioning and may
     raise anything, for example a simulated kill."""
@@ -68,14 +68,14 @@ class Machines:
     clock: Callable[[], float] = lambda: 0.0
     down: dict[str, str] = field(default_factory=dict)
     restarts: set[str] = field(default_factory=set)
-    at: Callable[[str, Moment], None] = lambda node, moment: None
+    at: Callable[[str, ProvisionMoment], None] = lambda node, moment: None
     busy: set[str] = field(default_factory=set)
     """Nodes that are being provisioned at this moment."""
     log: list[tuple[str, str]] = field(default_factory=list)
     """What was called, on which node."""
 
     def __post_init__(self) -> None:
-        self.nodes = {name: Node() for name in self.names}
+        self.nodes = {name: FakeNode() for name in self.names}
         self.lock = threading.RLock()
         self._faults: list[NodeFault] = []
 
@@ -87,7 +87,7 @@ class Machines:
         one = self.nodes[node]
         one.deviations = (*one.deviations, Deviation(what, expected, found))
 
-    def due(self, node: str) -> NodeFault | None:
+    def take_fault(self, node: str) -> NodeFault | None:
         """The fault that comes now, if any."""
         for position, fault in enumerate(self._faults):
             if fault.node in (None, node):
@@ -98,12 +98,14 @@ class Machines:
 
 
 class FakeProvisioner:
-    """A `Provisioner` on `Machines`. Any number of handles may share them, from any thread."""
+    """A `Provisioner` on `FakeNodes`. Any number of handles may share them, from any thread."""
 
-    def __init__(self, machines: Machines) -> None:
+    def __init__(self, machines: FakeNodes) -> None:
         self.machines = machines
 
-    def observe(self, targets: Sequence[Target]) -> tuple[Mapping[str, Condition], Mapping[str, str]]:
+    def observe(
+        self, targets: Sequence[ProvisionTarget]
+    ) -> tuple[Mapping[str, NodeCondition], Mapping[str, str]]:
         world = self.machines
         with world.lock:
             world.log += [("observe", target.node) for target in targets]
@@ -112,20 +114,27 @@ class FakeProvisioner:
             return {name: _condition(world, name) for name in names if name not in unreached}, unreached
 
     def check(
-        self, targets: Sequence[Target], tell: Tell = untold, stop: Stop = never
+        self,
+        targets: Sequence[ProvisionTarget],
+        tell: OnProvisionEvent = ignore_event,
+        stop: StopRequested = never_stop,
     ) -> Mapping[str, HostResult]:
         world = self.machines
         with world.lock:
             world.log += [("check", target.node) for target in targets]
             return {target.node: self._checked(target) for target in targets}
 
-    def _checked(self, target: Target) -> HostResult:
+    def _checked(self, target: ProvisionTarget) -> HostResult:
         if target.node in self.machines.down:
             why = self.machines.down[target.node]
             return HostResult(target.node, ok=False, failed=why, unreachable=True)
-        return HostResult(target.node, ok=True, changed=_changes(self.machines.nodes[target.node], target))
+        return HostResult(
+            target.node, ok=True, changed=_expected_changes(self.machines.nodes[target.node], target)
+        )
 
-    def provision(self, target: Target, tell: Tell = untold, stop: Stop = never) -> HostResult:
+    def provision(
+        self, target: ProvisionTarget, tell: OnProvisionEvent = ignore_event, stop: StopRequested = never_stop
+    ) -> HostResult:
         world, name = self.machines, target.node
         with world.lock:
             world.log.append(("provision", name))
@@ -134,7 +143,7 @@ class FakeProvisioner:
                 raise NodeBusy(node=name, why="another apply")
             if name in world.down:
                 return HostResult(name, ok=False, failed=world.down[name], unreachable=True)
-            fault = world.due(name)
+            fault = world.take_fault(name)
             if fault is not None and fault.trouble == "busy":
                 raise NodeBusy(node=name, why=fault.why)
             world.busy.add(name)
@@ -145,16 +154,18 @@ class FakeProvisioner:
             finally:
                 world.busy.discard(name)
 
-    def _provisioned(self, target: Target, fault: NodeFault | None, tell: Tell) -> HostResult:
+    def _provisioned(
+        self, target: ProvisionTarget, fault: NodeFault | None, tell: OnProvisionEvent
+    ) -> HostResult:
         world, name = self.machines, target.node
         node = world.nodes[name]
         tell(ProvisionEvent(name, "start"))
         if fault is not None and fault.trouble in ("fail", "unreachable"):
             tell(ProvisionEvent(name, "failed", message=fault.why))
             return HostResult(name, ok=False, failed=fault.why, unreachable=fault.trouble == "unreachable")
-        changes = _changes(node, target)
-        if node.seal is not None:
-            node.seal = replace(node.seal, unfinished=True)
+        changes = _expected_changes(node, target)
+        if node.stamp is not None:
+            node.stamp = replace(node.stamp, unfinished=True)
         for change in changes:
             tell(ProvisionEvent(name, "changed", change.role, change.task))
         world.at(name, "during")
@@ -165,7 +176,7 @@ class FakeProvisioner:
             world.restarts.discard(name)
             node.boots += 1
             tell(ProvisionEvent(name, "reboot", message="a new kernel is installed"))
-        node.seal = Seal(
+        node.stamp = ProvisionStamp(
             target.profile, target.fingerprint, dict(target.document), world.clock(), str(node.boots)
         )
         node.deviations, node.reboot_pending = (), ""
@@ -174,13 +185,15 @@ class FakeProvisioner:
         return HostResult(name, ok=True, changed=changes, rebooted=rebooted)
 
 
-def _condition(world: Machines, name: str) -> Condition:
+def _condition(world: FakeNodes, name: str) -> NodeCondition:
     node = world.nodes[name]
-    return Condition(name, node.seal, node.deviations, node.os, "6.1.0", str(node.boots), node.reboot_pending)
+    return NodeCondition(
+        name, node.stamp, node.deviations, node.os, "6.1.0", str(node.boots), node.reboot_pending
+    )
 
 
-def _changes(node: Node, target: Target) -> tuple[TaskChange, ...]:
+def _expected_changes(node: FakeNode, target: ProvisionTarget) -> tuple[TaskChange, ...]:
     """One task for each role, where the node is not what it is to be, and one for each deviation."""
-    if node.seal is None or node.seal.unfinished or node.seal.fingerprint != target.fingerprint:
+    if node.stamp is None or node.stamp.unfinished or node.stamp.fingerprint != target.fingerprint:
         return tuple(TaskChange(role, f"Set up {role}") for role in target.roles)
     return tuple(TaskChange("", f"Restore {each.what}", str(each)) for each in node.deviations)

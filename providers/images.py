@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from schemas.images.facts import Platform
+from schemas.images.facts import ImagePlatform
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class NodeImage:
     """Bytes on disk, unpacked."""
 
 
-Tell = Callable[[PullProgress], None]
+OnPullProgress = Callable[[PullProgress], None]
 
 
 @runtime_checkable
-class Pulls(Protocol):
+class PullsImages(Protocol):
     """Methods raise ProviderError and RegistryError kinds."""
 
-    def pull(self, request: PullRequest, tell: Tell) -> bool:
+    def pull(self, request: PullRequest, tell: OnPullProgress) -> bool:
         """Bring the image to the node; False when nothing had to be done. Several calls for the same image
         and node transfer it once."""
         ...
@@ -63,7 +63,7 @@ class Pulls(Protocol):
         """What these nodes have, one call per node, and for those that could not be asked, why."""
         ...
 
-    def image_facts(self, node: str, image: str) -> tuple[str, Platform, str] | None:
+    def image_facts(self, node: str, image: str) -> tuple[str, ImagePlatform, str] | None:
         """Architecture, what is known of its image there, and the digest it was pulled by (empty for an image
         that was made on the node); None when the node does not have it."""
         ...

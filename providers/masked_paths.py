@@ -27,7 +27,7 @@ MASKED = (
 (containerd: pkg/oci/spec.go; Moby: oci/defaults.go; Podman) and systemd's ProtectKernelTunables."""
 
 
-def of_cpus(count: int) -> tuple[str, ...]:
+def cpu_heat_paths(count: int) -> tuple[str, ...]:
     """Counters of each CPU's heat, by which sessions could watch what others do (as Moby does,
     GHSA-6fw5-f8r9-fgfm). `count`: CPUs of the machine; a path that is not there does no harm."""
     return tuple(f"/sys/devices/system/cpu/cpu{number}/thermal_throttle" for number in range(count))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from providers.condition.values import Condition
+from providers.condition.values import NodeCondition
 from providers.machines.base import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProvisionTarget:
     """One node and what it is to be."""
 
     node: str
@@ -85,15 +85,15 @@ class ProvisionEvent:
     seconds: float = 0.0
 
 
-Tell = Callable[[ProvisionEvent], None]
-Stop = Callable[[], bool]
+OnProvisionEvent = Callable[[ProvisionEvent], None]
+StopRequested = Callable[[], bool]
 
 
-def untold(_event: ProvisionEvent) -> None:
+def ignore_event(_event: ProvisionEvent) -> None:
     """For callers who do not want to know."""
 
 
-def never() -> bool:
+def never_stop() -> bool:
     """For callers who stop nothing."""
     return False
 
@@ -106,18 +106,25 @@ class Provisioner(Protocol):
     ("stopped"). Raises ProvisioningImpossible where Ansible itself cannot run here, SecretMissing.
     """
 
-    def observe(self, targets: Sequence[Target]) -> tuple[Mapping[str, Condition], Mapping[str, str]]:
+    def observe(
+        self, targets: Sequence[ProvisionTarget]
+    ) -> tuple[Mapping[str, NodeCondition], Mapping[str, str]]:
         """Node → its condition; node → why it could not be looked at. One command per node, all at the same
         time, without Ansible. Never raises for a node."""
         ...
 
     def check(
-        self, targets: Sequence[Target], tell: Tell = untold, stop: Stop = never
+        self,
+        targets: Sequence[ProvisionTarget],
+        tell: OnProvisionEvent = ignore_event,
+        stop: StopRequested = never_stop,
     ) -> Mapping[str, HostResult]:
         """What provisioning would change: one run for all, which changes nothing."""
         ...
 
-    def provision(self, target: Target, tell: Tell = untold, stop: Stop = never) -> HostResult:
+    def provision(
+        self, target: ProvisionTarget, tell: OnProvisionEvent = ignore_event, stop: StopRequested = never_stop
+    ) -> HostResult:
         """Converge, reboot where it is needed and allowed, verify, seal. A node that failed keeps no seal of
         this profile."""
         ...

@@ -14,7 +14,7 @@ from typing import cast
 
 from providers.base import Provider
 from providers.machines.base import Endpoint
-from schemas.problems.errors import UnknownProvider
+from schemas.problems.errors.provider import UnknownProvider
 
 GROUP = "bai.providers"
 BUILT_IN = {
@@ -27,7 +27,7 @@ BUILT_IN = {
 Opener = Callable[..., Provider]
 
 
-def names() -> list[str]:
+def provider_names() -> list[str]:
     """All providers there are; nothing is imported."""
     return sorted({entry.name for entry in entry_points(group=GROUP)} | BUILT_IN.keys())
 
@@ -50,5 +50,5 @@ def load_provider(name: str) -> Opener:
     else:
         found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
     if not found:
-        raise UnknownProvider(provider=name, known=", ".join(names()))
+        raise UnknownProvider(provider=name, known=", ".join(provider_names()))
     return cast(Opener, found[0].load())

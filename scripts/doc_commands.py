@@ -18,13 +18,13 @@ def commands_page() -> str:
     """Every command with its arguments and options, from the Typer application."""
     import typer
 
-    from bai.cli.lazy_commands import load
+    from bai.cli.lazy_commands import load_command
     from bai.cli.main import COMMANDS, app
 
     parts = [MADE, "# Commands\n", _COMMANDS_HEAD, "## Options of every command\n"]
     parts.append(_parameters(typer.main.get_command(app)))
     for name, (module, line) in COMMANDS.items():
-        parts += _command(f"bai {name}", load(module), line, level=2)
+        parts += _command(f"bai {name}", load_command(module), line, level=2)
     return "\n".join(parts)
 
 

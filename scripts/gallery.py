@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bai.render.nodes.picture import Holding, NodePicture, picture
-from bai.render.nodes.svg import render_all
+from bai.render.nodes.picture import HeldPlacement, NodePicture, node_picture
+from bai.render.nodes.svg import render_nodes_svg
 from planner.model.types import (
     Fractional,
     GroupInfo,
@@ -23,8 +23,9 @@ from planner.model.types import (
     Snapshot,
 )
 from planner.place import place
+from planner.policies import built_in_policies
+from schemas.hardware.capture_reader import read_hardware
 from schemas.hardware.model import Hardware
-from schemas.hardware.read import read_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "gallery"
@@ -128,20 +129,22 @@ def placed(scene: Scene) -> tuple[Running, ...]:
     """What runs before, each placed on its own so that its node is the designated one."""
     found: list[Running] = []
     for one in scene.running:
-        outcome = place(Snapshot(scene.nodes, (group(),), running=tuple(found), pending=(one,)))
+        snapshot = Snapshot(scene.nodes, (group(),), running=tuple(found), pending=(one,))
+        outcome = place(snapshot, built_in_policies())
         found.append(Running(one, outcome.placements[0]))
     return tuple(found)
 
 
 def draw(scene: Scene, policy: str, rules: GroupInfo) -> str:
     before = placed(scene)
-    outcome = place(Snapshot(scene.nodes, (rules,), running=before, pending=scene.asked))
+    snapshot = Snapshot(scene.nodes, (rules,), running=before, pending=scene.asked)
+    outcome = place(snapshot, built_in_policies())
     if outcome.waits:
         raise ValueError(f"{scene.name}, {policy}: {outcome.waits[0].reasons[0].message}")
-    held = [Holding(one.placement, new=False) for one in before]
-    held += [Holding(placement) for placement in outcome.placements]
-    pictures = [_titled(picture(replace(node, group=""), held), node) for node in scene.nodes]
-    return render_all(pictures, f"{policy}: {scene.heading}", _notes(outcome))
+    held = [HeldPlacement(one.placement, new=False) for one in before]
+    held += [HeldPlacement(placement) for placement in outcome.placements]
+    pictures = [_titled(node_picture(replace(node, group=""), held), node) for node in scene.nodes]
+    return render_nodes_svg(pictures, f"{policy}: {scene.heading}", _notes(outcome))
 
 
 def _titled(drawn: NodePicture, node: NodeInfo) -> NodePicture:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,14 +26,14 @@ REFERENCE = ROOT / "docs" / "reference"
 
 def kinds_page() -> str:
     """Every kind with every field, from the models."""
-    from schemas.kinds.registry import KINDS
-    from schemas.loading.json_schema import Described
+    from schemas.kinds.kind_registry import KINDS
+    from schemas.loading.json_schema import DescribedJsonSchema
 
     parts = [MADE, "# Kinds\n", _KINDS_HEAD]
     parts += [f"[{name}](#{name.lower()})" + (" ·" if name != list(KINDS)[-1] else "\n") for name in KINDS]
     shared: dict[str, Mapping[str, Any]] = {}
     for name, model in KINDS.items():
-        schema = model.model_json_schema(by_alias=True, schema_generator=Described)
+        schema = model.model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
         definitions = schema.get("$defs", {})
         spec = _resolved(schema["properties"]["spec"], definitions)
         parts.append(f"\n## {name}\n\n{_text(schema)}\n")
@@ -92,13 +94,13 @@ def _table(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 @functools.cache
 def _later() -> frozenset[tuple[str, str]]:
     """(title of the part, field) of everything that the models accept and nothing carries out."""
-    from schemas.kinds.registry import KINDS
-    from schemas.loading.json_schema import Described
-    from schemas.rules.inactive_fields import LATER
+    from schemas.kinds.kind_registry import KINDS
+    from schemas.loading.json_schema import DescribedJsonSchema
+    from schemas.rules.inactive_fields import INACTIVE_FIELDS
 
     found = set()
-    for kind, paths in LATER.items():
-        schema = KINDS[kind].model_json_schema(by_alias=True, schema_generator=Described)
+    for kind, paths in INACTIVE_FIELDS.items():
+        schema = KINDS[kind].model_json_schema(by_alias=True, schema_generator=DescribedJsonSchema)
         for path in paths:
             node: Mapping[str, Any] = schema
             for step in path[:-1]:
@@ -190,8 +192,8 @@ def plan_page() -> str:
     """The saved plan's format, from the values it is written from."""
     from pydantic import TypeAdapter
 
+    from reconciler.values.encoding.plan_json import VERSION
     from reconciler.values.plan import Plan
-    from reconciler.values.plan_json import VERSION
 
     schema = TypeAdapter(Plan).json_schema(mode="serialization")
     definitions: dict[str, Any] = {**schema.get("$defs", {}), "Plan": schema}
@@ -255,6 +257,10 @@ def errors_page() -> str:
     """Every error class and every code of a problem in a document."""
     from schemas.problems import errors
     from schemas.problems.codes import CODES
+    from schemas.problems.errors.base import BaiError
+
+    for module in pkgutil.iter_modules(errors.__path__, f"{errors.__name__}."):
+        importlib.import_module(module.name)
 
     parts = [
         MADE,
@@ -263,7 +269,7 @@ def errors_page() -> str:
         "| code | name | message | worth trying again |",
         "|---|---|---|---|",
     ]
-    for error in sorted(_tree(errors.BaiError), key=lambda found: found.code):
+    for error in sorted(_tree(BaiError), key=lambda found: found.code):
         message = " ".join((error.__doc__ or "").split("\n\n")[0].split())
         if message == "{message}":
             continue

@@ -19,11 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from schemas.profile import ROLES  # noqa: E402
-from schemas.profile.arguments import Argument, arguments_of, sections  # noqa: E402
+from schemas.profile.arguments import RoleArgument, arguments_of, section_models  # noqa: E402
 from schemas.profile.roles.control_plane import ApiService, BaiService  # noqa: E402
 
 MADE = (
-    "# Written by scripts/gen_roles.py from schemas/profile/{role}.py; change that, then `make generate`.\n"
+    "# Written by scripts/gen_roles.py from schemas/profile/roles/{role}.py; change that, then "
+    "`make generate`.\n"
 )
 BEGIN, END = "<!-- variables -->", "<!-- /variables -->"
 _TABLE = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
@@ -43,7 +44,7 @@ def _yaml(role: str, value: Any) -> str:
 
 def specs(role: str) -> str:
     """meta/argument_specs.yml."""
-    section = sections()[role]
+    section = section_models()[role]
     entry = {
         "short_description": _sentence(section.__doc__),
         "description": [_sentence(section.__doc__)],
@@ -52,7 +53,7 @@ def specs(role: str) -> str:
     return _yaml(role, {"argument_specs": {"main": entry}})
 
 
-def _option(argument: Argument) -> dict[str, Any]:
+def _option(argument: RoleArgument) -> dict[str, Any]:
     made: dict[str, Any] = {"type": argument.type}
     if argument.elements:
         made["elements"] = argument.elements
@@ -87,26 +88,26 @@ def table(role: str) -> str:
     return "\n".join([BEGIN, *head, *rows, END])
 
 
-def _rows(above: str, arguments: tuple[Argument, ...]) -> Iterator[tuple[str, Argument]]:
+def _rows(above: str, arguments: tuple[RoleArgument, ...]) -> Iterator[tuple[str, RoleArgument]]:
     for one in arguments:
         yield above + one.name, one
         yield from _rows(f"{above}{one.name}{'[]' if one.elements else ''}.", one.keys)
 
 
-def _type(one: Argument) -> str:
+def _type(one: RoleArgument) -> str:
     if one.choices:
         names = " \\| ".join(f"`{choice}`" for choice in one.choices if choice is not None)
         return f"list of {names}" if one.elements else names
     return f"list of {one.elements}" if one.elements else one.type
 
 
-def _default(one: Argument) -> str:
+def _default(one: RoleArgument) -> str:
     if one.required:
         return "(required)"
     return "" if one.default is None else f"`{json.dumps(one.default, ensure_ascii=False)}`"
 
 
-def _described(one: Argument) -> str:
+def _described(one: RoleArgument) -> str:
     text = _sentence(one.description) if one.description else ""
     return " ".join(part for part in (text, f"In {one.unit}." if one.unit else "") if part)
 
@@ -119,7 +120,7 @@ def _sentence(text: str | None) -> str:
 def readme(role: str, there: str) -> str:
     """The README as it is, with the table brought up to date."""
     if not there:
-        there = f"# {role}\n\n{_sentence(sections()[role].__doc__)}\n\n## Variables\n\n{BEGIN}{END}\n"
+        there = f"# {role}\n\n{_sentence(section_models()[role].__doc__)}\n\n## Variables\n\n{BEGIN}{END}\n"
     if not _TABLE.search(there):
         there = f"{there.rstrip()}\n\n## Variables\n\n{BEGIN}{END}\n"
     return _TABLE.sub(lambda _: table(role), there, count=1)

@@ -240,10 +240,10 @@ def _variable(name: str, metric: str) -> dict[str, Any]:
 def openapi() -> str:
     """The API as OpenAPI 3.1."""
     from bai.web.app import create_app
-    from bai.web.auth.roles import Fixed
-    from bai.web.hub import Hub
+    from bai.web.auth.roles import StaticAccess
+    from bai.web.cluster_loops import ClusterLoops
 
-    return _json(create_app(Hub(), Fixed()).openapi())
+    return _json(create_app(ClusterLoops(), StaticAccess()).openapi())
 
 
 def _json(value: object) -> str:

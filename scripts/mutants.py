@@ -50,7 +50,7 @@ AREAS = {
     "apply": Area(
         (
             "reconciler/apply", "reconciler/observe/observe.py", "reconciler/values/session_phase.py",
-            "reconciler/values/fingerprint.py", "reconciler/values/results.py",
+            "reconciler/values/encoding/fingerprint.py", "reconciler/values/results.py",
         ),
         _RECONCILER_TESTS,
     ),

@@ -1,4 +1,5 @@
-"""The command line: `main.py` is the way in, `commands/` has one module per command.
+"""The command line: read `main` first; `commands/` has one module per command.
 
-`failure.py` turns errors into messages.
+Commands parse options and call: what they do is in the folders beside them, by subject. `error_messages`
+turns errors into text, and all printing goes through `output`.
 """

@@ -6,21 +6,21 @@ import os
 import tempfile
 from pathlib import Path
 
-from schemas.problems.room import is_full
+from schemas.problems.disk_space import is_disk_full
 
 
-def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace `path` by `text` through a temporary file beside it. Raises OSError, which names `path` when
     there is no room for it."""
     try:
-        _write(path, text, mode)
+        _write_and_rename(path, text, mode)
     except OSError as error:
-        if is_full(error):
+        if is_disk_full(error):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write_and_rename(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

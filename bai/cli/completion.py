@@ -8,16 +8,18 @@ from pathlib import Path
 
 import typer
 
-STARTED = "bai.started"
+from schemas.values.resource_ref import ref_of
+
+GLOBAL_OPTIONS = "bai.started"
 """Where a half-typed command line's global options are kept in Typer's context."""
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Recorded sessions as short as they can be said, with the containers of those that have several."""
-    return [name for name in _names(_store(ctx)) if name.startswith(incomplete)]
+    return [name for name in session_names(_store_file(ctx)) if name.startswith(incomplete)]
 
 
-def sessions_and_files(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_copy_paths(ctx: typer.Context, incomplete: str) -> list[str]:
     """For `bai cp`: sessions with a colon, and local files."""
     if ":" in incomplete:
         return []
@@ -28,19 +30,19 @@ def sessions_and_files(ctx: typer.Context, incomplete: str) -> list[str]:
     except OSError:
         found = []
     prefix = incomplete[: len(incomplete) - len(tail)]
-    return [f"{name}:" for name in sessions(ctx, incomplete)] + [prefix + name for name in found]
+    return [f"{name}:" for name in complete_sessions(ctx, incomplete)] + [prefix + name for name in found]
 
 
-def _store(ctx: typer.Context) -> Path:
+def _store_file(ctx: typer.Context) -> Path:
     """The file; that of the repository where the store is on a server, which Tab does not wait for."""
-    started = ctx.meta.get(STARTED, {})
-    chosen = started.get("state") or os.environ.get("BAI_STATE")
+    options = ctx.meta.get(GLOBAL_OPTIONS, {})
+    chosen = options.get("state") or os.environ.get("BAI_STATE")
     if chosen and "://" not in chosen:
         return Path(chosen) / "store.db" if Path(chosen).is_dir() else Path(chosen)
-    return Path(started.get("directory") or ".") / ".bai" / "store.db"
+    return Path(options.get("directory") or ".") / ".bai" / "store.db"
 
 
-def _names(store: Path) -> list[str]:
+def session_names(store: Path) -> list[str]:
     """Nothing when the store cannot be read: completion never complains."""
     import sqlite3
 
@@ -52,18 +54,18 @@ def _names(store: Path) -> list[str]:
             rows = connection.execute(query).fetchall()
     except sqlite3.Error:
         return []
-    shorts = [row[0].rpartition("/")[2] for row in rows]
+    shorts = [ref_of(row[0]).name for row in rows]
     found: list[str] = []
     for identity, kernels, document in rows:
-        name = identity.rpartition("/")[2]
-        said = name if shorts.count(name) == 1 else identity.partition("/")[2]
-        found.append(said)
+        name = ref_of(identity).name
+        name_shown = name if shorts.count(name) == 1 else ref_of(identity).qualified_name
+        found.append(name_shown)
         if len(json.loads(kernels or "[]")) > 1:
-            found += [f"{said}/{kernel}" for kernel in _containers(document)]
+            found += [f"{name_shown}/{kernel}" for kernel in _kernel_names(document)]
     return found
 
 
-def _containers(document: str) -> list[str]:
+def _kernel_names(document: str) -> list[str]:
     roles = json.loads(document or "{}").get("spec", {}).get("cluster", {}).get("roles", {})
     counted = {"main": 1, **(roles if isinstance(roles, dict) else {})}
     return [f"{role}{number}" for role, count in counted.items() for number in range(1, int(count) + 1)]

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from schemas.problems.errors import NotConfirmed
+from schemas.problems.errors.command import NotConfirmed
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -19,51 +19,54 @@ from typer.exceptions import Abort, TyperException
 
 from bai.cli.lazy_commands import Interrupted
 from providers.state_folder import state_folder
-from schemas.problems import room
-from schemas.problems.errors import BaiError, CommandError, InvalidRepository, StalePlan
+from schemas.problems import disk_space
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.plan import StalePlan
+from schemas.problems.errors.repository import InvalidRepository
 
 FAILED = 1
-EXTRAS = dict.fromkeys(("fastapi", "uvicorn", "h11", "uvloop", "prometheus_client", "jwt"), "server")
+EXTRA_OF_MODULE = dict.fromkeys(("fastapi", "uvicorn", "h11", "uvloop", "prometheus_client", "jwt"), "server")
 """Modules that not everybody installs → the extra that brings them."""
 
 
-def report(error: BaseException, *, verbose: bool = False, command: Sequence[str] = ()) -> int:
+def report_error(error: BaseException, *, verbose: bool = False, command: Sequence[str] = ()) -> int:
     """Say on stderr what went wrong; gives the exit code, which is 1 for every error."""
     if _is_broken_pipe(error):
         _silence_stdout()
         return FAILED
-    for line in lines_of(error, command=command):
+    for line in error_lines(error, command=command):
         print(line, file=sys.stderr)
     if verbose and not isinstance(error, TyperException | Interrupted):
         traceback.print_exception(error)
     return FAILED
 
 
-def lines_of(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
+def error_lines(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
     """The message for an error, as lines without colour."""
     if isinstance(error, InvalidRepository):
         return [*map(str, error.problems), f"error: {error.message}"]
     if isinstance(error, BaiError):
-        return _bai_error(error)
+        return _bai_error_lines(error)
     if isinstance(error, TyperException):
-        return _usage(error)
+        return _usage_lines(error)
     if isinstance(error, Abort):
         return ["Nothing was changed."]
     if isinstance(error, KeyboardInterrupt | Interrupted):
         return ["Interrupted."]
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(error.name or "")):
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_OF_MODULE.get(error.name or "")):
         why = f"this needs the extra `{extra}`, and {error.name} is not installed"
-        return _bai_error(CommandError(why=why, hint=f"pip install 'bai[{extra}]'"))
+        return _bai_error_lines(CommandError(why=why, hint=f"pip install 'bai[{extra}]'"))
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         line = f"error: {place}{error.strerror.lower()}"
-        if error.filename and room.is_full(error):
-            return [f"{line}: {room.told(error.filename)}", f"  {room.HINT}"]
+        if error.filename and disk_space.is_disk_full(error):
+            return [f"{line}: {disk_space.describe_free_space(error.filename)}", f"  {disk_space.HINT}"]
         return [line]
-    return _unexpected(error, command)
+    return _defect_lines(error, command)
 
 
-def _bai_error(error: BaiError) -> list[str]:
+def _bai_error_lines(error: BaiError) -> list[str]:
     lines = [f"error: {error.message} [{error.code}]"]
     if error.hint:
         lines.append(f"  {error.hint}")
@@ -74,7 +77,7 @@ def _bai_error(error: BaiError) -> list[str]:
     return lines
 
 
-def _usage(error: TyperException) -> list[str]:
+def _usage_lines(error: TyperException) -> list[str]:
     context = getattr(error, "ctx", None)
     message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -85,7 +88,7 @@ def _usage(error: TyperException) -> list[str]:
     return lines
 
 
-def _unexpected(error: BaseException, command: Sequence[str]) -> list[str]:
+def _defect_lines(error: BaseException, command: Sequence[str]) -> list[str]:
     lines = [f"error: this is a defect of bai: {type(error).__name__}: {str(error)[:500]}"]
     try:
         path = _write_report(error, command)

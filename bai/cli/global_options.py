@@ -11,13 +11,13 @@ VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision", "
 FLAGS = frozenset({"--no-color", "--verbose", "--version"})
 
 
-def hoist(arguments: Sequence[str]) -> list[str]:
+def move_global_options_first(arguments: Sequence[str]) -> list[str]:
     """The same words with the global options first, in their order."""
     front: list[str] = []
     rest: list[str] = []
     words = list(arguments)
     while words:
-        if words[0] == "--" or _ends_at(rest):
+        if words[0] == "--" or _program_follows(rest):
             break
         word = words.pop(0)
         if word in FLAGS or (word.partition("=")[0] in VALUED and "=" in word):
@@ -30,6 +30,6 @@ def hoist(arguments: Sequence[str]) -> list[str]:
     return front + rest + words
 
 
-def _ends_at(rest: Sequence[str]) -> bool:
+def _program_follows(rest: Sequence[str]) -> bool:
     """Whether what follows belongs to a program run by `exec`."""
     return rest[:1] == ["exec"] and any(not word.startswith("-") for word in rest[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SHORT = {
+ABBREVIATIONS = {
     "s": "Session",
     "ses": "Session",
     "no": "Node",
@@ -18,11 +18,11 @@ SHORT = {
 
 def kind_of(word: str) -> str | None:
     """The kind that a word means, in any case, plural or dashed; None when it means none."""
-    from schemas.kinds.registry import KINDS
+    from schemas.kinds.kind_registry import KINDS
 
     plain = word.lower().replace("-", "").replace("_", "")
-    if plain in SHORT:
-        return SHORT[plain]
+    if plain in ABBREVIATIONS:
+        return ABBREVIATIONS[plain]
     for kind in KINDS:
         lower = kind.lower()
         if plain in (lower, f"{lower}s", f"{lower[:-1]}ies"):

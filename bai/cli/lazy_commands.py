@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from bai.cli.completion import STARTED
+from bai.cli.completion import GLOBAL_OPTIONS
 
 if TYPE_CHECKING:
     from typer import _click
@@ -38,7 +38,7 @@ class LazyGroup(TyperGroup):
             return super().parse_args(ctx, args)
         # Completion needs no values; reading them would load pydantic.
         values, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta.setdefault(STARTED, values)
+        ctx.meta.setdefault(GLOBAL_OPTIONS, values)
         ctx._protected_args, ctx.args = rest[:1], rest[1:]
         return ctx.args
 
@@ -54,18 +54,18 @@ class LazyGroup(TyperGroup):
     ) -> tuple[str | None, _click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.modules:
-            command = load(self.modules[name][0])
+            command = load_command(self.modules[name][0])
             command.name = name
         return name, command, rest
 
 
-def load(module: str) -> _click.Command:
+def load_command(module: str) -> _click.Command:
     """The command (or group of commands) that a module defines as `app`."""
     return typer.main.get_command(importlib.import_module(module).app)
 
 
 def new_app(**options: Any) -> typer.Typer:
-    """A Typer app as every command module makes it: plain help, exceptions left to `failure.py`."""
+    """A Typer app as every command module makes it: plain help, exceptions left to `error_messages`."""
     common: dict[str, Any] = {
         "add_completion": False,
         "rich_markup_mode": None,

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.global_options import hoist
+from bai.cli.global_options import move_global_options_first
 from bai.cli.lazy_commands import LazyGroup, new_app
 from bai.settings import Settings
 
@@ -72,8 +72,8 @@ class MainGroup(LazyGroup):
 app = new_app(cls=MainGroup, no_args_is_help=True, name="bai", add_completion=True)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from bai import __version__
 
         typer.echo(f"bai {__version__}")
@@ -141,16 +141,16 @@ def options(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; gives its exit code. Nothing but SystemExit of shell completion escapes."""
-    words = hoist(arguments)
+    words = move_global_options_first(arguments)
     try:
         code = typer.main.get_command(app).main(args=words, prog_name="bai", standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
-        from bai.cli.error_messages import report
+        from bai.cli.error_messages import report_error
 
-        return report(error, verbose="--verbose" in words, command=words)
+        return report_error(error, verbose="--verbose" in words, command=words)
     return code if isinstance(code, int) else 0
 
 

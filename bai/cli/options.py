@@ -31,11 +31,11 @@ Defragment = Annotated[
 MaxMoves = Annotated[
     int, typer.Option("--max-moves", min=1, max=1000, help="Most sessions that --defragment moves.")
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For those who wonder.")]
-How = Annotated[Format, typer.Option("--format", help="How to print it.")]
-HowShort = Annotated[Format, typer.Option("--format", "-o", help="How to print it.")]
-HowPlan = Annotated[PlanFormat, typer.Option("--format", help="How to print it.")]
-HowList = Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")]
+ReasonOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="For those who wonder.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+FormatOptionWithShort = Annotated[Format, typer.Option("--format", "-o", help="How to print it.")]
+PlanFormatOption = Annotated[PlanFormat, typer.Option("--format", help="How to print it.")]
+ListFormatOption = Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]
@@ -60,9 +60,9 @@ RefreshHardware = Annotated[
 ]
 
 
-def seconds_of(text: str, option: str) -> float:
+def parse_seconds(text: str, option: str) -> float:
     """Raises CommandError for what is no duration, or none that lets anything else happen."""
-    from schemas.problems.errors import CommandError
+    from schemas.problems.errors.command import CommandError
     from schemas.values.quantities import parse_duration
 
     try:

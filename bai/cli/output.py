@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bai.cli.formats import PlanFormat
     from bai.render.analysis.report import Section
-    from bai.render.plan.terminal import Look
+    from bai.render.plan.terminal import DrawingStyle
 
 PLAIN_WIDTH = 120
 
@@ -43,25 +43,25 @@ def console(settings: Settings, stream: TextIO | None = None) -> Console:
         file=stream,
         force_terminal=terminal,
         no_color=plain or not terminal,
-        width=None if terminal else _width(),
+        width=None if terminal else _plain_width(),
         markup=False,
         highlight=False,
         emoji=False,
     )
 
 
-def look() -> Look:
+def drawing_style() -> DrawingStyle:
     """Drawn characters that this output can show: ASCII unless it is a UTF-8 terminal."""
     from bai.render.nodes.picture_text import ASCII
-    from bai.render.plan.terminal import Look
+    from bai.render.plan.terminal import DrawingStyle
 
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     if is_terminal(sys.stdout) and encoding == "utf8":
-        return Look()
-    return Look(glyphs=ASCII, bar="=", rest=".")
+        return DrawingStyle()
+    return DrawingStyle(glyphs=ASCII, bar="=", rest=".")
 
 
-def show(settings: Settings, renderable: RenderableType, *, wrap: bool = True) -> None:
+def print_renderable(settings: Settings, renderable: RenderableType, *, wrap: bool = True) -> None:
     """Print to a terminal as it is, elsewhere as plain lines without trailing blanks."""
     if is_terminal(sys.stdout):
         console(settings).print(renderable)
@@ -69,7 +69,7 @@ def show(settings: Settings, renderable: RenderableType, *, wrap: bool = True) -
     text = io.StringIO()
     console(settings, text).print(renderable, soft_wrap=not wrap)
     for line in text.getvalue().splitlines():
-        emit(line.rstrip())
+        print_line(line.rstrip())
 
 
 def write_document(text: str) -> None:
@@ -79,18 +79,18 @@ def write_document(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def show_report(settings: Settings, sections: Sequence[Section], format: PlanFormat) -> None:
+def print_report(settings: Settings, sections: Sequence[Section], format: PlanFormat) -> None:
     """Print a report as text or as Markdown."""
     from bai.cli.formats import PlanFormat
-    from bai.render.analysis.report import markdown, terminal
+    from bai.render.analysis.report import render_report, render_report_markdown
 
     if format is PlanFormat.markdown:
-        sys.stdout.write(markdown(sections))
+        sys.stdout.write(render_report_markdown(sections))
         return
-    show(settings, terminal(sections))
+    print_renderable(settings, render_report(sections))
 
 
-def emit(line: str) -> None:
+def print_line(line: str) -> None:
     """One line on stdout, in ASCII where the encoding cannot show it."""
     try:
         sys.stdout.write(line + "\n")
@@ -98,7 +98,7 @@ def emit(line: str) -> None:
         sys.stdout.write(ascii_only(line) + "\n")
 
 
-def table(
+def print_table(
     settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = ""
 ) -> None:
     """Aligned columns; nothing is folded or cut when piped, so that lines stay lines. `empty`: a sentence in
@@ -112,7 +112,7 @@ def table(
         return
     widths = [max(len(row[at]) for row in [list(columns), *cells]) for at in range(len(columns))]
     for row in [[column.upper() for column in columns], *cells]:
-        emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _rich_table(settings: Settings, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -129,9 +129,9 @@ def _rich_table(settings: Settings, columns: Sequence[str], rows: Sequence[Seque
 def print_json(version: str, **fields: Any) -> None:
     """A JSON object with its format's version first, the same bytes for the same values."""
     document: Mapping[str, Any] = {"version": version, **fields}
-    emit(json.dumps(document, indent=2, ensure_ascii=True))
+    print_line(json.dumps(document, indent=2, ensure_ascii=True))
 
 
-def _width() -> int:
+def _plain_width() -> int:
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdigit() and 40 <= int(columns) <= 1000 else PLAIN_WIDTH

@@ -8,62 +8,68 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from bai.cli.kind_names import kind_of
-from bai.render.humanize import clean, listed
-from schemas.problems.errors import AmbiguousName, NoSuchResource
+from bai.render.humanize import clean, join_limited
+from schemas.problems.errors.command import AmbiguousName, NoSuchResource
+from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from reconciler.workspace.workspace import Workspace
 
 
-def resolve(name: str, identities: Iterable[str], kind: str = "") -> str:
+def resolve_name(name: str, identities: Iterable[str], kind: str = "") -> str:
     """The one identity that `name` means, among those of `kind` when given.
 
     Kinds are matched without regard to case and plural (`session`, `sessions`). Raises NoSuchResource (with
     what was probably meant) and AmbiguousName.
     """
-    known = sorted(identity for identity in identities if not kind or identity.startswith(f"{kind}/"))
+    known = sorted(identity for identity in identities if not kind or ref_of(identity).kind == kind)
     wanted = name.strip("/")
-    found = [identity for identity in known if _means(wanted, identity)]
+    found = [identity for identity in known if _matches(wanted, identity)]
     if len(found) == 1:
         return found[0]
     if found:
         raise AmbiguousName(
-            name=clean(name), candidates=listed(map(clean, found)), hint="write the whole name"
+            name=clean(name), candidates=join_limited(map(clean, found)), hint="write the whole name"
         )
-    raise NoSuchResource(what=_spaced(kind) or "resource", name=clean(name), hint=suggestion(wanted, known))
+    raise NoSuchResource(
+        what=_kind_text(kind) or "resource", name=clean(name), hint=suggest_names(wanted, known)
+    )
 
 
-def _spaced(kind: str) -> str:
+def _kind_text(kind: str) -> str:
     """`ResourceGroup` → `resource group`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower()
 
 
-def sessions_named(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The sessions' identities; a pattern (`Session/vision/*`) stays one. Raises as `resolve`."""
+def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The sessions' identities; a pattern (`Session/vision/*`) stays one. Raises as `resolve_name`."""
     known = tuple(known)
-    return tuple(name if "*" in name else resolve(name, known, "Session") for name in names)
+    return tuple(name if "*" in name else resolve_name(name, known, "Session") for name in names)
 
 
-def targets_named(names: Iterable[str], workspace: Workspace) -> tuple[str, ...]:
+def resolve_targets(names: Iterable[str], workspace: Workspace) -> tuple[str, ...]:
     """Whole identities of what is written or recorded; patterns and what means nothing stay as they are, for
     the plan to judge. Raises AmbiguousName."""
     names = tuple(names)
     if not names:
         return ()
     desired = workspace.desired()
-    known = {*desired.digests, *(f"Node/{node.name}" for node in desired.repository.machines.values())}
+    known = {
+        *desired.digests,
+        *(identity_of("Node", node.name) for node in desired.repository.machines.values()),
+    }
     if workspace.has_store:
         known.update(workspace.store.recorded(desired.cluster))
     found = []
     for name in names:
         try:
-            found.append(name if "*" in name else resolve(name, known))
+            found.append(name if "*" in name else resolve_name(name, known))
         except NoSuchResource:
             found.append(name)
     return tuple(found)
 
 
-def _means(wanted: str, identity: str) -> bool:
+def _matches(wanted: str, identity: str) -> bool:
     parts, words = identity.split("/"), wanted.split("/")
     if len(words) == len(parts):
         return words[1:] == parts[1:] and kind_of(words[0]) == parts[0]
@@ -76,17 +82,17 @@ def _same_kind(word: str, kind: str) -> bool:
     return word.lower() in (kind.lower(), f"{kind.lower()}s")
 
 
-def suggestion(wanted: str, identities: Iterable[str]) -> str:
+def suggest_names(wanted: str, identities: Iterable[str]) -> str:
     """`did you mean ...?`, what there is, or nothing."""
     known = list(identities)
-    short = {form: identity for identity in known for form in (identity, *_tails(identity))}
+    short = {form: identity for identity in known for form in (identity, *_suffixes(identity))}
     close = get_close_matches(wanted, short, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(dict.fromkeys(clean(short[form]) for form in close))}?"
-    return f"there is {listed(map(clean, known))}" if known else "there is none"
+    return f"there is {join_limited(map(clean, known))}" if known else "there is none"
 
 
-def _tails(identity: str) -> list[str]:
+def _suffixes(identity: str) -> list[str]:
     parts = identity.split("/")
     return ["/".join(parts[at:]) for at in range(1, len(parts))]
 
@@ -94,17 +100,17 @@ def _tails(identity: str) -> list[str]:
 def split_kernel(name: str, identities: Iterable[str]) -> tuple[str, str]:
     """`llama-sft/sub1` → the session's identity and the kernel `sub1`; without a kernel, `main1`.
 
-    A name that means a session as a whole wins over one that names a kernel. Raises as `resolve`.
+    A name that means a session as a whole wins over one that names a kernel. Raises as `resolve_name`.
     """
-    known = [identity for identity in identities if identity.startswith("Session/")]
+    known = [identity for identity in identities if ref_of(identity).kind == "Session"]
     try:
-        return resolve(name, known, "Session"), "main1"
+        return resolve_name(name, known, "Session"), "main1"
     except NoSuchResource:
         head, slash, kernel = name.rpartition("/")
         if not slash:
             raise
         try:
-            return resolve(head, known, "Session"), kernel
+            return resolve_name(head, known, "Session"), kernel
         except NoSuchResource:
             pass
         raise

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from bai.render.humanize import clean
-from schemas.problems.errors import CommandError
+from schemas.problems.errors.command import CommandError
 from schemas.values.quantities import parse_duration
 
 
-def moment_of(text: str, now: float) -> datetime:
+def parse_time(text: str, now: float) -> datetime:
     """`90m` or `1d2h` before `now` (seconds since the epoch), or an ISO 8601 date or time, which is UTC as
     all that is printed unless it says otherwise. Raises CommandError."""
     try:

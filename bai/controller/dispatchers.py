@@ -9,39 +9,40 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reconciler.controller.loop import Loop
-    from reconciler.notify.dispatcher import Herald
+    from reconciler.notify.dispatcher import Dispatcher
 
-PATIENCE = 20.0
+FLUSH_TIMEOUT = 20.0
 """Seconds at the end for what has just happened; what is not sent then is sent by who runs next."""
 
 
 @contextlib.contextmanager
-def heralds(loops: Sequence[Loop]) -> Iterator[Mapping[str, Herald]]:
+def running_dispatchers(loops: Sequence[Loop]) -> Iterator[Mapping[str, Dispatcher]]:
     """By cluster; they hear of passes from now on, and end before whoever leads hands over."""
-    from bai.actor import holder
-    from bai.controller.loop_threads import say
-    from reconciler.notify.delivery import post
-    from reconciler.notify.dispatcher import Herald
+    from bai.actor import current_actor
+    from bai.controller.log_line import log_line
+    from reconciler.notify.delivery import deliver
+    from reconciler.notify.dispatcher import Dispatcher
 
-    made: dict[str, Herald] = {}
+    dispatchers: dict[str, Dispatcher] = {}
     for loop in loops:
         workspace = loop.workspace
         name = workspace.cluster.name
-        herald = Herald(
-            workspace.store, name, holder=holder(), clock=workspace.clock, leads=partial(_leads, loop),
-            tell=partial(say, name if len(loops) > 1 else ""),
-            send=partial(post, secret=workspace.secrets.infrastructure),
+        dispatcher = Dispatcher(
+            workspace.store, name, holder=current_actor(), clock=workspace.clock,
+            leads=partial(_is_leader, loop),
+            tell=partial(log_line, name if len(loops) > 1 else ""),
+            send=partial(deliver, secret=workspace.secrets.for_infrastructure),
         )  # fmt: skip
-        loop.also(herald.heard)
-        made[name] = herald
-        herald.start()
+        loop.add_listener(dispatcher.enqueue_cycle)
+        dispatchers[name] = dispatcher
+        dispatcher.start()
     try:
-        yield made
+        yield dispatchers
     finally:
-        for herald in made.values():
-            herald.close(PATIENCE)
+        for dispatcher in dispatchers.values():
+            dispatcher.close(FLUSH_TIMEOUT)
 
 
-def _leads(loop: Loop) -> bool:
+def _is_leader(loop: Loop) -> bool:
     """As it is now: who leads is known only after this was made."""
     return loop.leads()

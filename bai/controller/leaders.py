@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def elected(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
+def leader_election(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
     """Each loop acts only while it leads its cluster; at the end the lead is handed over.
 
     With a store that is a file there is nothing to elect: its loops are on one machine, and take turns.
     """
-    from bai.actor import holder
-    from bai.controller.loop_threads import say
+    from bai.actor import current_actor
+    from bai.controller.log_line import log_line
     from reconciler.controller.leader import Leader
-    from reconciler.controller.standby import Teller
+    from reconciler.controller.standby import StandbyPublisher
 
     with contextlib.ExitStack() as stack:
         for loop in loops:
@@ -29,14 +29,14 @@ def elected(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
             name = workspace.cluster.name
 
             def tell(line: str, shown: str = name if len(loops) > 1 else "") -> None:
-                say(shown, line)
+                log_line(shown, line)
 
             leader = Leader(
-                workspace.store, name, holder=holder(), clock=workspace.clock, tell=tell, gained=loop.wake,
-                ttl=ttl,
+                workspace.store, name, holder=current_actor(), clock=workspace.clock, log=tell,
+                gained=loop.wake, ttl=ttl,
             )  # fmt: skip
             loop.leads, loop.leader = leader.leads, leader.leader
-            loop.also(Teller(workspace.store, name, holder(), leader.lease).heard)
+            loop.add_listener(StandbyPublisher(workspace.store, name, current_actor(), leader.lease).publish)
             leader.start()
             stack.callback(leader.stop)
         yield

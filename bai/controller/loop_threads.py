@@ -5,26 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bai.interrupts import stoppable
+from bai.controller.log_line import log_line
+from bai.interrupts import graceful_stop
 from bai.settings import Settings
 
 if TYPE_CHECKING:
-    from bai.controller.document_sources import Origin
-    from reconciler.controller.cycle import Pass
+    from bai.controller.document_sources import RemoteOrigin
+    from reconciler.controller.cycle import ReconcileCycle
     from reconciler.controller.loop import Loop
 
-    Heard = Callable[[Pass], None]
+    PassListener = Callable[[ReconcileCycle], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class LoopSettings:
     """How loops go: `interval` in seconds, `parallel` actions at a time, or nothing but observing; `lease`:
     seconds after which another replica goes on when this one is silent; `stuck_after`: seconds in which a
     loop at work must show life."""
@@ -35,39 +35,47 @@ class Manner:
     lease: float = 15.0
     stuck_after: float = 900.0
 
-    def loops(self, settings: Settings, origin: Origin | None, heard: Heard = lambda _: None) -> list[Loop]:
-        """One for each cluster that is opened; `heard` gets all their passes. Raises BaiError when one
+    def open_loops(
+        self, settings: Settings, origin: RemoteOrigin | None, on_pass: PassListener = lambda _: None
+    ) -> list[Loop]:
+        """One for each cluster that is opened; `on_pass` gets all their passes. Raises BaiError when one
         cannot be opened."""
-        from bai.actor import holder
-        from bai.controller.document_sources import opened
+        from bai.actor import current_actor
+        from bai.controller.document_sources import open_workspaces
         from reconciler.controller.loop import Loop
 
-        found = list(opened(settings, origin))
+        found = list(open_workspaces(settings, origin))
         return [
             Loop(
-                workspace, holder=holder(), interval=self.interval, documents=documents,
-                observe_only=self.observe, parallel=self.parallel, on_pass=heard,
-                tell=partial(say, workspace.cluster.name if len(found) > 1 else ""),
+                workspace, holder=current_actor(), interval=self.interval, documents=documents,
+                observe_only=self.observe, parallel=self.parallel, on_pass=on_pass,
+                log=partial(log_line, workspace.cluster.name if len(found) > 1 else ""),
             )
             for workspace, documents in found
         ]  # fmt: skip
 
 
-def run_loops(settings: Settings, origin: Origin | None, manner: Manner, *, once: bool) -> bool:
+def run_loops(
+    settings: Settings, origin: RemoteOrigin | None, loop_settings: LoopSettings, *, once: bool
+) -> bool:
     """True when, with `once`, nothing was wrong. Raises BaiError when a cluster cannot be opened."""
-    from bai.controller.dispatchers import heralds
-    from bai.controller.leaders import elected
-    from bai.controller.systemd import watched
+    from bai.controller.dispatchers import running_dispatchers
+    from bai.controller.leaders import leader_election
+    from bai.controller.systemd import systemd_watchdog
 
-    loops = manner.loops(settings, origin)
+    loops = loop_settings.open_loops(settings, origin)
     try:
-        with haltable(loops), _heard(loops, manner.stuck_after) as stuck:
+        with halt_on_signal(loops), _watch_stages(loops, loop_settings.stuck_after) as stuck:
             if once:
-                with heralds(loops):
+                with running_dispatchers(loops):
                     return all([loop.once() for loop in loops])
-            with elected(loops, manner.lease), heralds(loops), watched(stuck):
-                _together(loops)
-            say("", "stopped")
+            with (
+                leader_election(loops, loop_settings.lease),
+                running_dispatchers(loops),
+                systemd_watchdog(stuck),
+            ):
+                _run_all(loops)
+            log_line("", "stopped")
             return True
     finally:
         for loop in loops:
@@ -75,24 +83,24 @@ def run_loops(settings: Settings, origin: Origin | None, manner: Manner, *, once
 
 
 @contextlib.contextmanager
-def _heard(loops: Sequence[Loop], stuck_after: float) -> Iterator[Callable[[], str]]:
+def _watch_stages(loops: Sequence[Loop], stuck_after: float) -> Iterator[Callable[[], str]]:
     """What they are at goes to clocks and traces; gives what says whose loop is stuck."""
-    from bai.tracing import traces_of
-    from reconciler.controller.stages import Pulse, Several, hanging
+    from bai.tracing import tracer_from_environment
+    from reconciler.controller.stages import LoopPulse, StageListeners, stuck_loops
 
-    traces = traces_of(os.environ)
-    pulses = {loop.workspace.cluster.name: Pulse() for loop in loops}
+    traces = tracer_from_environment(os.environ)
+    pulses = {loop.workspace.cluster.name: LoopPulse() for loop in loops}
     for loop in loops:
         pulse = pulses[loop.workspace.cluster.name]
-        loop.stages = Several([pulse, traces] if traces else [pulse])
+        loop.stages = StageListeners([pulse, traces] if traces else [pulse])
     try:
-        yield lambda: hanging(pulses, stuck_after)
+        yield lambda: stuck_loops(pulses, stuck_after)
     finally:
         if traces is not None:
             traces.close()
 
 
-def _together(loops: Sequence[Loop]) -> None:
+def _run_all(loops: Sequence[Loop]) -> None:
     """Run all until they are halted; one that breaks halts the others, and is told."""
     if len(loops) == 1:
         loops[0].run()
@@ -118,19 +126,11 @@ def _together(loops: Sequence[Loop]) -> None:
         raise broken[0]
 
 
-def say(cluster: str, line: str) -> None:
-    """One line of a loop's, with the time, and the cluster where there are several."""
-    from bai.render.humanize import clean
-
-    where = f"{cluster}: " if cluster else ""
-    print(f"{time.strftime('%H:%M:%S')} {where}{clean(line)}", flush=True)
-
-
-def haltable(loops: Sequence[Loop]) -> AbstractContextManager[None]:
+def halt_on_signal(loops: Sequence[Loop]) -> AbstractContextManager[None]:
     """The first Ctrl-C (or SIGTERM) halts them; the second leaves at once."""
 
     def halt() -> None:
         for loop in loops:
             loop.halt()
 
-    return stoppable(lambda: any(loop.halted for loop in loops), halt)
+    return graceful_stop(lambda: any(loop.halted for loop in loops), halt)

@@ -17,7 +17,7 @@ ALIVE = "WATCHDOG=1"
 STOPPING = "STOPPING=1"
 
 
-class Notifier:
+class SystemdNotifier:
     """Datagrams to whoever started us; none where nobody asked for them."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -38,9 +38,9 @@ class Notifier:
 
 
 @contextlib.contextmanager
-def watched(stuck: Callable[[], str], notifier: Notifier | None = None) -> Iterator[None]:
+def systemd_watchdog(stuck: Callable[[], str], notifier: SystemdNotifier | None = None) -> Iterator[None]:
     """Ready from now on; alive while `stuck` has nothing to say; at the end, stopping."""
-    notifier = notifier or Notifier()
+    notifier = notifier or SystemdNotifier()
     over = threading.Event()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Values to text, without I/O: `terminal.py` and `markdown.py` each render a Plan; `picture.py` draws nodes.
+"""Values to text, without I/O: `plan/terminal` and `plan/markdown` render a plan, `nodes/picture` nodes.
 
-Nothing here asks the world anything: what a renderer shows, it was handed.
+Nothing here asks the world anything: what a renderer shows, it was handed. `humanize` has numbers and names.
 """

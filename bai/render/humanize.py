@@ -7,8 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-_BYTES = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_TIMES = ((86_400, "d"), (3_600, "h"), (60, "m"))
+from schemas.values.resource_ref import ref_of
+
+_BYTE_UNITS = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _YEAR_10000 = 253_402_300_800
 _NUMBERED = re.compile(r"(|.*\D)(0|[1-9]\d{0,8})")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -20,7 +22,7 @@ def clean(text: str, limit: int = 0) -> str:
     return shown[: limit - 3] + "..." if 0 < limit < len(shown) else shown
 
 
-def contrasted(before: str, after: str, limit: int) -> tuple[str, str]:
+def truncate_around_difference(before: str, after: str, limit: int) -> tuple[str, str]:
     """Both as `clean` gives them, cut so that where they begin to differ is seen."""
     old, new = clean(before), clean(after)
     if max(len(old), len(new)) <= limit:
@@ -50,7 +52,7 @@ _ASCII = str.maketrans({"·": "-", "→": "->", "≥": ">=", "≤": "<=", "…":
 
 def size(count: int) -> str:
     """Bytes with a binary unit: `64GiB`, `1.5TiB`, `0`."""
-    for unit, name in _BYTES:
+    for unit, name in _BYTE_UNITS:
         if count >= unit:
             whole, rest = divmod(count * 10, unit * 10)
             tenth = rest // unit
@@ -58,31 +60,33 @@ def size(count: int) -> str:
     return f"{count}B" if count else "0"
 
 
-def thousandths(milli: int) -> str:
+def format_milli(milli: int) -> str:
     """Thousandths as a decimal: 16000 → `16`, 500 → `0.5`."""
     whole, rest = divmod(milli, 1000)
     return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
 
 
-def slot(name: str, amount: int) -> str:
+def slot_amount(name: str, amount: int) -> str:
     """One amount of a slot in words: `16 cpu`, `64GiB mem`, `2 cuda.device`, `0.5 cuda.shares`."""
     if name == "mem":
         return size(amount)
     if name == "cpu" or name.endswith(".shares"):
-        return thousandths(amount)
+        return format_milli(amount)
     return str(amount)
 
 
-def slots(amounts: Mapping[str, int]) -> str:
+def slot_amounts(amounts: Mapping[str, int]) -> str:
     """All amounts that are not zero: `cpu 16, mem 64GiB, cuda.device 2`."""
-    return ", ".join(f"{name} {slot(name, amount)}" for name, amount in sorted(amounts.items()) if amount)
+    return ", ".join(
+        f"{name} {slot_amount(name, amount)}" for name, amount in sorted(amounts.items()) if amount
+    )
 
 
 def duration(seconds: float) -> str:
     """The two largest units: `3d4h`, `5m10s`, `0s`."""
     left = max(0, int(seconds))
     parts: list[str] = []
-    for unit, name in _TIMES:
+    for unit, name in _DURATION_UNITS:
         count, left = divmod(left, unit)
         if count:
             parts.append(f"{count}{name}")
@@ -91,7 +95,7 @@ def duration(seconds: float) -> str:
     return "".join(parts[:2])
 
 
-def moment(seconds: float | None) -> str:
+def iso_time(seconds: float | None) -> str:
     """A time as ISO 8601 in UTC to the second; empty when there is none, or none that a calendar has."""
     if seconds is None or not 0 <= seconds < _YEAR_10000:
         return ""
@@ -103,7 +107,7 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
-def listed(items: Iterable[object], most: int = 6) -> str:
+def join_limited(items: Iterable[object], most: int = 6) -> str:
     """`a, b, c and 4 more`."""
     names = [str(item) for item in items]
     if len(names) <= most:
@@ -111,7 +115,7 @@ def listed(items: Iterable[object], most: int = 6) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def ranges(names: Iterable[object]) -> str:
+def number_ranges(names: Iterable[object]) -> str:
     """Names with neighbouring numbers joined: `0-3, 6`, `mlx5_0-3, mlx5_6`; others as they are."""
     parts: list[tuple[str, int, int]] = []
     for name in map(str, names):
@@ -121,15 +125,15 @@ def ranges(names: Iterable[object]) -> str:
             parts[-1] = (stem, parts[-1][1], number)
         else:
             parts.append((stem, number, number))
-    return ", ".join(_range(*part) for part in parts)
+    return ", ".join(_format_range(*part) for part in parts)
 
 
-def _range(stem: str, first: int, last: int) -> str:
+def _format_range(stem: str, first: int, last: int) -> str:
     if first < 0:
         return stem
     return f"{stem}{first}-{last}" if last > first else f"{stem}{first}"
 
 
-def short(identity: str) -> str:
+def short_name(identity: str) -> str:
     """An identity without its kind: `Session/vision/llama` → `vision/llama`."""
-    return clean(identity.partition("/")[2] or identity)
+    return clean(ref_of(identity).qualified_name or identity)

@@ -1,1 +1,3 @@
-"""Traces in files: what people asked of a cluster, and when."""
+"""Traces in files, what people asked of a cluster and when: read `load` first; `queue_file` and `openb`
+are formats.
+"""

@@ -8,10 +8,10 @@ from itertools import product
 from typing import cast, get_args
 
 from planner.model.types import GroupInfo, NumaPolicy
-from schemas.files.scalars import plain
-from schemas.problems.errors import CommandError
+from schemas.files.yaml_scalars import parse_scalar
+from schemas.problems.errors.command import CommandError
 
-MOST = 12
+MOST_POLICIES = 12
 """Policies that one run compares: more curves cannot be told apart."""
 DECLARED = "as declared"
 
@@ -24,7 +24,7 @@ class Trial:
     groups: tuple[GroupInfo, ...]
 
 
-def trials(
+def policy_trials(
     groups: Sequence[GroupInfo],
     queues: str | None,
     selections: str | None,
@@ -36,22 +36,24 @@ def trials(
     `known`: `queue` and `selection` → names of the policies that there are. Raises CommandError.
     """
     parts = [
-        _listed("--queue", queues, known["queue"]),
-        _listed("--selection", selections, known["selection"]),
-        _listed("--numa", numa, get_args(NumaPolicy)),
+        _parse_names("--queue", queues, known["queue"]),
+        _parse_names("--selection", selections, known["selection"]),
+        _parse_names("--numa", numa, get_args(NumaPolicy)),
     ]
     combined = [tuple(one) for one in product(*parts)]
-    if len(combined) > MOST:
-        raise CommandError(why=f"{len(combined)} policies are too many to compare", hint=f"at most {MOST}")
+    if len(combined) > MOST_POLICIES:
+        raise CommandError(
+            why=f"{len(combined)} policies are too many to compare", hint=f"at most {MOST_POLICIES}"
+        )
     found = []
     for queue, selection, policy in combined:
         given = [one for one in (queue, selection, policy) if one]
-        changed = tuple(_under(group, queue, selection, policy) for group in groups)
+        changed = tuple(_with_policies(group, queue, selection, policy) for group in groups)
         found.append(Trial(" + ".join(given) or DECLARED, changed))
     return found
 
 
-def _listed(option: str, text: str | None, known: Sequence[str]) -> list[str]:
+def _parse_names(option: str, text: str | None, known: Sequence[str]) -> list[str]:
     if text is None:
         return [""]
     names = [name.strip() for name in text.split(",")]
@@ -64,10 +66,12 @@ def _listed(option: str, text: str | None, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _under(group: GroupInfo, queue: str, selection: str, numa: str) -> GroupInfo:
+def _with_policies(group: GroupInfo, queue: str, selection: str, numa: str) -> GroupInfo:
     if queue:
         name, *options = queue.split(":")
-        group = replace(group, queue=name, queue_options={**group.queue_options, **_options(queue, options)})
+        group = replace(
+            group, queue=name, queue_options={**group.queue_options, **_parse_queue_options(queue, options)}
+        )
     return replace(
         group,
         selection=selection or group.selection,
@@ -75,13 +79,13 @@ def _under(group: GroupInfo, queue: str, selection: str, numa: str) -> GroupInfo
     )
 
 
-def _options(queue: str, texts: Sequence[str]) -> dict[str, object]:
+def _parse_queue_options(queue: str, texts: Sequence[str]) -> dict[str, object]:
     """`maxSkips=0` and `backfill` as a group's `queueOptions` would hold them."""
     found: dict[str, object] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         try:
-            found[key] = plain(value) if equals else True
+            found[key] = parse_scalar(value) if equals else True
         except ValueError as error:
             raise CommandError(why=f"--queue {queue}: {key}: {error}") from None
         if key == "backfill" and not isinstance(found[key], bool):

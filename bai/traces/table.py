@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.files.plain_files import read_plain
-from schemas.problems.errors import CannotRead, InvalidRepository, Place, Problem
+from schemas.files.regular_files import read_regular_file
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from schemas.problems.problem import Problem, SourceLocation
 
-MOST = 64 << 20
+LARGEST_TRACE = 64 << 20
 """Bytes of the largest trace that is read."""
-BAD, MISSING = "BAI-V032", "BAI-V021"
+BAD_VALUE, MISSING_COLUMN = "BAI-V032", "BAI-V021"
 
 
 @dataclass(slots=True)
@@ -33,9 +34,9 @@ class Row:
         """A whole number from 0 to `most`; empty counts as 0."""
         value = self.number(column)
         if value != int(value):
-            self.wrong(column, f"{self.text(column)} is not a whole number")
+            self.add_problem(column, f"{self.text(column)} is not a whole number")
         if value > most:
-            self.wrong(column, f"{self.text(column)} is more than {most}")
+            self.add_problem(column, f"{self.text(column)} is more than {most}")
             return 0
         return int(value)
 
@@ -47,12 +48,12 @@ class Row:
         except ValueError:
             value = math.nan
         if not 0 <= value < 1e15:
-            self.wrong(column, f"{text[:40]!r} is not a number from 0 up")
+            self.add_problem(column, f"{text[:40]!r} is not a number from 0 up")
             return 0.0
         return value
 
-    def wrong(self, column: str, message: str, hint: str = "") -> None:
-        self.problems.append(Problem(Place(self.file, self.line), BAD, column, message, hint))
+    def add_problem(self, column: str, message: str, hint: str = "") -> None:
+        self.problems.append(Problem(SourceLocation(self.file, self.line), BAD_VALUE, column, message, hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,13 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
-    def need(self, columns: Sequence[str], hint: str = "") -> None:
+    def require_columns(self, columns: Sequence[str], hint: str = "") -> None:
         """Raises InvalidRepository naming each of the columns that is not there."""
         lost = [one for one in columns if one not in self.columns]
         if lost:
             problems = (
-                Problem(Place(self.file), MISSING, one, "this column is missing", hint) for one in lost
+                Problem(SourceLocation(self.file), MISSING_COLUMN, one, "this column is missing", hint)
+                for one in lost
             )
             raise InvalidRepository(tuple(problems), where=self.file)
 
@@ -84,14 +86,14 @@ class Table:
 
 def read_text(path: Path) -> str:
     """A trace's text. Raises CannotRead when it is not UTF-8, and OSError."""
-    data = read_plain(path, MOST)
+    data = read_regular_file(path, LARGEST_TRACE)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CannotRead(what=str(path), why=f"byte {error.start} is not UTF-8") from None
 
 
-def parse(name: str, text: str) -> Table:
+def parse_csv(name: str, text: str) -> Table:
     """The table of a CSV file with a head. Raises CannotRead when it is none."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows: list[Row] = []
@@ -101,7 +103,7 @@ def parse(name: str, text: str) -> Table:
         for values in reader:
             row = Row(name, reader.line_num, {k: v for k, v in values.items() if isinstance(v, str)})
             if None in values:
-                row.wrong("", f"has more values than the {len(columns)} columns of the head")
+                row.add_problem("", f"has more values than the {len(columns)} columns of the head")
             rows.append(row)
     except csv.Error as error:
         raise CannotRead(what=name, why=f"line {reader.line_num}: {error}") from None

@@ -1,5 +1,6 @@
 """The server: loops, and an HTTP API that shows what they see.
 
-Read `hub.py` (the loops and their latest passes), `access.py` (who may do what), `app.py` (all together),
-`routes/` (one module a subject), `metrics.py` (for Prometheus).
+Read `cluster_loops` first (the loops and their latest passes), then `server` (sockets, threads, the end),
+`app` (all routes together), `auth/roles` (who may do what) and `routes/` (one module a subject); `metrics`
+and `pass_metrics` are for Prometheus.
 """

@@ -10,13 +10,13 @@ from fastapi.responses import JSONResponse
 
 from bai import __version__
 from bai.web.auth.roles import Access
-from bai.web.hub import Hub
-from bai.web.metrics import Counted, Metrics
-from bai.web.openapi import described
-from bai.web.request_limits import PATIENCE, Limits
+from bai.web.cluster_loops import ClusterLoops
+from bai.web.metrics import Metrics, RequestMetrics
+from bai.web.openapi import openapi_document
+from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import audits, clusters, directives, events, health, logs, webhooks
-from reconciler.gitops.webhook_verifier import Ears
-from schemas.problems.errors import BaiError
+from reconciler.gitops.webhook_verifier import WebhookVerifier
+from schemas.problems.errors.base import BaiError
 
 _ABOUT = """What the loops of this server see, and orders to them. Everything is read from the last pass of a
 loop and from the store: no request but for logs asks a node.
@@ -26,35 +26,41 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 
-def create_app(hub: Hub, access: Access, ears: Ears | None = None, *, patience: float = PATIENCE) -> FastAPI:
-    """The API of these loops; `ears` judges webhooks, None hears none. An answer begins within `patience`
-    seconds."""
+def create_app(
+    loops: ClusterLoops,
+    access: Access,
+    webhook_verifier: WebhookVerifier | None = None,
+    *,
+    answer_timeout: float = ANSWER_TIMEOUT,
+) -> FastAPI:
+    """The API of these loops; `webhook_verifier` judges webhooks, None hears none. An answer begins within
+    `answer_timeout` seconds."""
     app = FastAPI(title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
-    app.state.hub, app.state.access, app.state.ears = hub, access, ears
-    app.state.metrics = Metrics(hub)
+    app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
+    app.state.metrics = Metrics(loops)
     for routes in (health, webhooks, clusters, audits, logs, events, directives):
         app.include_router(routes.router)
-    app.add_exception_handler(BaiError, _failed)
-    app.add_exception_handler(RequestValidationError, _wrong)
-    app.add_middleware(Counted, metrics=app.state.metrics)
-    app.add_middleware(Limits, patience=patience)
-    app.openapi = lambda: app.openapi_schema or _described(app)  # type: ignore[method-assign]
+    app.add_exception_handler(BaiError, _on_bai_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_middleware(RequestMetrics, metrics=app.state.metrics)
+    app.add_middleware(RequestLimits, answer_timeout=answer_timeout)
+    app.openapi = lambda: app.openapi_schema or _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
-    app.openapi_schema = described(app)
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    app.openapi_schema = openapi_document(app)
     return app.openapi_schema
 
 
-def _failed(request: Request, error: Exception) -> JSONResponse:
+def _on_bai_error(request: Request, error: Exception) -> JSONResponse:
     """What could not be read just now, in words."""
     code = error.code if isinstance(error, BaiError) else ""
     return JSONResponse({"detail": str(error), "code": code}, 503, headers={"Retry-After": "2"})
 
 
-def _wrong(request: Request, error: Exception) -> JSONResponse:
+def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     """What of a request is not as it is described, in words."""
     found = error.errors() if isinstance(error, RequestValidationError) else ()
-    said = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
-    return JSONResponse({"detail": "; ".join(said), "code": ""}, 422)
+    messages = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+    return JSONResponse({"detail": "; ".join(messages), "code": ""}, 422)

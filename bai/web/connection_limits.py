@@ -15,16 +15,16 @@ from itertools import islice
 from typing import Protocol
 
 from bai.web.auth.networks import Network, within
-from reconciler.gitops.rate_limit import network
+from reconciler.gitops.rate_limit import sender_network
 
-RESERVE = 32
+PROBE_RESERVE = 32
 """Connections beyond all others, for probes."""
-LOOKED_AT = 64
+MOST_COMPARED = 64
 """How many of those that may end are compared, whatever comes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """What clients may take. Times in seconds, each from beginning to end, however it goes meanwhile."""
 
     connections: int = 512
@@ -41,7 +41,7 @@ class Bounds:
     """Between an answer and the next request."""
 
 
-class At(Enum):
+class ConnectionState(Enum):
     """What a connection is at."""
 
     waiting = "waiting"
@@ -72,92 +72,96 @@ class Admission(Enum):
     refused = "refused"
 
 
-class _Crowd:
+class _ConnectionGroup:
     """Connections by what they are at; those that came to it first are first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._at: dict[At, OrderedDict[Connection, None]] = {each: OrderedDict() for each in At}
+        self._by_state: dict[ConnectionState, OrderedDict[Connection, None]] = {
+            each: OrderedDict() for each in ConnectionState
+        }
 
     def __len__(self) -> int:
-        return sum(map(len, self._at.values()))
+        return sum(map(len, self._by_state.values()))
 
     @property
     def full(self) -> bool:
         return len(self) >= self._most
 
-    def longest(self, size: Callable[[Connection], int]) -> Connection | None:
+    def eviction_candidate(self, size: Callable[[Connection], int]) -> Connection | None:
         """The one that makes room: of those that wait the longest, the first that is of the largest size.
         None where all are being answered."""
-        found = islice(self._at[At.waiting] or self._at[At.slow], LOOKED_AT)
+        found = islice(
+            self._by_state[ConnectionState.waiting] or self._by_state[ConnectionState.slow], MOST_COMPARED
+        )
         return max(found, key=size, default=None)
 
-    def put(self, connection: Connection, at: At) -> None:
+    def add(self, connection: Connection, state: ConnectionState) -> None:
         self.remove(connection)
-        self._at[at][connection] = None
+        self._by_state[state][connection] = None
 
     def remove(self, connection: Connection) -> None:
-        for each in self._at.values():
+        for each in self._by_state.values():
             each.pop(connection, None)
 
 
 class Connections:
     """All of a server. Not thread-safe: the event loop's alone."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds = bounds
-        self._all, self._reserve = _Crowd(bounds.connections), _Crowd(RESERVE)
-        self._by_address: dict[str, _Crowd] = {}
-        self._crowds: dict[Connection, tuple[_Crowd, ...]] = {}
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._all, self._reserve = _ConnectionGroup(limits.connections), _ConnectionGroup(PROBE_RESERVE)
+        self._by_address: dict[str, _ConnectionGroup] = {}
+        self._groups: dict[Connection, tuple[_ConnectionGroup, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._crowds)
+        return len(self._groups)
 
     def admit(self, connection: Connection) -> Admission:
-        """Let one in, if need be in the place of another. One that is not refused is `left` in the end."""
-        here = self._of(connection.address)
-        if self._room(here) and self._room(self._all):
-            self._enter(connection, here, self._all)
+        """Let one in, if need be in the place of another. One that is not refused is told to `forget`."""
+        here = self._group_of(connection.address)
+        if self._make_room(here) and self._make_room(self._all):
+            self._register(connection, here, self._all)
             return Admission.whole
-        if self._room(self._reserve):
-            self._enter(connection, self._reserve)
+        if self._make_room(self._reserve):
+            self._register(connection, self._reserve)
             return Admission.probes
         return Admission.refused
 
-    def moved(self, connection: Connection, at: At) -> None:
+    def set_state(self, connection: Connection, state: ConnectionState) -> None:
         """It is at something else."""
-        for crowd in self._crowds.get(connection, ()):
-            crowd.put(connection, at)
+        for group in self._groups.get(connection, ()):
+            group.add(connection, state)
 
-    def left(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """It is over. No harm in saying so again."""
-        for crowd in self._crowds.pop(connection, ()):
-            crowd.remove(connection)
-        name = network(connection.address)
+        for group in self._groups.pop(connection, ()):
+            group.remove(connection)
+        name = sender_network(connection.address)
         if name in self._by_address and not len(self._by_address[name]):
             del self._by_address[name]
 
-    def _of(self, address: str) -> _Crowd:
-        most = self.bounds.connections if within(address, self.bounds.proxies) else self.bounds.per_address
-        return self._by_address.get(network(address)) or _Crowd(most)
+    def _group_of(self, address: str) -> _ConnectionGroup:
+        most = self.limits.connections if within(address, self.limits.proxies) else self.limits.per_address
+        return self._by_address.get(sender_network(address)) or _ConnectionGroup(most)
 
-    def _enter(self, connection: Connection, *crowds: _Crowd) -> None:
-        self._crowds[connection] = crowds
-        if self._all in crowds:
-            self._by_address[network(connection.address)] = crowds[0]
-        self.moved(connection, At.waiting)
+    def _register(self, connection: Connection, *groups: _ConnectionGroup) -> None:
+        self._groups[connection] = groups
+        if self._all in groups:
+            self._by_address[sender_network(connection.address)] = groups[0]
+        self.set_state(connection, ConnectionState.waiting)
 
-    def _room(self, crowd: _Crowd) -> bool:
+    def _make_room(self, group: _ConnectionGroup) -> bool:
         """Whether there is room, made by ending one of them where it must be."""
-        if not crowd.full:
+        if not group.full:
             return True
-        found = crowd.longest(self._neighbours)
+        found = group.eviction_candidate(self._group_size)
         if found is None:
             return False
-        self.left(found)
+        self.forget(found)
         found.drop()
         return True
 
-    def _neighbours(self, connection: Connection) -> int:
+    def _group_size(self, connection: Connection) -> int:
         """Of the same address: one client with few connections loses none to another's many."""
-        return len(self._crowds[connection][0])
+        return len(self._groups[connection][0])

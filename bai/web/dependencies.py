@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Request
 
-from bai.web.auth.roles import Somebody
-from bai.web.hub import Hub, Watched
-from bai.web.project_view import Sight, sight_of
+from bai.web.auth.roles import Principal
+from bai.web.cluster_loops import ClusterLoops, ServedCluster
+from bai.web.project_view import ProjectView, project_view_of
 from bai.web.response_models import Refusal
-from reconciler.controller.cycle import Pass
+from reconciler.controller.cycle import ReconcileCycle
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 
-Answers = dict[int | str, dict[str, Any]]
+ResponseDocs = dict[int | str, dict[str, Any]]
 
 
-def refusals(**words: str) -> Answers:
+def error_responses(**words: str) -> ResponseDocs:
     """Documented answers by status, `refusals(_404="There is no such thing.")`, and those of every route."""
     all_ = {
         "_400": "The request cannot be read.",
@@ -32,51 +32,51 @@ def refusals(**words: str) -> Answers:
     return {int(status[1:]): {"model": Refusal, "description": text} for status, text in all_.items()}
 
 
-SAME: Answers = {304: {"description": "It is what the ETag in If-None-Match stands for."}}
+NOT_MODIFIED: ResponseDocs = {304: {"description": "It is what the ETag in If-None-Match stands for."}}
 """Documented of answers that have an ETag."""
 
 
-async def hub_of(request: Request) -> Hub:
-    found: Hub = request.app.state.hub
+async def loops_of(request: Request) -> ClusterLoops:
+    found: ClusterLoops = request.app.state.loops
     return found
 
 
-async def cluster_of(
+async def served_cluster(
     request: Request,
-    hub: Annotated[Hub, Depends(hub_of)],
+    loops: Annotated[ClusterLoops, Depends(loops_of)],
     cluster: Annotated[str, Path(max_length=100, description="Its name.")],
-) -> Watched:
+) -> ServedCluster:
     """Answers 404 for a cluster that this server does not look after."""
-    if cluster not in hub.clusters:
+    if cluster not in loops.clusters:
         raise HTTPException(404, f"this server does not look after a cluster {cluster!r}")
-    found = hub.clusters[cluster]
+    found = loops.clusters[cluster]
     if not found.loop.leads():
-        # Middleware puts it into the answer, whatever that is (`limits.py`).
+        # Middleware puts it into the answer, whatever that is (`request_limits`).
         request.state.leader = found.loop.leader() or "nobody"
     return found
 
 
-TheHub = Annotated[Hub, Depends(hub_of)]
-Cluster = Annotated[Watched, Depends(cluster_of)]
+Loops = Annotated[ClusterLoops, Depends(loops_of)]
+Cluster = Annotated[ServedCluster, Depends(served_cluster)]
 
 
-def seen(cluster: Watched, who: Somebody) -> tuple[Pass, Actual, Plan]:
+def last_plan(cluster: ServedCluster, user: Principal) -> tuple[ReconcileCycle, Actual, Plan]:
     """The last pass that came to a plan. Answers 503 before there was one."""
     done = cluster.good
     if done is None or done.actual is None or done.plan is None:
-        notes = cluster.latest.notes if cluster.latest and who.projects is None else ()
+        notes = cluster.latest.notes if cluster.latest and user.projects is None else ()
         raise HTTPException(503, "; ".join(notes) or "nothing was seen yet", headers={"Retry-After": "2"})
     return done, done.actual, done.plan
 
 
-def sight(cluster: Watched, who: Somebody) -> Sight:
+def project_view(cluster: ServedCluster, user: Principal) -> ProjectView:
     """What they get to see of it."""
     done = cluster.good or cluster.latest
     existing = done.actual.existing if done is not None and done.actual is not None else ()
-    return sight_of(who, done, existing)
+    return project_view_of(user, done, existing)
 
 
-def visible(eyes: Sight, identity: str) -> None:
+def require_visible(view: ProjectView, identity: str) -> None:
     """Answers 404 for what somebody may not see: whether it is there is none of their business."""
-    if not eyes.sees(identity):
+    if not view.sees(identity):
         raise HTTPException(404, f"there is no {identity}")

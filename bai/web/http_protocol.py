@@ -2,8 +2,8 @@
 
 h11 reads the requests, one at a time: it keeps no more of a head than `LARGEST_HEAD`, and looks at a request
 that came early only when the one before is answered. What is bounded here beside that: how many connections
-there are (`connections.py`), time from beginning to end for a head, for a body and for an answer to be taken,
-the number of headers, and chunks too small for their cost.
+there are (`connection_limits`), time from beginning to end for a head, for a body and for an answer to be
+taken, the number of headers, and chunks too small for their cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bai.web.connection_limits import Admission, At, Bounds, Connections
+from bai.web.connection_limits import Admission, ConnectionLimits, Connections, ConnectionState
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """What is answered also where there is no room for more."""
@@ -34,22 +34,22 @@ MOST_HEADERS = 100
 SMALLEST_CHUNK = 16
 """Bytes of a body's chunks, on average: each costs as much as a small request."""
 _FREE_CHUNKS = 256
-_NOW = struct.pack("ii", 1, 0)
-_FULL = "there are too many connections, of this address or in all"
+_LINGER_NONE = struct.pack("ii", 1, 0)
+_FULL_MESSAGE = "there are too many connections, of this address or in all"
 
 
-class Config(uvicorn.Config):
+class ServerConfig(uvicorn.Config):
     """How `app` is served, within bounds that all connections share."""
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, **options: Any) -> None:
-        self.open = Connections(bounds)
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, **options: Any) -> None:
+        self.connections = Connections(limits)
         super().__init__(
             app, http=BoundedProtocol, ws="none", log_level="error", access_log=False, server_header=False,
-            proxy_headers=False, timeout_keep_alive=ceil(bounds.idle), **options,
+            proxy_headers=False, timeout_keep_alive=ceil(limits.idle), **options,
         )  # fmt: skip
 
 
-class _Reader(h11.Connection):
+class _BoundedReader(h11.Connection):
     """Reads requests. Raises RemoteProtocolError with the status that is to be answered."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Reader(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._chunks = self._bytes = 0
-            _check(event)
+            _check_head(event)
         elif isinstance(event, h11.Data):
             self._chunks += 1
             self._bytes += len(event.data)
@@ -69,24 +69,24 @@ class _Reader(h11.Connection):
         return event
 
 
-def _check(request: h11.Request) -> None:
+def _check_head(request: h11.Request) -> None:
     size = len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers)
     if size > LARGEST_HEAD or len(request.headers) > MOST_HEADERS:
-        words = f"a request may have {MOST_HEADERS} headers and {LARGEST_HEAD} bytes before its body"
-        raise h11.RemoteProtocolError(words, error_status_hint=431)
+        message = f"a request may have {MOST_HEADERS} headers and {LARGEST_HEAD} bytes before its body"
+        raise h11.RemoteProtocolError(message, error_status_hint=431)
 
 
 class BoundedProtocol(H11Protocol):
     """One connection."""
 
-    config: Config
+    config: ServerConfig
 
-    def __init__(self, config: Config, *others: Any, **named: Any) -> None:
+    def __init__(self, config: ServerConfig, *others: Any, **named: Any) -> None:
         super().__init__(config, *others, **named)
-        self.conn = _Reader()
-        self._open, self._bounds = config.open, config.open.bounds
+        self.conn = _BoundedReader()
+        self._connections, self._limits = config.connections, config.connections.limits
         self._stalled = False
-        self._is: tuple[str, object] = ("", None)
+        self._stage: tuple[str, object] = ("", None)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -97,24 +97,24 @@ class BoundedProtocol(H11Protocol):
         """End it now. What the client did not take is not kept for it by the system either."""
         with contextlib.suppress(OSError):  # It may be closed already.
             connection = self.transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOW)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
         self.transport.abort()
 
     # What uvicorn's protocol is told, and we with it.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        admission = self._open.admit(self)
+        admission = self._connections.admit(self)
         if admission is Admission.refused:
             self.drop()
             return
         if admission is Admission.probes:
             self.app = _probes_only(self.app)
-        self._enter("head", None)
+        self._enter_stage("head", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._open.left(self)
+        self._connections.forget(self)
         self._unset_keepalive_if_required()
         if self._timer is not None:
             self._timer.cancel()
@@ -122,21 +122,21 @@ class BoundedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():
             super().data_received(data)
-            self._look()
+            self._update_stage()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._update_stage()
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._stalled = True
-        self._look()
+        self._update_stage()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stalled = False
-        self._look()
+        self._update_stage()
 
     def send_400_response(self, msg: str) -> None:
         error = sys.exception()
@@ -145,48 +145,48 @@ class BoundedProtocol(H11Protocol):
 
     # Where the connection is, and until when it may be there.
 
-    def _look(self) -> None:
+    def _update_stage(self) -> None:
         cycle = self.cycle
         if self.transport.is_closing():
-            self._enter("end", None)
+            self._enter_stage("end", None)
         elif self._stalled:
-            self._enter("stalled", cycle)
+            self._enter_stage("stalled", cycle)
         elif self.conn.their_state is h11.SEND_BODY:
-            self._enter("body", cycle)
+            self._enter_stage("body", cycle)
         elif cycle is not None and not cycle.response_complete:
-            self._enter("answer", cycle)
+            self._enter_stage("answer", cycle)
         else:
-            self._enter("head" if cycle is None or self.conn.trailing_data[0] else "idle", cycle)
+            self._enter_stage("head" if cycle is None or self.conn.trailing_data[0] else "idle", cycle)
 
-    def _enter(self, what: str, cycle: object) -> None:
+    def _enter_stage(self, stage: str, cycle: object) -> None:
         """A deadline stands from the beginning of a stage of a request to its end."""
-        if (what, cycle) == self._is:
+        if (stage, cycle) == self._stage:
             return
-        self._is = what, cycle
-        self._open.moved(self, _AT[what])
+        self._stage = stage, cycle
+        self._connections.set_state(self, _STATE_OF_STAGE[stage])
         if self._timer is not None:
             self._timer.cancel()
-        seconds = self._seconds(what)
-        self._timer = self.loop.call_later(seconds, self._over) if seconds else None
+        seconds = self._seconds(stage)
+        self._timer = self.loop.call_later(seconds, self._on_deadline) if seconds else None
 
-    def _seconds(self, what: str) -> float:
-        bounds = self._bounds
-        return {"head": bounds.header, "idle": bounds.idle, "answer": 0.0}.get(what, bounds.body)
+    def _seconds(self, stage: str) -> float:
+        limits = self._limits
+        return {"head": limits.header, "idle": limits.idle, "answer": 0.0}.get(stage, limits.body)
 
-    def _over(self) -> None:
-        what = self._is[0]
-        if what in ("end", "stalled"):
+    def _on_deadline(self) -> None:
+        stage = self._stage[0]
+        if stage in ("end", "stalled"):
             self.drop()
-        elif what == "body" or (what == "head" and self.conn.trailing_data[0]):
+        elif stage == "body" or (stage == "head" and self.conn.trailing_data[0]):
             self._refuse(408, "the request did not come in time")
         else:
             self.transport.close()
-        self._look()
+        self._update_stage()
 
-    def _refuse(self, status: int, words: str) -> None:
+    def _refuse(self, status: int, message: str) -> None:
         """Say so, where an answer is not already on its way, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = json.dumps({"detail": words}).encode()
+            body = json.dumps({"detail": message}).encode()
             headers = [
                 ("content-type", "application/json"), ("content-length", str(len(body))),
                 ("connection", "close"), ("cache-control", "no-store"),
@@ -201,10 +201,14 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
 
-_AT = {
-    "head": At.waiting, "idle": At.waiting, "body": At.slow, "stalled": At.slow, "end": At.slow,
-    "answer": At.answered,
-}  # fmt: skip
+_STATE_OF_STAGE = {
+    "head": ConnectionState.waiting,
+    "idle": ConnectionState.waiting,
+    "body": ConnectionState.slow,
+    "stalled": ConnectionState.slow,
+    "end": ConnectionState.slow,
+    "answer": ConnectionState.answered,
+}
 
 
 def _probes_only(app: ASGIApp) -> ASGIApp:
@@ -213,7 +217,7 @@ def _probes_only(app: ASGIApp) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in PROBES:
             headers = {"Retry-After": "2", "Connection": "close"}
-            await JSONResponse({"detail": _FULL}, 503, headers)(scope, receive, send)
+            await JSONResponse({"detail": _FULL_MESSAGE}, 503, headers)(scope, receive, send)
             return
 
         async def last(message: Any) -> None:

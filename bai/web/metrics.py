@@ -1,5 +1,5 @@
 """What Prometheus is told: counters and times as they come, everything else read from the latest pass
-(`gauges.py`). No name of a session, a user or a project is in it.
+(`pass_metrics`). No name of a session, a user or a project is in it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bai import __version__
-from bai.web.hub import Hub
-from bai.web.pass_metrics import Latest
-from reconciler.controller.cycle import Pass
+from bai.web.cluster_loops import ClusterLoops
+from bai.web.pass_metrics import PassCollector
+from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.stages import Stage
 from reconciler.values.results import ApplyEvent
 
-_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
-_WAITS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600)
-_STAGES = {
+_SECONDS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+_WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600)
+_STAGE_HELP = {
     "pass": "A pass of the loop: everything from documents to the end of its apply.",
     "observe": "Asking the nodes what runs.",
     "plan": "Making a plan from what is wanted and what is.",
@@ -30,13 +30,15 @@ _STAGES = {
 
 
 class Metrics:
-    """One registry for one server. Listens to the loops of `hub`."""
+    """One registry for one server. Listens to these loops."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, loops: ClusterLoops) -> None:
         self.registry = here = CollectorRegistry()
         self._stages = {
-            stage: Histogram(f"bai_{stage}_seconds", help_, ["cluster"], buckets=_SECONDS, registry=here)
-            for stage, help_ in _STAGES.items()
+            stage: Histogram(
+                f"bai_{stage}_seconds", help_, ["cluster"], buckets=_SECONDS_BUCKETS, registry=here
+            )
+            for stage, help_ in _STAGE_HELP.items()
         }
         of, by = ["cluster"], ["cluster", "verb", "outcome"]
         self._actions = Counter("bai_actions", "Actions of plans, by outcome.", by, registry=here)
@@ -48,19 +50,19 @@ class Metrics:
         self._drifts = Counter("bai_drifts_found", "Things found other than recorded.", of, registry=here)
         self._waits = Histogram(
             "bai_queue_wait_seconds", "Time from joining a queue to being placed.", ["cluster", "group"],
-            buckets=_WAITS, registry=here,
+            buckets=_WAIT_BUCKETS, registry=here,
         )  # fmt: skip
         self.requests = Histogram(
             "bai_http_request_seconds", "Time until an answer began.", ["route", "method", "status"],
-            buckets=_SECONDS, registry=here,
+            buckets=_SECONDS_BUCKETS, registry=here,
         )  # fmt: skip
         about = Gauge("bai_build_info", "Which bai this is.", ["version"], registry=here)
         about.labels(__version__).set(1)
-        here.register(Latest(hub))
-        for watched in hub.clusters.values():
-            self._begin(watched.name)
-            watched.listeners.append(self.heard)
-        hub.tell(self)
+        here.register(PassCollector(loops))
+        for cluster in loops.clusters.values():
+            self._begin(cluster.name)
+            cluster.listeners.append(self.on_pass)
+        loops.add_stages(self)
 
     def _begin(self, cluster: str) -> None:
         """Series are there from the beginning: the first error is a rise, too."""
@@ -83,11 +85,11 @@ class Metrics:
         if event.kind == "step" and event.state == "failed":
             self._errors.labels(cluster, "apply").inc()
 
-    def heard(self, done: Pass) -> None:
+    def on_pass(self, done: ReconcileCycle) -> None:
         """A pass is over. Another replica's is counted there."""
         if done.by:
             return
-        name = done.workspace.cluster.name
+        name = done.cluster
         if not done.good:
             self._bad.labels(name).inc()
         if done.actual is not None:
@@ -111,7 +113,7 @@ class Metrics:
                 self._waits.labels(name, after.placement.group).observe(took)
 
 
-class Counted:
+class RequestMetrics:
     """Middleware: how long answers take, by route."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -122,18 +124,18 @@ class Counted:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                labels = (_route(scope), _method(scope), str(message["status"]))
+                labels = (_route_label(scope), _method_label(scope), str(message["status"]))
                 self._metrics.requests.labels(*labels).observe(time.monotonic() - began)
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)
 
 
-def _route(scope: Scope) -> str:
+def _route_label(scope: Scope) -> str:
     """As it is written in the description; never what somebody made up."""
     route = scope.get("route")
     return route.path if isinstance(route, Route) else "none"
 
 
-def _method(scope: Scope) -> str:
+def _method_label(scope: Scope) -> str:
     return scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "other"

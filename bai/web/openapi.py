@@ -21,20 +21,20 @@ _SCHEMES = {
         "description": "A token of the access file, or a signed one (JWT) of an identity provider.",
     }
 }
-_WORDS = (
+_SCHEMA_KEYWORDS = (
     "$ref", "type", "format", "const", "enum", "default", "anyOf", "items", "properties", "required",
     "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "pattern",
 )  # fmt: skip
 """Of JSON Schema, what our models and parameters use."""
-_DONE = {"200": "The answer.", "202": "It is taken on.", "204": "It holds now."}
+_SUCCESS_TEXTS = {"200": "The answer.", "202": "It is taken on.", "204": "It holds now."}
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def openapi_document(app: FastAPI) -> dict[str, Any]:
     """The whole description."""
     found = get_openapi(title=app.title, version=app.version, routes=app.routes)
     paths = {path: _path(path, operations) for path, operations in sorted(found["paths"].items())}
     known: Part = found.get("components", {}).get("schemas", {})
-    named = sorted(set(_named(paths, known)))
+    named = sorted(set(_referenced_models(paths, known)))
     return {
         "openapi": "3.1.0",
         "info": {"title": app.title, "description": app.description, "version": app.version},
@@ -54,7 +54,7 @@ def _operation(path: str, method: str, found: Part) -> dict[str, Any]:
     made: dict[str, Any] = {"tags": found["tags"], "summary": found["summary"]}
     if text := found.get("description"):
         made["description"] = text
-    made["operationId"] = _name(path, method)
+    made["operationId"] = _operation_id(path, method)
     if parameters := found.get("parameters"):
         made["parameters"] = sorted(map(_parameter, parameters), key=lambda each: (each["in"], each["name"]))
     if body := found.get("requestBody"):
@@ -65,7 +65,7 @@ def _operation(path: str, method: str, found: Part) -> dict[str, Any]:
     return made
 
 
-def _name(path: str, method: str) -> str:
+def _operation_id(path: str, method: str) -> str:
     """`get_clusters_cluster_events` of GET /api/v1/clusters/{cluster}/events."""
     words = path.removeprefix("/api/v1").replace("{", "").replace("}", "").replace("/", "_")
     return method + words
@@ -81,7 +81,7 @@ def _parameter(found: Part) -> dict[str, Any]:
 def _answer(status: str, found: Part) -> dict[str, Any]:
     made: dict[str, Any] = {"description": found["description"]}
     if found["description"] == "Successful Response":
-        made["description"] = _DONE[status]
+        made["description"] = _SUCCESS_TEXTS[status]
     # A status without a body has none, whatever is told of its type.
     if status not in ("204", "304") and "content" in found:
         made["content"] = _content(found["content"])
@@ -103,7 +103,7 @@ def _schema(found: Any) -> Any:
         return [_schema(each) for each in found]
     if not isinstance(found, Mapping):
         return found
-    made = {word: _schema(found[word]) for word in _WORDS if word in found and word != "properties"}
+    made = {word: _schema(found[word]) for word in _SCHEMA_KEYWORDS if word in found and word != "properties"}
     if "properties" in found:
         made["properties"] = {name: _schema(each) for name, each in found["properties"].items()}
     if made.get("additionalProperties") is True:
@@ -111,15 +111,15 @@ def _schema(found: Any) -> Any:
     return made
 
 
-def _named(value: Any, known: Part) -> Iterator[str]:
+def _referenced_models(value: Any, known: Part) -> Iterator[str]:
     """Names of the models that are referred to, directly or by others."""
     if isinstance(value, Mapping):
         if isinstance(at := value.get("$ref"), str):
             name = at.rpartition("/")[2]
             yield name
-            yield from _named(_schema(known[name]), known)
+            yield from _referenced_models(_schema(known[name]), known)
         for each in value.values():
-            yield from _named(each, known)
+            yield from _referenced_models(each, known)
     elif isinstance(value, list):
         for each in value:
-            yield from _named(each, known)
+            yield from _referenced_models(each, known)

@@ -10,67 +10,70 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bai.web.hub import Hub, Watched
+from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from providers.health.metrics import health_metrics
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from planner.model.types import Placement
     from reconciler.values.plan import Plan
     from reconciler.values.state import Existing
 
-_Value = tuple[str, str, dict[str, str], float]
+_Sample = tuple[str, str, dict[str, str], float]
 
 
-class Latest(Collector):
+class PassCollector(Collector):
     """Values of the latest passes."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, loops: ClusterLoops) -> None:
+        self._loops = loops
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
         found: dict[str, GaugeMetricFamily] = {}
-        for watched in self._hub.clusters.values():
-            for name, help_, labels, value in _values(watched, time.time()):
+        for cluster in self._loops.clusters.values():
+            for name, help_, labels, value in _cluster_samples(cluster, time.time()):
                 family = found.setdefault(name, GaugeMetricFamily(name, help_, labels=list(labels)))
                 family.add_metric(list(labels.values()), value)
         yield from found.values()
 
 
-def _values(watched: Watched, now: float) -> Iterator[_Value]:
-    name = {"cluster": watched.name}
-    yield "bai_loop_leads", "Whether this replica acts for the cluster.", name, float(watched.loop.leads())
-    yield "bai_loop_silent_seconds", "How long a loop at work showed no life.", name, watched.pulse.silent
-    if not watched.loop.leads():
+def _cluster_samples(cluster: ServedCluster, now: float) -> Iterator[_Sample]:
+    name = {"cluster": cluster.name}
+    yield "bai_loop_leads", "Whether this replica acts for the cluster.", name, float(cluster.loop.leads())
+    yield "bai_loop_silent_seconds", "How long a loop at work showed no life.", name, cluster.pulse.silent
+    if not cluster.loop.leads():
         return  # Whoever leads tells the rest: the sum over all replicas is what there is.
-    yield from _notifications(watched, name)
-    latest, good = watched.latest, watched.good
+    yield from _notification_samples(cluster, name)
+    latest, good = cluster.latest, cluster.good
     if latest is not None:
         yield "bai_loop_lag_seconds", "Time since the last pass ended.", name, max(0.0, now - latest.ended)
         yield "bai_loop_good", "Whether the last pass found nothing wrong.", name, float(latest.good)
-        commit = {**name, "commit": watched.loop.workspace.commit}
+        commit = {**name, "commit": cluster.loop.workspace.commit}
         yield "bai_commit_info", "The commit that is in force.", commit, 1.0
         held = float(len(latest.violations))
         yield "bai_policy_violations", "Reasons for which guards hold changes back.", name, held
     if good is None or good.plan is None or good.actual is None:
         return
-    phases = Count(each.phase for key, each in good.actual.existing.items() if key.startswith("Session/"))
+    phases = Count(each.phase for key, each in good.actual.existing.items() if ref_of(key).kind == "Session")
     for phase, count in sorted(phases.items()):
         yield "bai_sessions", "Sessions by phase.", {**name, "phase": phase}, float(count)
     yield "bai_drifts", "Things found to be other than recorded.", name, float(len(good.plan.drifts))
     unreached = float(len(good.plan.unreached))
     yield "bai_nodes_unreached", "Nodes that do not answer.", name, unreached
-    yield from _queue(name, good.plan, good.actual.existing, now)
-    yield from _groups(name, good.plan)
-    yield from _locality(name, good.plan, good.actual.existing)
+    yield from _queue_samples(name, good.plan, good.actual.existing, now)
+    yield from _group_samples(name, good.plan)
+    yield from _locality_samples(name, good.plan, good.actual.existing)
     for each in health_metrics(good.actual.health.values()):
         yield each.name, "Health of a node.", {**name, **each.labels}, each.value
 
 
-def _notifications(watched: Watched, name: dict[str, str]) -> Iterator[_Value]:
-    for notification, tally in sorted(watched.herald.tallies.items() if watched.herald else ()):
+def _notification_samples(cluster: ServedCluster, name: dict[str, str]) -> Iterator[_Sample]:
+    for notification, tally in sorted(
+        cluster.dispatcher.delivery_counts.items() if cluster.dispatcher else ()
+    ):
         labels = {**name, "notification": notification}
         yield "bai_notifications_sent", "Messages that were sent, ever.", labels, float(tally.sent)
         yield "bai_notifications_failed", "Tries that came to nothing, ever.", labels, float(tally.failed)
@@ -78,9 +81,9 @@ def _notifications(watched: Watched, name: dict[str, str]) -> Iterator[_Value]:
         yield "bai_notifications_waiting", "Events that wait to be sent.", labels, float(tally.waiting)
 
 
-def _queue(
+def _queue_samples(
     name: dict[str, str], plan: Plan, existing: Mapping[str, Existing], now: float
-) -> Iterator[_Value]:
+) -> Iterator[_Sample]:
     groups = Count(wait.group for wait in plan.waits)
     reasons = Count((wait.group, reason.code) for wait in plan.waits for reason in wait.reasons)
     for group in sorted({*groups, *(use.group for use in plan.groups)}):
@@ -100,7 +103,7 @@ def _queue(
         yield "bai_queue_oldest_seconds", "How long who waits longest has waited.", labels, age
 
 
-def _groups(name: dict[str, str], plan: Plan) -> Iterator[_Value]:
+def _group_samples(name: dict[str, str], plan: Plan) -> Iterator[_Sample]:
     for use in plan.groups:
         for slot, capacity in sorted(use.capacity.items()):
             labels = {**name, "group": use.group, "slot": slot}
@@ -111,7 +114,9 @@ def _groups(name: dict[str, str], plan: Plan) -> Iterator[_Value]:
             yield "bai_fits", "How many more sessions of a size fit: fragmentation.", labels, float(count)
 
 
-def _locality(name: dict[str, str], plan: Plan, existing: Mapping[str, Existing]) -> Iterator[_Value]:
+def _locality_samples(
+    name: dict[str, str], plan: Plan, existing: Mapping[str, Existing]
+) -> Iterator[_Sample]:
     """Over how many NUMA nodes the containers of sessions are spread, and sessions over nodes."""
     placed = {
         key: each.recorded.placement

@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST = 64 * 1024
+LARGEST_BODY = 64 * 1024
 """Bytes of a request's body."""
-LARGEST_HOOK = 8 * 2**20
+LARGEST_WEBHOOK = 8 * 2**20
 """Bytes of a forge's message."""
-_LARGE = "the request is too large"
-PATIENCE = 60.0
+_TOO_LARGE = "the request is too large"
+ANSWER_TIMEOUT = 60.0
 """Seconds until an answer must have begun, from the last part of the request."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -32,43 +32,43 @@ class TooLarge(HTTPException):
     """More was sent than is read."""
 
     def __init__(self) -> None:
-        super().__init__(413, _LARGE)
+        super().__init__(413, _TOO_LARGE)
 
 
-class Limits:
+class RequestLimits:
     """Middleware: answers 413 and 504 itself."""
 
-    def __init__(self, app: ASGIApp, patience: float = PATIENCE) -> None:
-        self._app, self._patience = app, patience
+    def __init__(self, app: ASGIApp, answer_timeout: float = ANSWER_TIMEOUT) -> None:
+        self._app, self._answer_timeout = app, answer_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        answer = _Answer(send, state)
-        most = LARGEST_HOOK if scope["path"].startswith("/hooks/") else LARGEST
-        if _announced(scope) > most:
-            await answer.say(413, _LARGE)
+        answer = _BoundedAnswer(send, state)
+        most = LARGEST_WEBHOOK if scope["path"].startswith("/hooks/") else LARGEST_BODY
+        if _content_length(scope) > most:
+            await answer.refuse(413, _TOO_LARGE)
             return
         try:
-            async with asyncio.timeout(self._patience) as limit:
+            async with asyncio.timeout(self._answer_timeout) as limit:
                 answer.on_begin = lambda: limit.reschedule(None)
 
                 def on_part() -> None:
                     if not answer.begun:
-                        limit.reschedule(asyncio.get_running_loop().time() + self._patience)
+                        limit.reschedule(asyncio.get_running_loop().time() + self._answer_timeout)
 
-                await self._app(scope, _counted(receive, most, on_part), answer)
+                await self._app(scope, _limited(receive, most, on_part), answer)
         except ClientDisconnect:
             pass  # Nobody is there to be told.
         except TooLarge:
-            await answer.say(413, _LARGE)
+            await answer.refuse(413, _TOO_LARGE)
         except TimeoutError:
-            await answer.say(504, "this took too long")
+            await answer.refuse(504, "this took too long")
 
 
-class _Answer:
+class _BoundedAnswer:
     """Passes an answer on, with our headers."""
 
     def __init__(self, send: Send, state: Mapping[str, Any]) -> None:
@@ -83,11 +83,11 @@ class _Answer:
             there = {name.lower() for name, _ in message.get("headers", ())}
             more = [each for each in HEADERS if each[0] not in there]
             if leader := self._state.get("leader"):
-                more.append((b"bai-leader", _printable(leader)))
+                more.append((b"bai-leader", _header_value(leader)))
             message = {**message, "headers": [*message.get("headers", ()), *more]}
         await self._send(message)
 
-    async def say(self, status: int, detail: str) -> None:
+    async def refuse(self, status: int, detail: str) -> None:
         if self.begun:
             return
         self.on_begin = lambda: None
@@ -97,17 +97,17 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _printable(name: str) -> bytes:
+def _header_value(name: str) -> bytes:
     """As a header may have it."""
     return "".join(letter if " " <= letter <= "~" else "?" for letter in name).encode()
 
 
-def _announced(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     found = dict(scope["headers"]).get(b"content-length", b"0")
     return int(found) if found.isdigit() else 0
 
 
-def _counted(receive: Receive, most: int, on_part: Callable[[], None]) -> Receive:
+def _limited(receive: Receive, most: int, on_part: Callable[[], None]) -> Receive:
     read = 0
 
     async def counted() -> Message:

@@ -16,99 +16,106 @@ from bai.settings import Settings
 if TYPE_CHECKING:
     import uvicorn
 
-    from bai.controller.document_sources import Origin
-    from bai.controller.loop_threads import Manner
+    from bai.controller.document_sources import RemoteOrigin
+    from bai.controller.loop_threads import LoopSettings
     from bai.web.auth.roles import Access
-    from bai.web.connection_limits import Bounds
-    from bai.web.hub import Hub
-    from reconciler.gitops.webhook_verifier import Ears
+    from bai.web.cluster_loops import ClusterLoops
+    from bai.web.connection_limits import ConnectionLimits
+    from reconciler.gitops.webhook_verifier import WebhookVerifier
 
-PATIENCE = 60.0
+SHUTDOWN_TIMEOUT = 60.0
 """Seconds in which what a loop has begun comes to its end."""
-FILES = 256
+RESERVED_FILES = 256
 """Files that are kept free for everything but connections."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ServerSettings:
     """How the API is reached, by whom, and what they may take."""
 
     listen: str
     access: Path | None
     webhook_secret: str
-    bounds: Bounds
+    limits: ConnectionLimits
 
 
 class Server:
     """Raises BaiError when a cluster cannot be opened, or an option says nothing sensible."""
 
-    def __init__(self, settings: Settings, origin: Origin | None, way: Way, manner: Manner) -> None:
-        from bai.tracing import traces_of
-        from bai.web.connection_limits import RESERVE
-        from bai.web.hub import Hub
-        from reconciler.controller.standby import Beside
+    def __init__(
+        self,
+        settings: Settings,
+        remote: RemoteOrigin | None,
+        server_settings: ServerSettings,
+        loop_settings: LoopSettings,
+    ) -> None:
+        from bai.tracing import tracer_from_environment
+        from bai.web.cluster_loops import ClusterLoops
+        from bai.web.connection_limits import PROBE_RESERVE
+        from reconciler.controller.standby import StandbyFollower
 
-        self._access, self._ears = _access(way), _ears(way)
-        self._bounds = way.bounds
-        _raise_files(self._bounds.connections + RESERVE + FILES)
-        self._socket = listening(way.listen)
-        self._traces = traces_of(os.environ)
-        self._hub = Hub(manner.stuck_after, [self._traces] if self._traces else [])
-        self._lease = manner.lease
-        for loop in manner.loops(settings, origin, self._hub.heard):
-            loop.stand_by = Beside(loop, self._hub.heard).look
-            self._hub.add(loop)
+        self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
+        self._limits = server_settings.limits
+        _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
+        self._socket = open_socket(server_settings.listen)
+        self._tracer = tracer_from_environment(os.environ)
+        self._loops = ClusterLoops(loop_settings.stuck_after, [self._tracer] if self._tracer else [])
+        self._lease = loop_settings.lease
+        for loop in loop_settings.open_loops(settings, remote, self._loops.publish_pass):
+            loop.stand_by = StandbyFollower(loop, self._loops.publish_pass).follow
+            self._loops.add(loop)
 
     def run(self) -> bool:
         """Until a signal says stop; False when something was left undone."""
         import uvicorn
 
-        from bai.controller.dispatchers import heralds
-        from bai.controller.leaders import elected
-        from bai.controller.loop_threads import haltable, say
+        from bai.controller.dispatchers import running_dispatchers
+        from bai.controller.leaders import leader_election
+        from bai.controller.log_line import log_line
+        from bai.controller.loop_threads import halt_on_signal
         from bai.web.app import create_app
-        from bai.web.http_protocol import Config
+        from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._hub, self._access, self._ears)
-        server = uvicorn.Server(Config(app, self._bounds, timeout_graceful_shutdown=5))
+        app = create_app(self._loops, self._access, self._verifier)
+        server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
-            loops = [watched.loop for watched in self._hub.clusters.values()]
-            with elected(loops, self._lease), heralds(loops) as telling:
-                for name, herald in telling.items():
-                    self._hub.clusters[name].herald = herald
-                self._hub.start()
+            loops = [cluster.loop for cluster in self._loops.clusters.values()]
+            with leader_election(loops, self._lease), running_dispatchers(loops) as dispatchers:
+                for name, dispatcher in dispatchers.items():
+                    self._loops.clusters[name].dispatcher = dispatcher
+                self._loops.start()
                 try:
                     # uvicorn raises once more the signal that ended it, which must not end what follows.
-                    with haltable(loops), _told(server, self._hub):
+                    with halt_on_signal(loops), _monitored(server, self._loops):
                         server.run([self._socket])
                 finally:
-                    self._hub.halt()
-                    ended = self._hub.join(PATIENCE)
+                    self._loops.halt()
+                    ended = self._loops.join(SHUTDOWN_TIMEOUT)
         finally:
-            self._hub.close()
-            if self._traces is not None:
-                self._traces.close()
-        say("", "stopped")
-        return server.started and ended and not self._hub.broken
+            self._loops.close()
+            if self._tracer is not None:
+                self._tracer.close()
+        log_line("", "stopped")
+        return server.started and ended and not self._loops.broken
 
 
 @contextlib.contextmanager
-def _told(server: uvicorn.Server, hub: Hub) -> Iterator[None]:
+def _monitored(server: uvicorn.Server, loops: ClusterLoops) -> Iterator[None]:
     """Whoever started us hears when requests are answered; a loop that breaks ends the server."""
-    from bai.controller.systemd import watched
+    from bai.controller.systemd import systemd_watchdog
 
     over = threading.Event()
 
     def run() -> None:
         while not server.started and not over.wait(0.05):
             pass
-        with watched(hub.stuck):
+        with systemd_watchdog(loops.stuck_reason):
             while not over.wait(1.0):
-                if hub.broken:
+                if loops.broken:
                     server.should_exit = True
 
-    thread = threading.Thread(target=run, name="bai-told", daemon=True)
+    thread = threading.Thread(target=run, name="bai-monitor", daemon=True)
     thread.start()
     try:
         yield
@@ -117,10 +124,10 @@ def _told(server: uvicorn.Server, hub: Hub) -> Iterator[None]:
         thread.join()
 
 
-def listening(listen: str) -> socket.socket:
+def open_socket(listen: str) -> socket.socket:
     """Raises CommandError where nothing can listen."""
-    from bai.controller.loop_threads import say
-    from schemas.problems.errors import CommandError
+    from bai.controller.log_line import log_line
+    from schemas.problems.errors.command import CommandError
 
     host, _, port = listen.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
@@ -132,7 +139,7 @@ def listening(listen: str) -> socket.socket:
     try:
         found = socket.create_server((host, int(port)), family=family, backlog=2048)
     except OSError as error:
-        raise CommandError(why=f"--listen {listen}: {_reason(error)}") from None
+        raise CommandError(why=f"--listen {listen}: {_os_error_text(error)}") from None
     # Connections inherit it. An answer's head and body are two writes: without it the second one waits until
     # the first one was acknowledged, which the other side puts off for 40 ms.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -140,15 +147,15 @@ def listening(listen: str) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-    say("", f"answers at http://{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
+    log_line("", f"answers at http://{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
     return found
 
 
-def _raise_files(wanted: int) -> None:
+def _raise_file_limit(wanted: int) -> None:
     """Have so many files open at a time. Raises CommandError where that cannot be."""
     import resource
 
-    from schemas.problems.errors import CommandError
+    from schemas.problems.errors.command import CommandError
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -162,26 +169,30 @@ def _raise_files(wanted: int) -> None:
         ) from None
 
 
-def _reason(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     """Without the address, which Python adds to what the system says."""
     known = error.errno is not None and not isinstance(error, socket.gaierror)
     return os.strerror(error.errno or 0).lower() if known else str(error.strerror or error)
 
 
-def _access(way: Way) -> Access:
-    from bai.controller.loop_threads import say
-    from bai.web.auth.roles import Fixed
+def _open_access(server_settings: ServerSettings) -> Access:
+    from bai.controller.log_line import log_line
+    from bai.web.auth.roles import StaticAccess
 
-    if way.access is None:
-        say("", "no --access: nobody may read anything but /healthz and /readyz")
-        return Fixed()
-    from bai.web.auth.access_file import Followed
+    if server_settings.access is None:
+        log_line("", "no --access: nobody may read anything but /healthz and /readyz")
+        return StaticAccess()
+    from bai.web.auth.access_file import WatchedAccessFile
 
-    return Followed(way.access, lambda line: say("", line))
+    return WatchedAccessFile(server_settings.access, lambda line: log_line("", line))
 
 
-def _ears(way: Way) -> Ears | None:
-    from reconciler.gitops.webhook_verifier import Ears
-    from reconciler.secrets.operator_values import resolve
+def _webhook_verifier(server_settings: ServerSettings) -> WebhookVerifier | None:
+    from reconciler.gitops.webhook_verifier import WebhookVerifier
+    from reconciler.secrets.operator_values import resolve_reference
 
-    return Ears(resolve(way.webhook_secret).strip()) if way.webhook_secret else None
+    return (
+        WebhookVerifier(resolve_reference(server_settings.webhook_secret).strip())
+        if server_settings.webhook_secret
+        else None
+    )

@@ -11,38 +11,38 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
-MOST = 64
+MOST_FOLLOWERS = 64
 """Followers in all."""
-MOST_EACH = 8
+MOST_PER_USER = 8
 """Followers of one person."""
-AHEAD = 16
+READ_AHEAD = 16
 """Pieces that are read before the connection has taken them."""
 
 
-class TooMany(Exception):
+class TooManyFollowers(Exception):
     """Nobody more can follow just now."""
 
 
 class Followers:
     """Threads that read for connections. One whose connection is gone ends with the next piece."""
 
-    def __init__(self, most: int = MOST, most_each: int = MOST_EACH) -> None:
+    def __init__(self, most: int = MOST_FOLLOWERS, most_each: int = MOST_PER_USER) -> None:
         self._most, self._most_each = most, most_each
         self._lock = threading.Lock()
         self._now: Counter[str] = Counter()
 
     def follow(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Pieces of `output` as they come. Raises TooMany."""
+        """Pieces of `output` as they come. Raises TooManyFollowers."""
         with self._lock:
             if self._now.total() >= self._most or self._now[name] >= self._most_each:
-                raise TooMany
+                raise TooManyFollowers
             self._now[name] += 1
         return self._pieces(name, output)
 
     async def _pieces(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        room, gone = threading.Semaphore(AHEAD), threading.Event()
+        room, gone = threading.Semaphore(READ_AHEAD), threading.Event()
 
         def hand(piece: bytes | None) -> None:
             if not gone.is_set() and not loop.is_closed():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from planner.model.types import GroupInfo, Reason, SessionRequest
 
 
-def obstacles(session: SessionRequest, group: GroupInfo, now: float) -> list[Reason]:
+def ineligibility_reasons(session: SessionRequest, group: GroupInfo, now: float) -> list[Reason]:
     """Reasons that hold the session back apart from quotas and room on nodes."""
     reasons = []
     if not session.kernels:

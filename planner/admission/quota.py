@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.model import slots
-from planner.model.demand import given_shares
+from planner.model.demand import granted_shares
 from planner.model.types import Fractional, QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
 
 
-class _Account:
+class _QuotaAccount:
     """One quota and what its subject uses of it."""
 
     def __init__(self, limit: QuotaLimit) -> None:
@@ -23,7 +23,7 @@ class _Account:
         self.sessions = 0
         self.waiting = 0
         self.before: dict[str, int] = {}
-        self.cohort: list[_Account] = []
+        self.cohort: list[_QuotaAccount] = []
         """All quotas that lend to each other, this one among them; empty without a cohort."""
 
     def over(self, slot: str, more: int = 0) -> int:
@@ -38,18 +38,18 @@ class _Account:
         return held, sum(one.limit.slots[slot] for one in members)
 
 
-class Ledger:
-    """Use of every quota; changed by `take`, asked by `refusals`."""
+class QuotaLedger:
+    """Use of every quota; changed by `take`, asked by `violations`."""
 
     def __init__(self, limits: Sequence[QuotaLimit], rules: Mapping[str, Fractional] | None = None) -> None:
         """`rules`: by group, how parts of devices are rounded up: quotas count what is given."""
         self._rules = rules or {}
-        self._accounts = [_Account(limit) for limit in limits]
-        self._by_subject: dict[tuple[str, str], list[_Account]] = {}
+        self._accounts = [_QuotaAccount(limit) for limit in limits]
+        self._by_subject: dict[tuple[str, str], list[_QuotaAccount]] = {}
         for account in self._accounts:
             key = (account.limit.subject_kind, account.limit.subject)
             self._by_subject.setdefault(key, []).append(account)
-        cohorts: dict[tuple[str, str, str | None], list[_Account]] = {}
+        cohorts: dict[tuple[str, str, str | None], list[_QuotaAccount]] = {}
         for account in self._accounts:
             if account.limit.cohort is not None:
                 where = (account.limit.cohort, account.limit.subject_kind, account.limit.group)
@@ -58,41 +58,41 @@ class Ledger:
 
     def take(self, session: SessionRequest) -> None:
         """Count a session that runs or was just placed."""
-        self._change(session, 1)
+        self._add_usage(session, 1)
 
     def give_back(self, session: SessionRequest) -> None:
-        self._change(session, -1)
+        self._add_usage(session, -1)
 
-    def close_before(self) -> None:
+    def mark_start(self) -> None:
         """From here on uses count as the plan's own: `uses` reports this moment as before."""
         for account in self._accounts:
             account.before = dict(account.used)
 
-    def wait(self, session: SessionRequest) -> None:
+    def count_pending(self, session: SessionRequest) -> None:
         """Count a session as pending; those beyond a pending limit are refused in the order they are
         counted.
         """
-        for account in self._of(session):
+        for account in self._accounts_of(session):
             account.waiting += 1
 
-    def refusals(self, session: SessionRequest) -> list[Reason]:
+    def violations(self, session: SessionRequest) -> list[Reason]:
         """Why this session may not start now, every quota that says no with its numbers."""
         if not self._by_subject:
             return []
         request: SlotMap | None = None
         reasons: list[Reason] = []
-        for account in self._of(session):
+        for account in self._accounts_of(session):
             if request is None:
-                request = self._given(session)
-            reasons.extend(_refusals(account, session, request))
+                request = self._granted_slots(session)
+            reasons.extend(_violations(account, session, request))
         return reasons
 
     def may_reclaim(self, session: SessionRequest, victim: SessionRequest) -> bool:
         """Whether the session's quotas justify pushing this one out: both count against one of them, or the
         victim's borrows from the session's, which itself stays within what it owns.
         """
-        request, own = self._given(session), list(self._of(session))
-        theirs = list(self._of(victim))
+        request, own = self._granted_slots(session), list(self._accounts_of(session))
+        theirs = list(self._accounts_of(victim))
         if any(one in own for one in theirs):
             return True
         return any(
@@ -104,26 +104,27 @@ class Ledger:
             if asked > 0 and slot in mine.limit.slots and slot in one.limit.slots
         )
 
-    def borrowed(self, session: SessionRequest) -> str:
+    def borrowed_text(self, session: SessionRequest) -> str:
         """What the session holds beyond quotas of its own, in words; empty when nothing."""
-        request = self._given(session)
+        request = self._granted_slots(session)
         found = [
             f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
-            for account in self._of(session)
+            for account in self._accounts_of(session)
             if account.cohort
             for slot, asked in sorted(request.items())
             if asked > 0 and slot in account.limit.slots and account.over(slot) > 0
         ]
         return f"borrows {' and '.join(found)}" if found else ""
 
-    def over_pending(self, session: SessionRequest) -> list[Reason]:
-        """Reasons from limits on how many sessions may wait, counting those passed to `wait` before."""
+    def pending_violations(self, session: SessionRequest) -> list[Reason]:
+        """Reasons from limits on how many sessions may wait, counting those passed to `count_pending`
+        before."""
         return [
             _reason(
                 account.limit,
                 f"allows {account.limit.pending} pending sessions and {account.waiting} wait already",
             )
-            for account in self._of(session)
+            for account in self._accounts_of(session)
             if account.limit.pending is not None and account.waiting >= account.limit.pending
         ]
 
@@ -131,60 +132,62 @@ class Ledger:
         return tuple(
             QuotaUse(
                 one.limit.name,
-                _subject(one.limit),
+                _subject_text(one.limit),
                 dict(one.limit.slots),
-                _kept(one, one.before),
-                _kept(one, one.used),
+                _reported_slots(one, one.before),
+                _reported_slots(one, one.used),
             )
             for one in self._accounts
         )
 
-    def _change(self, session: SessionRequest, sign: int) -> None:
+    def _add_usage(self, session: SessionRequest, sign: int) -> None:
         if not self._by_subject:
             return
         request: SlotMap | None = None
-        for account in self._of(session):
+        for account in self._accounts_of(session):
             if request is None:
-                request = self._given(session)
+                request = self._granted_slots(session)
             account.sessions += sign
             for slot, amount in request.items():
                 account.used[slot] = account.used.get(slot, 0) + sign * amount
 
-    def _given(self, session: SessionRequest) -> SlotMap:
+    def _granted_slots(self, session: SessionRequest) -> SlotMap:
         """A session's slots in total as it is given them: parts of devices in the group's steps."""
         rule = self._rules.get(session.group)
         if rule is None or not any(slot.endswith(slots.SHARES) for k in session.kernels for slot in k.slots):
-            return demand(session)
+            return requested_slots(session)
         return slots.total(
             {
-                slot: given_shares(amount, rule) if slot.endswith(slots.SHARES) else amount
+                slot: granted_shares(amount, rule) if slot.endswith(slots.SHARES) else amount
                 for slot, amount in kernel.slots.items()
             }
             for kernel in session.kernels
         )
 
-    def _of(self, session: SessionRequest) -> Iterator[_Account]:
+    def _accounts_of(self, session: SessionRequest) -> Iterator[_QuotaAccount]:
         for key in (("domain", session.domain), ("project", session.project), ("user", session.user)):
             for account in self._by_subject.get(key, ()):
                 if account.limit.group is None or account.limit.group == session.group:
                     yield account
 
 
-def demand(session: SessionRequest) -> dict[str, int]:
+def requested_slots(session: SessionRequest) -> dict[str, int]:
     """A session's slots in total, as requested."""
     return slots.total(kernel.slots for kernel in session.kernels)
 
 
-def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
-    limit, own = account.limit, demand(session)
+def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
+    limit, own = account.limit, requested_slots(session)
     for slot in sorted(request):
         asked, used = request[slot], account.used.get(slot, 0)
-        allowed = _allowed(limit, limit.slots, slot)
+        allowed = _limit_on(limit, limit.slots, slot)
         if asked > 0 and allowed is not None and account.cohort and slot in limit.slots:
-            yield from _lent(account, slot, asked, f"this session {_asks(slot, asked, own[slot])}")
+            yield from _cohort_violations(
+                account, slot, asked, f"this session {_request_text(slot, asked, own[slot])}"
+            )
         elif asked > 0 and allowed is not None and used + asked > allowed:
             numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
-            yield _reason(limit, f"{numbers}; this session {_asks(slot, asked, own[slot])}")
+            yield _reason(limit, f"{numbers}; this session {_request_text(slot, asked, own[slot])}")
         single = limit.per_session.get(slot)
         if single is not None and own[slot] > single:
             asks = f"this session asks for {slots.amount_text(slot, own[slot])}"
@@ -207,13 +210,13 @@ def _refusals(account: _Account, session: SessionRequest, request: SlotMap) -> I
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
 
 
-def _asks(slot: str, given: int, asked: int) -> str:
+def _request_text(slot: str, given: int, asked: int) -> str:
     """What a session asks for, and what it would be given where that is more."""
     text = f"asks for {slots.amount_text(slot, asked)} more"
     return text if given == asked else f"{text} and is given {slots.amount_text(slot, given)}"
 
 
-def _lent(account: _Account, slot: str, asked: int, asks: str) -> Iterator[Reason]:
+def _cohort_violations(account: _QuotaAccount, slot: str, asked: int, asks: str) -> Iterator[Reason]:
     """Why a slot may not be taken from a quota that lends and borrows."""
     limit = account.limit
     used, own = account.used.get(slot, 0), limit.slots[slot]
@@ -239,7 +242,7 @@ def _lent(account: _Account, slot: str, asked: int, asks: str) -> Iterator[Reaso
     yield _reason(limit, f"{uses}, but what is left is lent: {', '.join(lent) or of}; {asks}")
 
 
-def _allowed(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | None:
+def _limit_on(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | None:
     """The limit on a slot; None when unlimited. A quota without any slots limits none."""
     if slot in given:
         return given[slot]
@@ -248,14 +251,14 @@ def _allowed(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | No
 
 def _reason(limit: QuotaLimit, text: str) -> Reason:
     where = f" in group {limit.group}" if limit.group else ""
-    return Reason("quota", f"quota {limit.name} ({_subject(limit)}{where}): {text}")
+    return Reason("quota", f"quota {limit.name} ({_subject_text(limit)}{where}): {text}")
 
 
-def _subject(limit: QuotaLimit) -> str:
+def _subject_text(limit: QuotaLimit) -> str:
     return f"{limit.subject_kind} {limit.subject}"
 
 
-def _kept(account: _Account, used: Mapping[str, int]) -> dict[str, int]:
+def _reported_slots(account: _QuotaAccount, used: Mapping[str, int]) -> dict[str, int]:
     """Slots worth reporting: those limited or used."""
     names = sorted({*account.limit.slots, *(slot for slot, amount in used.items() if amount)})
     return {slot: used.get(slot, 0) for slot in names}

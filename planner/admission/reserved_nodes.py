@@ -10,67 +10,71 @@ from collections.abc import Iterator
 
 from planner.admission.eligibility import seconds_text
 from planner.model.types import GroupInfo, NodeReservation, Reason, SessionRequest
-from planner.nodes.node_arrays import World
+from planner.nodes.node_table import NodeTable
 
 
-class Reserved:
+class NodeReservations:
     """The reservations of one group that are not over yet."""
 
-    def __init__(self, group: GroupInfo, world: World, now: float) -> None:
-        self._now, self._index = now, world.index
+    def __init__(self, group: GroupInfo, table: NodeTable, now: float) -> None:
+        self._now, self._index = now, table.index
         self._coming = tuple(one for one in group.reservations if now < one.ends)
 
     @property
-    def any(self) -> bool:
+    def has_any(self) -> bool:
         return bool(self._coming)
 
-    def away(self, session: SessionRequest) -> tuple[int, ...]:
+    def blocked_nodes(self, session: SessionRequest) -> tuple[int, ...]:
         """Nodes (indices, ascending) that the session must stay off if it starts now."""
-        return self._nodes(self._in_the_way(session))
+        return self._node_indices(self._conflicting(session))
 
-    def away_at(self, session: SessionRequest, time: float | None) -> tuple[int, ...]:
+    def blocked_nodes_at(self, session: SessionRequest, time: float | None) -> tuple[int, ...]:
         """The same if it starts then; None: nobody knows when."""
         if time is None:
-            return self.ever(session)
-        return self._nodes(
+            return self.ever_blocked_nodes(session)
+        return self._node_indices(
             one
             for one in self._coming
-            if session.project not in one.projects and time < one.ends and not _over(session, time, one)
+            if session.project not in one.projects
+            and time < one.ends
+            and not _ends_before(session, time, one)
         )
 
-    def ever(self, session: SessionRequest) -> tuple[int, ...]:
+    def ever_blocked_nodes(self, session: SessionRequest) -> tuple[int, ...]:
         """Nodes that are or will be kept for others: where a session that starts later must not count on."""
-        return self._nodes(one for one in self._coming if session.project not in one.projects)
+        return self._node_indices(one for one in self._coming if session.project not in one.projects)
 
     def until(self, session: SessionRequest) -> float | None:
         """When the last reservation ends that keeps the session from a node now."""
-        return max((one.ends for one in self._in_the_way(session)), default=None)
+        return max((one.ends for one in self._conflicting(session)), default=None)
 
     def reasons(self, session: SessionRequest) -> tuple[Reason, ...]:
         """Whom the nodes are kept for, and until when."""
-        return tuple(Reason("reservation", self._words(one, session)) for one in self._in_the_way(session))
+        return tuple(
+            Reason("reservation", self._reservation_text(one, session)) for one in self._conflicting(session)
+        )
 
-    def closed(self, session: SessionRequest, node: str) -> tuple[Reason, ...]:
+    def reasons_on_node(self, session: SessionRequest, node: str) -> tuple[Reason, ...]:
         """The same for one node."""
-        found = (one for one in self._in_the_way(session) if node in one.nodes)
-        return tuple(Reason("reservation", f"is {self._kept(one, session)}") for one in found)
+        found = (one for one in self._conflicting(session) if node in one.nodes)
+        return tuple(Reason("reservation", f"is {self._kept_for_text(one, session)}") for one in found)
 
-    def _in_the_way(self, session: SessionRequest) -> Iterator[NodeReservation]:
+    def _conflicting(self, session: SessionRequest) -> Iterator[NodeReservation]:
         for one in self._coming:
-            if session.project not in one.projects and not _over(session, self._now, one):
+            if session.project not in one.projects and not _ends_before(session, self._now, one):
                 yield one
 
-    def _nodes(self, found: Iterator[NodeReservation]) -> tuple[int, ...]:
+    def _node_indices(self, found: Iterator[NodeReservation]) -> tuple[int, ...]:
         names = {name for one in found for name in one.nodes}
         return tuple(sorted(self._index[name] for name in names if name in self._index))
 
-    def _words(self, one: NodeReservation, session: SessionRequest) -> str:
+    def _reservation_text(self, one: NodeReservation, session: SessionRequest) -> str:
         nodes = sorted(one.nodes)
         more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
         which = f"nodes {', '.join(nodes[:3])}{more} are" if len(nodes) > 1 else f"node {nodes[0]} is"
-        return f"{which} {self._kept(one, session)}"
+        return f"{which} {self._kept_for_text(one, session)}"
 
-    def _kept(self, one: NodeReservation, session: SessionRequest) -> str:
+    def _kept_for_text(self, one: NodeReservation, session: SessionRequest) -> str:
         text = f"kept for project {' and '.join(sorted(one.projects))}"
         if one.starts <= self._now:
             return f"{text} for another {seconds_text(one.ends - self._now)} (reservation {one.name})"
@@ -79,6 +83,6 @@ class Reserved:
         return f"{text} from in {starts} on (reservation {one.name}), and this session {may}"
 
 
-def _over(session: SessionRequest, starts: float, kept: NodeReservation) -> bool:
+def _ends_before(session: SessionRequest, starts: float, kept: NodeReservation) -> bool:
     """Whether a session that starts then has ended before the nodes are kept."""
     return session.timeout is not None and starts + session.timeout <= kept.starts

@@ -19,14 +19,15 @@ from planner.model import slots
 from planner.model.types import GroupInfo, SlotMap, Snapshot
 from planner.nodes import metrics
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import CORES, Ints, World
-from planner.nodes.scatter import Scatter, scatter
+from planner.nodes.free_devices import FreeDevices, measure_free_devices
+from planner.nodes.node_table import CORES, Ints, NodeTable
 from planner.selection.base import Need
-from planner.selection.choose import Chooser
 from planner.selection.concentrated import Concentrated
-from planner.selection.gang import Shape, Shapes, seat
-from planner.selection.worlds import group_world, known_sessions
-from planner.waiting.explain import demand_words, resources
+from planner.selection.from_snapshot import build_group_table, group_sessions
+from planner.selection.gang import Shape, ShapeCache, allocate
+from planner.selection.need_mapping import map_need
+from planner.selection.node_scorer import NodeScorer
+from planner.waiting.explain import demand_text, wanted_resources
 
 CORE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COVER, MOST = 0.95, 6
@@ -62,7 +63,7 @@ class GroupView:
     nodes: int
     sizes: tuple[SizeFit, ...]
     typical: tuple[SizeFit, ...]
-    scatter: Scatter | None = None
+    scatter: FreeDevices | None = None
     """None for a group without devices."""
 
 
@@ -83,34 +84,34 @@ def capacities(before: Snapshot, after: Snapshot) -> tuple[GroupCapacity, ...]:
     """Every group of the snapshots; typical are the requests of those who run or wait in `after`."""
     found = []
     for group in after.groups:
-        shapes = _typical(after, group)
-        beside = least_beside(shapes)
-        worlds = [group_world(snapshot, group) for snapshot in (before, after)]
-        views = [_view(world, group, shapes, beside) for world in worlds]
+        shapes = _typical_shapes(after, group)
+        beside = least_beside_device(shapes)
+        tables = [build_group_table(snapshot, group) for snapshot in (before, after)]
+        views = [_group_view(table, group, shapes, beside) for table in tables]
         found.append(GroupCapacity(group.name, views[0], views[1], beside, repartitions(after, group)))
     return tuple(found)
 
 
-def _typical(snapshot: Snapshot, group: GroupInfo) -> dict[Shape, int]:
+def _typical_shapes(snapshot: Snapshot, group: GroupInfo) -> dict[Shape, int]:
     """How often each shape is asked for, kept to the most frequent."""
-    shapes = Shapes(group)
-    known = Counter(shapes.of(session) for session in known_sessions(snapshot, group) if session.kernels)
-    asked = {shape: count for shape, count in known.items() if _asks(shape)}
+    shapes = ShapeCache(group)
+    known = Counter(shapes.of(session) for session in group_sessions(snapshot, group) if session.kernels)
+    asked = {shape: count for shape, count in known.items() if _asks_for_something(shape)}
     kept: dict[Shape, int] = {}
-    for shape, count in sorted(asked.items(), key=lambda one: (-one[1], _words(one[0]))):
+    for shape, count in sorted(asked.items(), key=lambda one: (-one[1], _shape_text(one[0]))):
         if len(kept) == MOST or sum(kept.values()) >= COVER * sum(asked.values()):
             break
         kept[shape] = count
     return kept
 
 
-def _asks(shape: Shape) -> bool:
+def _asks_for_something(shape: Shape) -> bool:
     demands = [need.sum for need in shape.needs]
     return any(one.cores or one.milli or one.memory or one.wants_devices for one in demands)
 
 
-def _words(shape: Shape) -> str:
-    texts = Counter(demand_words(need.sum) for need in shape.needs)
+def _shape_text(shape: Shape) -> str:
+    texts = Counter(demand_text(need.sum) for need in shape.needs)
     if len(shape.needs) == 1:
         return next(iter(texts))
     parts = [
@@ -120,7 +121,7 @@ def _words(shape: Shape) -> str:
     return " and ".join(parts)
 
 
-def least_beside(shapes: Mapping[Shape, int]) -> dict[str, int]:
+def least_beside_device(shapes: Mapping[Shape, int]) -> dict[str, int]:
     """CPU (milli) and memory (bytes) that the most modest typical request takes beside each whole device; one
     core where nobody asks for devices."""
     cpu, memory = [], []
@@ -132,31 +133,31 @@ def least_beside(shapes: Mapping[Shape, int]) -> dict[str, int]:
     return {slots.CPU: min(cpu, default=1000), slots.MEMORY: min(memory, default=0)}
 
 
-def _view(
-    world: World, group: GroupInfo, shapes: Mapping[Shape, int], beside: Mapping[str, int]
+def _group_view(
+    table: NodeTable, group: GroupInfo, shapes: Mapping[Shape, int], beside: Mapping[str, int]
 ) -> GroupView:
-    capacity, used = metrics.slots_of(world, world.capacity), metrics.used(world)
-    active = np.array([at for at, node in enumerate(world.nodes) if node.state == "active"], dtype=np.intp)
-    chooser = Chooser(world, group.selection, Concentrated(group, world))
+    capacity, used = metrics.slot_totals(table, table.capacity), metrics.used_slots(table)
+    active = np.array([at for at, node in enumerate(table.nodes) if node.state == "active"], dtype=np.intp)
+    scorer = NodeScorer(table, group.selection, Concentrated(group, table))
     return GroupView(
         capacity=capacity,
         used=used,
         free={slot: capacity[slot] - used[slot] for slot in capacity},
         active=len(active),
-        nodes=len(world.nodes),
-        sizes=_sizes(world, active),
-        typical=tuple(_fit(chooser, shape, count) for shape, count in shapes.items()),
-        scatter=scatter(world, active, beside),
+        nodes=len(table.nodes),
+        sizes=_fits_by_size(table, active),
+        typical=tuple(_fits_of_shape(scorer, shape, count) for shape, count in shapes.items()),
+        scatter=measure_free_devices(table, active, beside),
     )
 
 
-def _sizes(world: World, active: Index) -> tuple[SizeFit, ...]:
-    slot = metrics.device_slot(world)
-    feature = world.features[slot].whole if slot else CORES
+def _fits_by_size(table: NodeTable, active: Index) -> tuple[SizeFit, ...]:
+    slot = metrics.device_slot(table)
+    feature = table.device_rows[slot].whole if slot else CORES
     word, sizes = (slots.device_word(slot), metrics.SIZES) if slot else ("core", CORE_SIZES)
-    most = int(world.capacity[feature, active].max(initial=0))
-    free = world.totals[feature, active]
-    apart = np.maximum(world.domains[feature][:, active], 0)
+    most = int(table.capacity[feature, active].max(initial=0))
+    free = table.totals[feature, active]
+    apart = np.maximum(table.domains[feature][:, active], 0)
     return tuple(
         SizeFit(slots.plural(size, word), int((free // size).sum()), int((apart // size).sum()))
         for size in sizes
@@ -164,54 +165,59 @@ def _sizes(world: World, active: Index) -> tuple[SizeFit, ...]:
     )
 
 
-def _fit(chooser: Chooser, shape: Shape, asked: int) -> SizeFit:
+def _fits_of_shape(scorer: NodeScorer, shape: Shape, asked: int) -> SizeFit:
     need, nodes = shape.needs[0], len(shape.needs)
     if shape.one_leaf or len(set(shape.needs)) > 1:
-        return SizeFit(_words(shape), _seated(chooser, shape), None, asked, nodes, at_least=True)
-    counts, apart = _counts(chooser, need)
-    one = None if apart is None else _gangs(apart, nodes)
-    return SizeFit(_words(shape), _gangs(counts, nodes), one, asked, nodes)
+        return SizeFit(
+            _shape_text(shape), _count_by_allocating(scorer, shape), None, asked, nodes, at_least=True
+        )
+    counts, apart = _fits_per_node(scorer, need)
+    one = None if apart is None else _most_gangs(apart, nodes)
+    return SizeFit(_shape_text(shape), _most_gangs(counts, nodes), one, asked, nodes)
 
 
-def _seated(chooser: Chooser, shape: Shape) -> int:
+def _count_by_allocating(scorer: NodeScorer, shape: Shape) -> int:
     """How many gangs find their places one after another; nothing is changed."""
-    mark, count = chooser.world.checkpoint(), 0
-    while count < MOST_GANGS and seat(chooser, shape) is not None:
+    mark, count = scorer.table.checkpoint(), 0
+    while count < MOST_GANGS and allocate(scorer, shape) is not None:
         count += 1
-    chooser.world.rollback(mark)
+    scorer.table.rollback(mark)
     return count
 
 
-def _counts(chooser: Chooser, need: Need) -> tuple[Ints, Ints | None]:
+def _fits_per_node(scorer: NodeScorer, need: Need) -> tuple[Ints, Ints | None]:
     """How often the need fits on each node, and how often when no NUMA node is left."""
-    world = chooser.world
-    admitted = chooser.allowed(need.filter)
+    table = scorer.table
+    admitted = scorer.admitted(need.filter)
     if need.sum.shares:
         known: dict[object, int] = {}
-        counts = [_times(chooser, need, at, known) if admitted[at] else 0 for at in range(len(world.nodes))]
+        counts = [
+            _count_by_mapping(scorer, need, at, known) if admitted[at] else 0
+            for at in range(len(table.nodes))
+        ]
         return np.array(counts, dtype=np.int64), None
-    apart = np.maximum(_least(world, need, world.domains), 0).sum(axis=0)
-    return _least(world, need, world.totals) * admitted, apart * admitted
+    apart = np.maximum(_scarcest(table, need, table.domains), 0).sum(axis=0)
+    return _scarcest(table, need, table.totals) * admitted, apart * admitted
 
 
-def _least(world: World, need: Need, have: Ints) -> Ints:
+def _scarcest(table: NodeTable, need: Need, have: Ints) -> Ints:
     """How often the scarcest of the need's resources is there."""
-    return reduce(np.minimum, (one.values // one.needed for one in resources(world, need.sum, have)))
+    return reduce(np.minimum, (one.values // one.needed for one in wanted_resources(table, need.sum, have)))
 
 
-def _times(chooser: Chooser, need: Need, at: int, known: dict[object, int]) -> int:
+def _count_by_mapping(scorer: NodeScorer, need: Need, at: int, known: dict[object, int]) -> int:
     """How often the need is mapped onto one node, one after another; equal nodes are asked once."""
-    state = chooser.world.states[at]
-    key = (id(chooser.world.mappers[at]), state)
+    state = scorer.table.states[at]
+    key = (id(scorer.table.mappers[at]), state)
     if key not in known:
         count = 0
-        while (found := chooser.map(at, need, state)) is not None:
+        while (found := map_need(scorer.table, at, need, state)) is not None:
             count, state = count + 1, found[1]
         known[key] = count
     return known[key]
 
 
-def _gangs(counts: Ints, nodes: int) -> int:
+def _most_gangs(counts: Ints, nodes: int) -> int:
     """Most gangs of `nodes` distinct nodes: g of them exist exactly when Σ min(count, g) ≥ g · nodes."""
     low, high = 0, int(counts.sum()) // nodes
     while low < high:

@@ -12,22 +12,22 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from planner.admission.reserved_nodes import Reserved
+from planner.admission.reserved_nodes import NodeReservations
 from planner.model import slots
 from planner.model.types import GroupInfo, KernelPlacement, Placement, Running, Snapshot
 from planner.nodes import metrics
-from planner.nodes.node_arrays import CORES
-from planner.selection.choose import Chooser
+from planner.nodes.node_table import CORES
 from planner.selection.concentrated import Concentrated
-from planner.selection.gang import Shapes, try_place
-from planner.selection.worlds import group_world
+from planner.selection.from_snapshot import build_group_table
+from planner.selection.gang import ShapeCache, try_place
+from planner.selection.node_scorer import NodeScorer
 
 MOST_NODES = 64
 """Nodes looked at for each batch, those first that would be left with the largest free block."""
 CORE_SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Room(NamedTuple):
+class FreeBlocks(NamedTuple):
     """What fits, by how much it matters: sessions of each size beside each other, largest size first, and the
     largest free block on one node (devices; cores in a group without)."""
 
@@ -55,7 +55,7 @@ def defragment(snapshot: Snapshot, movable: Collection[str], most: int) -> tuple
     found: list[Move] = []
     for group in snapshot.groups:
         if most > len(found):
-            found += _Group(snapshot, group, movable).moves(most - len(found))
+            found += _GroupDefragmenter(snapshot, group, movable).moves(most - len(found))
     return tuple(found)
 
 
@@ -65,7 +65,7 @@ class _Batch(NamedTuple):
 
     level: int
     moves: int
-    room: Room
+    room: FreeBlocks
     disturbed: int
     node: int
     sessions: tuple[Running, ...]
@@ -77,100 +77,100 @@ class _Batch(NamedTuple):
         return (self.level, self.moves, better, self.disturbed, self.node, names)
 
 
-class _Group:
+class _GroupDefragmenter:
     """One group while its sessions are moved about."""
 
     def __init__(self, snapshot: Snapshot, group: GroupInfo, movable: Collection[str]) -> None:
-        self._world = world = group_world(snapshot, group)
+        self._table = table = build_group_table(snapshot, group)
         self._group = group
-        self._chooser = Chooser(world, "concentrated", Concentrated(group, world))
-        self._shapes = Shapes(group)
-        self._reserved = Reserved(group, world, snapshot.now)
-        self._active = [at for at, node in enumerate(world.nodes) if node.state == "active"]
-        slot = metrics.device_slot(world)
-        self._feature = world.features[slot].whole if slot else CORES
+        self._scorer = NodeScorer(table, "concentrated", Concentrated(group, table))
+        self._shapes = ShapeCache(group)
+        self._reserved = NodeReservations(group, table, snapshot.now)
+        self._active = [at for at, node in enumerate(table.nodes) if node.state == "active"]
+        slot = metrics.device_slot(table)
+        self._feature = table.device_rows[slot].whole if slot else CORES
         self._word = slots.device_word(slot) if slot else "core"
-        top = int(world.capacity[self._feature, self._active].max(initial=0)) if self._active else 0
+        top = int(table.capacity[self._feature, self._active].max(initial=0)) if self._active else 0
         self._sizes = [s for s in reversed(metrics.SIZES if slot else CORE_SIZES) if s <= top]
-        self._here: dict[int, list[Running]] = {}
+        self._movable_on: dict[int, list[Running]] = {}
         for one in snapshot.running:
             nodes = {kernel.node for kernel in one.placement.kernels}
             if one.request.group != group.name or one.request.id not in movable or len(nodes) != 1:
                 continue
-            at = world.index.get(next(iter(nodes)))
-            if at in self._active and (slot is None or _held(one.placement)):
-                self._here.setdefault(at, []).append(one)
+            at = table.index.get(next(iter(nodes)))
+            if at in self._active and (slot is None or _device_milli(one.placement)):
+                self._movable_on.setdefault(at, []).append(one)
 
     def moves(self, most: int) -> Iterator[Move]:
         """Batch by batch, until nothing helps or enough was moved."""
         left = most
         while left > 0:
-            room = self._room()
+            room = self._free_blocks()
             best = min(self._batches(room, left), key=lambda one: one.rank, default=None)
             if best is None:
                 return
-            undo = self._try(best.node, best.sessions)
+            undo = self._try_batch(best.node, best.sessions)
             assert undo is not None
-            self._world.commit(0)
-            gain = self._words(room, best.room)
+            self._table.commit(0)
+            gain = self._gain_text(room, best.room)
             for one, after in zip(best.sessions, undo.placements, strict=True):
-                self._here[best.node].remove(one)
+                self._movable_on[best.node].remove(one)
                 yield Move(one.request.id, self._group.name, one.placement, after, gain)
                 # Who was moved stays: moving it again would disturb it twice.
             left -= best.moves
 
-    def _batches(self, room: Room, most: int) -> Iterator[_Batch]:
-        for at in sorted(self._here, key=self._promise)[:MOST_NODES]:
-            for sessions in _subsets(self._here[at], most):
-                undo = self._try(at, sessions)
+    def _batches(self, room: FreeBlocks, most: int) -> Iterator[_Batch]:
+        for at in sorted(self._movable_on, key=self._most_promising_first)[:MOST_NODES]:
+            for sessions in _subsets(self._movable_on[at], most):
+                undo = self._try_batch(at, sessions)
                 if undo is None:
                     continue
-                after = self._room()
-                self._undo(undo)
+                after = self._free_blocks()
+                self._undo_batch(undo)
                 pairs = zip((*after.fits, after.largest), (*room.fits, room.largest), strict=True)
                 gained = [new - old for new, old in pairs]
                 level = next((step for step, more in enumerate(gained) if more), -1)
                 if level >= 0 and gained[level] > 0:
-                    disturbed = sum(_held(one.placement) for one in sessions)
+                    disturbed = sum(_device_milli(one.placement) for one in sessions)
                     yield _Batch(level, len(sessions), after, disturbed, at, sessions)
 
-    def _promise(self, at: int) -> tuple[int, int, str]:
+    def _most_promising_first(self, at: int) -> tuple[int, int, str]:
         """Sort key: the largest block that could be left, then the least to move."""
-        moved = sum(_held(one.placement) for one in self._here[at]) // 1000
-        free = int(self._world.totals[self._feature, at])
-        return (-free - moved, moved, self._world.nodes[at].name)
+        moved = sum(_device_milli(one.placement) for one in self._movable_on[at]) // 1000
+        free = int(self._table.totals[self._feature, at])
+        return (-free - moved, moved, self._table.nodes[at].name)
 
-    def _room(self) -> Room:
-        free = self._world.totals[self._feature, self._active]
-        return Room(tuple(int((free // size).sum()) for size in self._sizes), int(free.max(initial=0)))
+    def _free_blocks(self) -> FreeBlocks:
+        free = self._table.totals[self._feature, self._active]
+        return FreeBlocks(tuple(int((free // size).sum()) for size in self._sizes), int(free.max(initial=0)))
 
-    def _try(self, at: int, sessions: Sequence[Running]) -> _Undo | None:
+    def _try_batch(self, at: int, sessions: Sequence[Running]) -> _Undo | None:
         """Take these sessions off their node and place them on others; None, with nothing changed, when one
         of them fits nowhere else as well as here."""
-        world = self._world
-        undo = _Undo(world.checkpoint(), at, dict(world.residents[at]), [])
+        table = self._table
+        undo = _Undo(table.checkpoint(), at, dict(table.residents[at]), [])
         gone = {one.request.id for one in sessions}
-        world.change(at, world.state_without(at, gone))
-        world.residents[at] = {key: one for key, one in undo.residents.items() if key[0] not in gone}
+        table.set_state(at, table.state_without(at, gone))
+        table.residents[at] = {key: one for key, one in undo.residents.items() if key[0] not in gone}
         for one in sessions:
-            away = tuple(sorted({at, *self._reserved.away(one.request)}))
-            placement = try_place(self._chooser, one.request, self._shapes.of(one.request), away)
+            away = tuple(sorted({at, *self._reserved.blocked_nodes(one.request)}))
+            placement = try_place(self._scorer, one.request, self._shapes.of(one.request), away)
             if placement is not None:
                 undo.placements.append(placement)
-            if placement is None or _spread(placement) > _spread(one.placement):
-                self._undo(undo)
+            if placement is None or _most_numa_nodes(placement) > _most_numa_nodes(one.placement):
+                self._undo_batch(undo)
                 return None
         return undo
 
-    def _undo(self, undo: _Undo) -> None:
-        world = self._world
-        world.rollback(undo.mark)
+    def _undo_batch(self, undo: _Undo) -> None:
+        table = self._table
+        table.rollback(undo.mark)
         for placement in undo.placements:
             for kernel in placement.kernels:
-                del world.residents[world.index[kernel.node]][placement.session, kernel.kernel]
-        world.residents[undo.node] = undo.residents
+                del table.residents[table.index[kernel.node]][placement.session, kernel.kernel]
+        table.residents[undo.node] = undo.residents
 
-    def _words(self, before: Room, after: Room) -> str:
+    def _gain_text(self, before: FreeBlocks, after: FreeBlocks) -> str:
         parts = []
         if before.largest != after.largest:
             parts.append(f"largest free block {before.largest} -> {slots.plural(after.largest, self._word)}")
@@ -189,24 +189,24 @@ class _Undo(NamedTuple):
 
 def _subsets(here: Sequence[Running], most: int) -> Iterator[tuple[Running, ...]]:
     """Each session alone, then the smallest two, three, ... together."""
-    ordered = sorted(here, key=lambda one: (_held(one.placement), one.request.id))
+    ordered = sorted(here, key=lambda one: (_device_milli(one.placement), one.request.id))
     yield from ((one,) for one in ordered)
     for count in range(2, min(len(ordered), most) + 1):
         yield tuple(ordered[:count])
 
 
-def _held(placement: Placement) -> int:
+def _device_milli(placement: Placement) -> int:
     """Devices that a session holds, in milli."""
     return sum(grant.milli for kernel in placement.kernels for grant in kernel.devices)
 
 
-def _spread(placement: Placement) -> int:
+def _most_numa_nodes(placement: Placement) -> int:
     """NUMA nodes of the container that has most of them."""
     used = ({part.node for part in one.parts} | set(one.memory_nodes) for one in placement.kernels)
     return max(map(len, used), default=1)
 
 
-def moved(snapshot: Snapshot, moves: Sequence[Move]) -> Snapshot:
+def snapshot_after_moves(snapshot: Snapshot, moves: Sequence[Move]) -> Snapshot:
     """The snapshot after the moves."""
     places = {one.session: one.after for one in moves}
     running = tuple(

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 from planner.model.types import GroupInfo, NodeInfo, Outcome, Running, SessionRequest, Snapshot
 from planner.place import place
-from planner.selection.choose import Chooser
+from planner.policies import built_in_policies
 from planner.selection.concentrated import Concentrated
-from planner.selection.gang import Shapes
-from planner.selection.mig import MIG, Layout, layouts
-from planner.selection.worlds import group_world
+from planner.selection.from_snapshot import build_group_table
+from planner.selection.gang import ShapeCache
+from planner.selection.mig import MIG, Layout, plan_layouts
+from planner.selection.node_scorer import NodeScorer
 from schemas.hardware.mig import profile_on
 from schemas.hardware.model import Gpu, MigDevice
 
-MOST = 12
+MOST_SESSIONS = 12
 """Waiting sessions that are tried."""
 
 
@@ -46,27 +47,27 @@ class Repartition:
 
 def repartitions(snapshot: Snapshot, group: GroupInfo) -> tuple[Repartition, ...]:
     """Changes of the group's nodes that would serve its pending sessions, in the order of the queue."""
-    snapshot = _alone(snapshot, group)
-    asking = [one for one in snapshot.pending if _asks(one)]
+    snapshot = _snapshot_of_group(snapshot, group)
+    asking = [one for one in snapshot.pending if _asks_for_mig(one)]
     if not asking:
         return ()
-    outcome = place(snapshot)
-    turns = {wait.session: at for at, wait in enumerate(outcome.waits)}
-    snapshot = _settled(snapshot, outcome)
+    outcome = place(snapshot, built_in_policies())
+    positions = {wait.session: at for at, wait in enumerate(outcome.waits)}
+    snapshot = _snapshot_after(snapshot, outcome)
     found: list[Repartition] = []
-    for session in sorted(asking, key=lambda one: turns.get(one.id, -1))[:MOST]:
+    for session in sorted(asking, key=lambda one: positions.get(one.id, -1))[:MOST_SESSIONS]:
         if session not in snapshot.pending:
             continue
-        changed, layouts_of = _change(snapshot, group, session)
-        outcome = place(changed)
+        changed, layouts_of = _add_layouts(snapshot, group, session)
+        outcome = place(changed, built_in_policies())
         served = tuple(sorted(one.session for one in outcome.placements))
         if session.id in served:
             found += [replace(one, serves=served) for one in layouts_of]
-            snapshot = _settled(changed, outcome)
+            snapshot = _snapshot_after(changed, outcome)
     return tuple(found)
 
 
-def _settled(snapshot: Snapshot, outcome: Outcome) -> Snapshot:
+def _snapshot_after(snapshot: Snapshot, outcome: Outcome) -> Snapshot:
     """The snapshot in which everybody who was placed runs."""
     requests = {session.id: session for session in snapshot.pending}
     started = tuple(Running(requests[one.session], one, snapshot.now) for one in outcome.placements)
@@ -75,12 +76,12 @@ def _settled(snapshot: Snapshot, outcome: Outcome) -> Snapshot:
     return replace(snapshot, running=(*snapshot.running, *started), pending=pending)
 
 
-def _asks(session: SessionRequest) -> bool:
+def _asks_for_mig(session: SessionRequest) -> bool:
     slots = (one for kernel in session.kernels for one in kernel.slots.items())
     return any(MIG in slot and count > 0 for slot, count in slots)
 
 
-def _alone(snapshot: Snapshot, group: GroupInfo) -> Snapshot:
+def _snapshot_of_group(snapshot: Snapshot, group: GroupInfo) -> Snapshot:
     """The group's part of the snapshot, queued as it is."""
     return replace(
         snapshot,
@@ -90,50 +91,52 @@ def _alone(snapshot: Snapshot, group: GroupInfo) -> Snapshot:
     )
 
 
-def _change(
+def _add_layouts(
     snapshot: Snapshot, group: GroupInfo, session: SessionRequest
 ) -> tuple[Snapshot, list[Repartition]]:
     """The snapshot with the layouts that the session's needs take, and these layouts."""
     found: list[Repartition] = []
-    for need in Shapes(group).of(session).needs:
+    for need in ShapeCache(group).of(session).needs:
         for slot, count in need.sum.whole:
             if MIG not in slot:
                 continue
-            world = group_world(snapshot, group)
-            chooser = Chooser(world, group.selection, Concentrated(group, world))
+            table = build_group_table(snapshot, group)
+            scorer = NodeScorer(table, group.selection, Concentrated(group, table))
             taken = {one.node for one in found} if session.multi_node else set()
             options = [
                 (plan, at)
-                for at in chooser.allowed(need.filter).nonzero()[0].tolist()
-                if world.nodes[at].name not in taken
-                and (plan := layouts(chooser, at, slot, count)) is not None
+                for at in scorer.admitted(need.filter).nonzero()[0].tolist()
+                if table.nodes[at].name not in taken
+                and (plan := plan_layouts(scorer, at, slot, count)) is not None
             ]
             if not options:
                 continue
-            plan, at = min(options, key=lambda one: (_dropped(one[0]), len(one[0]), one[1]))
+            plan, at = min(options, key=lambda one: (_count_dropped(one[0]), len(one[0]), one[1]))
             name = slot.partition(MIG)[2]
-            snapshot = _with(snapshot, world.nodes[at], plan, name)
+            snapshot = _snapshot_with_layouts(snapshot, table.nodes[at], plan, name)
             found += [
-                Repartition(world.nodes[at].name, one.gpu.index, one.dropped, name, one.starts, ())
+                Repartition(table.nodes[at].name, one.gpu.index, one.dropped, name, one.starts, ())
                 for one in plan
             ]
     return snapshot, found
 
 
-def _dropped(plan: Sequence[Layout]) -> int:
+def _count_dropped(plan: Sequence[Layout]) -> int:
     return sum(len(layout.dropped) for layout in plan)
 
 
-def _with(snapshot: Snapshot, node: NodeInfo, plan: Sequence[Layout], name: str) -> Snapshot:
+def _snapshot_with_layouts(snapshot: Snapshot, node: NodeInfo, plan: Sequence[Layout], name: str) -> Snapshot:
     """The snapshot with these layouts on one node."""
     of = {layout.gpu.id: layout for layout in plan}
-    gpus = tuple(_divided(gpu, of[gpu.id], name) if gpu.id in of else gpu for gpu in node.hardware.gpus)
+    gpus = tuple(
+        _repartitioned_gpu(gpu, of[gpu.id], name) if gpu.id in of else gpu for gpu in node.hardware.gpus
+    )
     changed = replace(node, hardware=node.hardware.model_copy(update={"gpus": gpus}))
     nodes = tuple(changed if one.name == node.name else one for one in snapshot.nodes)
     return replace(snapshot, nodes=nodes)
 
 
-def _divided(gpu: Gpu, layout: Layout, name: str) -> Gpu:
+def _repartitioned_gpu(gpu: Gpu, layout: Layout, name: str) -> Gpu:
     profile = profile_on(gpu, name)
     size = profile.size if profile else None
     stays = [one for one in gpu.mig_devices if one.id not in layout.dropped]

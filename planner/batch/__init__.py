@@ -1,1 +1,3 @@
-"""Packing a whole queue at once. Read `cutting.py`: the problem, its values, and `pack`, the one entry."""
+"""Packing a whole queue at once. Read `repack` first, then `cutting_stock`: the problem, its values, and
+`pack`, the one entry.
+"""

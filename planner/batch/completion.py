@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.batch.greedy import Bins, fill_in, large_first
-from planner.batch.mending import mend
+from planner.batch.greedy import Bins, insert_greedily, largest_first
+from planner.batch.repair import repair_required
 from planner.batch.values import Fill, Fills, NodeClass, Packing, RequestClass
 
 
-def complete(
+def complete_packing(
     nodes: Sequence[NodeClass], requests: Sequence[RequestClass], fills: Fills, needs: tuple[float, float]
 ) -> Packing:
     """The packing that begins with these fills. `needs`: milli-cores and bytes that go with one GPU."""
     found = _Completion(nodes, requests, needs)
-    found.put(fills)
-    found.add_the_needed()
-    found.mend()
-    found.add_the_rest()
+    found.assign_fills(fills)
+    found.place_required()
+    found.repair()
+    found.place_rest()
     return found.packing()
 
 
@@ -29,29 +29,29 @@ class _Completion:
     ) -> None:
         self._nodes, self._requests, self._needs = nodes, requests, needs
         self._bins = Bins(nodes, *needs)
-        self._order = large_first(requests)
+        self._order = largest_first(requests)
         self._placed = [0] * len(requests)
 
-    def put(self, fills: Fills) -> None:
+    def assign_fills(self, fills: Fills) -> None:
         """Fills onto nodes of their class, without more of any request than there are."""
         kinds = range(len(self._nodes))
         free = {kind: list(np.flatnonzero(self._bins.kind == kind)) for kind in kinds}
         for kind, fill, count in fills:
             for _ in range(count):
-                self._preload(int(free[kind].pop()), fill)
+                self._preload_node(int(free[kind].pop()), fill)
 
-    def add_the_needed(self) -> None:
+    def place_required(self) -> None:
         """Those that must be placed, where there is room for them."""
-        short = [(at, self._requests[at].least - self._placed[at]) for at in self._order]
-        self._fill_in([(at, count) for at, count in short if count > 0])
+        short = [(at, self._requests[at].required - self._placed[at]) for at in self._order]
+        self._insert([(at, count) for at, count in short if count > 0])
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Make room for those that must be placed and are not."""
-        mend(self._bins, self._nodes, self._requests, self._placed)
+        repair_required(self._bins, self._nodes, self._requests, self._placed)
 
-    def add_the_rest(self) -> None:
+    def place_rest(self) -> None:
         left = [(at, self._requests[at].count - self._placed[at]) for at in self._order]
-        self._fill_in([(at, count) for at, count in left if count > 0])
+        self._insert([(at, count) for at, count in left if count > 0])
 
     def packing(self) -> Packing:
         counted: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
@@ -61,7 +61,7 @@ class _Completion:
         fills = tuple((kind, dict(fill), count) for (kind, fill), count in counted.items())
         return Packing(fills, tuple(self._placed))
 
-    def _preload(self, at: int, fill: Fill) -> None:
+    def _preload_node(self, at: int, fill: Fill) -> None:
         left = {which: self._requests[which].count - self._placed[which] for which in fill}
         taken = {which: min(number, left[which]) for which, number in fill.items()}
         taken = {which: number for which, number in taken.items() if number > 0}
@@ -69,6 +69,6 @@ class _Completion:
             self._placed[which] += number
         self._bins.preload(at, taken, self._requests)
 
-    def _fill_in(self, left: Sequence[tuple[int, int]]) -> None:
-        for which, number in enumerate(fill_in(self._bins, self._requests, left)):
+    def _insert(self, left: Sequence[tuple[int, int]]) -> None:
+        for which, number in enumerate(insert_greedily(self._bins, self._requests, left)):
             self._placed[which] += number

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from planner.batch.values import Fill, NodeClass, RequestClass
 
 Floats = NDArray[np.float64]
-_NO = 9e15
+_INFEASIBLE = 9e15
 
 
 class Bins:
@@ -33,7 +33,7 @@ class Bins:
         """Put a known feasible fill on one node; wholes first, then parts from the largest."""
         every = [which for which, count in fill.items() for _ in range(count)]
         for which in sorted(every, key=lambda one: (not requests[one].whole, -requests[one].milli)):
-            self._take(at, which, requests[which])
+            self._assign(at, which, requests[which])
 
     def clear(self, at: int) -> None:
         """Take everything off one node."""
@@ -55,37 +55,39 @@ class Bins:
         if request.whole:
             fits &= (self.free == 1000).sum(axis=1) >= request.gpus
         elif request.part:
-            rest = self._rest(request.milli)
-            fits &= rest < _NO
+            rest = self._rest_on_device(request.milli)
+            fits &= rest < _INFEASIBLE
             score += np.minimum(rest, 1000)
         score += 1e-3 * idle
         if not fits.any():
             return False
-        self._take(int(np.argmin(np.where(fits, score, _NO))), which, request)
+        self._assign(int(np.argmin(np.where(fits, score, _INFEASIBLE))), which, request)
         return True
 
     def _stranded(self, idle: Floats | NDArray[np.int64], cpu: Floats, memory: Floats) -> Floats:
         by_cpu, by_memory = self._needs
         return np.maximum(0, idle - 1000 * cpu / by_cpu) + np.maximum(0, idle - 1000 * memory / by_memory)
 
-    def _rest(self, milli: int) -> Floats:
+    def _rest_on_device(self, milli: int) -> Floats:
         if not self.free.shape[1]:
-            return np.full(len(self.kind), _NO)
-        rest: Floats = np.where(self.free >= milli, self.free - milli, _NO).min(axis=1)
+            return np.full(len(self.kind), _INFEASIBLE)
+        rest: Floats = np.where(self.free >= milli, self.free - milli, _INFEASIBLE).min(axis=1)
         return rest
 
-    def _take(self, at: int, which: int, request: RequestClass) -> None:
+    def _assign(self, at: int, which: int, request: RequestClass) -> None:
         self.cpu[at] -= request.cpu
         self.memory[at] -= request.memory
         row = self.free[at]
         if request.whole:
             row[np.flatnonzero(row == 1000)[: request.gpus]] = 0
         elif request.part:
-            row[int(np.argmin(np.where(row >= request.milli, row - request.milli, _NO)))] -= request.milli
+            row[int(np.argmin(np.where(row >= request.milli, row - request.milli, _INFEASIBLE)))] -= (
+                request.milli
+            )
         self.fills[at][which] = self.fills[at].get(which, 0) + 1
 
 
-def large_first(requests: Sequence[RequestClass]) -> list[int]:
+def largest_first(requests: Sequence[RequestClass]) -> list[int]:
     """Indexes, those hardest to place first: many GPUs, whole ones, large parts, then by cpu."""
     return sorted(range(len(requests)), key=lambda at: _size(requests[at]))
 
@@ -95,7 +97,9 @@ def _size(request: RequestClass) -> tuple[int, ...]:
     return (rank, -request.gpus, -request.milli, -request.cpu, -request.memory)
 
 
-def fill_in(bins: Bins, requests: Sequence[RequestClass], left: Iterable[tuple[int, int]]) -> list[int]:
+def insert_greedily(
+    bins: Bins, requests: Sequence[RequestClass], left: Iterable[tuple[int, int]]
+) -> list[int]:
     """Insert (class, count) pairs in the given order; gives how many of each class went in."""
     placed = [0] * len(requests)
     for which, count in left:
@@ -106,8 +110,8 @@ def fill_in(bins: Bins, requests: Sequence[RequestClass], left: Iterable[tuple[i
     return placed
 
 
-def holds(node: NodeClass, fill: Fill, requests: Sequence[RequestClass]) -> bool:
+def fits_on_empty_node(node: NodeClass, fill: Fill, requests: Sequence[RequestClass]) -> bool:
     """Whether one empty node takes all of it, the largest first."""
-    order = [(at, fill[at]) for at in large_first(requests) if fill.get(at)]
+    order = [(at, fill[at]) for at in largest_first(requests) if fill.get(at)]
     alone = Bins([replace(node, count=1)], 1, 1)
-    return sum(fill_in(alone, requests, order)) == sum(fill.values())
+    return sum(insert_greedily(alone, requests, order)) == sum(fill.values())

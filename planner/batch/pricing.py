@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ortools.sat.python import cp_model
 
-from planner.batch.patterns import patterns
+from planner.batch.patterns import device_patterns
 from planner.batch.values import Fill, NodeClass, RequestClass
 
 SCALE = 1000
@@ -17,7 +17,9 @@ def best_fill(
 ) -> Fill:
     """The fill of one `node` with the greatest sum of `gain` (one value per class); empty if none gains."""
     model = cp_model.CpModel()
-    takes = takes_of(model, node, requests, [at for at, one in enumerate(gain) if round(one * SCALE) > 0])
+    takes = fill_variables(
+        model, node, requests, [at for at, one in enumerate(gain) if round(one * SCALE) > 0]
+    )
     if not takes:
         return {}
     model.maximize(sum(take * round(gain[at] * SCALE) for at, take in takes.items()))
@@ -30,7 +32,7 @@ def best_fill(
     return {at: count for at, take in takes.items() if (count := solver.value(take))}
 
 
-def most(node: NodeClass, request: RequestClass) -> int:
+def most_per_node(node: NodeClass, request: RequestClass) -> int:
     """How many of one request class an empty node can take at most."""
     bounds = [request.count if request.allowed_on(node) else 0]
     if request.cpu:
@@ -44,19 +46,19 @@ def most(node: NodeClass, request: RequestClass) -> int:
     return min(bounds)
 
 
-def takes_of(
+def fill_variables(
     model: cp_model.CpModel, node: NodeClass, requests: Sequence[RequestClass], classes: Iterable[int]
 ) -> dict[int, cp_model.IntVar]:
     """One variable per class that one `node` can take: how many; together never more than it has."""
-    bounds = {at: most(node, requests[at]) for at in classes}
+    bounds = {at: most_per_node(node, requests[at]) for at in classes}
     takes = {at: model.new_int_var(0, bound, "") for at, bound in bounds.items() if bound > 0}
     model.add(sum(take * requests[at].cpu for at, take in takes.items()) <= node.cpu)
     model.add(sum(take * requests[at].memory for at, take in takes.items()) <= node.memory)
-    _devices(model, node, requests, takes)
+    _add_device_constraints(model, node, requests, takes)
     return takes
 
 
-def _devices(
+def _add_device_constraints(
     model: cp_model.CpModel,
     node: NodeClass,
     requests: Sequence[RequestClass],
@@ -65,10 +67,14 @@ def _devices(
     sizes = tuple(sorted({requests[at].milli for at in takes if requests[at].part}, reverse=True))
     shared: list[cp_model.IntVar] = []
     if sizes:
-        ways = patterns(sizes)
-        shared = [model.new_int_var(0, node.gpus, "") for _ in ways]
+        combinations = device_patterns(sizes)
+        shared = [model.new_int_var(0, node.gpus, "") for _ in combinations]
         for column, size in enumerate(sizes):
-            room = sum(way[column] * use for way, use in zip(ways, shared, strict=True) if way[column])
+            room = sum(
+                combination[column] * use
+                for combination, use in zip(combinations, shared, strict=True)
+                if combination[column]
+            )
             model.add(sum(take for at, take in takes.items() if _is_part(requests[at], size)) <= room)
     whole = sum(take * requests[at].gpus for at, take in takes.items() if requests[at].whole)
     model.add(whole + sum(shared) <= node.gpus)

@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from planner.batch.greedy import holds
+from planner.batch.greedy import fits_on_empty_node
 from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
 from planner.model.slots import DEVICE
 from planner.model.types import GroupInfo, NodeInfo, Outcome, Placement, Running, SessionRequest, Snapshot
-from planner.nodes.node_arrays import MEMORY, MILLI, World
+from planner.nodes.node_table import MEMORY, MILLI, NodeTable
 from planner.selection.base import Need
-from planner.selection.gang import Shapes
-from planner.selection.worlds import group_world
+from planner.selection.from_snapshot import build_group_table
+from planner.selection.gang import ShapeCache
 
-Decide = Callable[[Snapshot], Outcome]
-_PRICED = 480
+PlaceFunction = Callable[[Snapshot], Outcome]
+_PRICING_PROGRAMS = 480
 """Small programs that the pricing of one group may solve."""
 
 
-class _Kind(NamedTuple):
+class _RequestKey(NamedTuple):
     cpu: int
     memory: int
     gpus: int
@@ -35,42 +35,42 @@ class _Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Queue:
+class _PackableQueue:
     """The group's sessions that can be packed, by what they ask for: those placed already, and those that
     wait for room, each in the order of the queue."""
 
-    placed: dict[_Kind, list[SessionRequest]]
-    waiting: dict[_Kind, list[SessionRequest]]
+    placed: dict[_RequestKey, list[SessionRequest]]
+    waiting: dict[_RequestKey, list[SessionRequest]]
 
 
-def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, decide: Decide) -> Outcome:
+def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, place_again: PlaceFunction) -> Outcome:
     """The outcome with more of the group's sessions placed, or the same outcome when none was found."""
-    waiting = _lacks_room(outcome, group)
+    waiting = _waiting_for_room(outcome, group)
     if group.reservations or group.preemption or not waiting:
         return outcome
     try:
-        from planner.batch.cutting import pack
+        from planner.batch.cutting_stock import pack
     except ImportError:
         text = f"group {group.name}: packing whole-queue needs OR-Tools: pip install 'bai[batch]'"
         return replace(outcome, warnings=(*outcome.warnings, text))
-    queue = _queue(snapshot, group, outcome, waiting)
-    nodes = _node_classes(group_world(_beside(snapshot, outcome, queue), group))
+    queue = _packable_queue(snapshot, group, outcome, waiting)
+    nodes = _node_classes(build_group_table(_snapshot_without_packed(snapshot, outcome, queue), group))
     if not queue.waiting or not nodes:
         return outcome
     kinds = sorted({*queue.placed, *queue.waiting}, key=lambda kind: (*kind[:4], sorted(kind.models)))
     requests = [_request_class(kind, queue) for kind in kinds]
-    effort = Effort(rounds=max(4, min(32, _PRICED // len(nodes))))
+    effort = Effort(rounds=max(4, min(32, _PRICING_PROGRAMS // len(nodes))))
     start = [
         (at, fill, count)
-        for at, fill, count in _start(list(nodes.values()), kinds, queue, outcome)
-        if holds(list(nodes)[at], fill, requests)  # beside parts of devices that others hold
+        for at, fill, count in _current_fills(list(nodes.values()), kinds, queue, outcome)
+        if fits_on_empty_node(list(nodes)[at], fill, requests)  # beside parts of devices that others hold
     ]
     packing = pack(list(nodes), requests, effort, start)
-    where = _where(packing, list(nodes.values()), kinds, queue)
-    return _settle(snapshot, group, outcome, where, decide)
+    node_by_session = _node_by_session(packing, list(nodes.values()), kinds, queue)
+    return _place_packing(snapshot, group, outcome, node_by_session, place_again)
 
 
-def _lacks_room(outcome: Outcome, group: GroupInfo) -> list[str]:
+def _waiting_for_room(outcome: Outcome, group: GroupInfo) -> list[str]:
     """Sessions of the group that wait for room and for nothing else, in the order of the queue."""
     return [
         wait.session
@@ -79,28 +79,30 @@ def _lacks_room(outcome: Outcome, group: GroupInfo) -> list[str]:
     ]
 
 
-def _queue(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, waiting: Sequence[str]) -> _Queue:
+def _packable_queue(
+    snapshot: Snapshot, group: GroupInfo, outcome: Outcome, waiting: Sequence[str]
+) -> _PackableQueue:
     sessions = {session.id: session for session in snapshot.pending if session.group == group.name}
-    shapes = Shapes(group)
-    queue = _Queue({}, {})
+    shapes = ShapeCache(group)
+    queue = _PackableQueue({}, {})
     placed = [one.session for one in outcome.placements if one.session in sessions]
     for names, into in ((placed, queue.placed), (waiting, queue.waiting)):
         for name in names:
-            kind = _kind(sessions[name], shapes)
+            kind = _request_key(sessions[name], shapes)
             if kind is not None:
                 into.setdefault(kind, []).append(sessions[name])
     return queue
 
 
-def _kind(session: SessionRequest, shapes: Shapes) -> _Kind | None:
+def _request_key(session: SessionRequest, shapes: ShapeCache) -> _RequestKey | None:
     """What it asks of one node; None for a gang, and for what nodes of equal size can differ in."""
     needs = shapes.of(session).needs
     if len(needs) > 1 or session.designated or session.node_selector or session.architectures:
         return None
-    return _plain(needs[0], session.gpu_models)
+    return _single_node_key(needs[0], session.gpu_models)
 
 
-def _plain(need: Need, models: frozenset[str]) -> _Kind | None:
+def _single_node_key(need: Need, models: frozenset[str]) -> _RequestKey | None:
     wanted = need.sum
     devices = [*(slot for slot, _ in wanted.whole), *(share.slot for share in wanted.shares)]
     if len(devices) > 1 or wanted.joined or wanted.storage:
@@ -112,25 +114,25 @@ def _plain(need: Need, models: frozenset[str]) -> _Kind | None:
         gpus, milli = 1, wanted.shares[0].milli
     if milli > 1000 or (wanted.shares and len(need.demands) > 1):
         return None
-    return _Kind(1000 * wanted.cores + wanted.milli, wanted.memory, gpus, milli, models)
+    return _RequestKey(1000 * wanted.cores + wanted.milli, wanted.memory, gpus, milli, models)
 
 
-def _beside(snapshot: Snapshot, outcome: Outcome, queue: _Queue) -> Snapshot:
+def _snapshot_without_packed(snapshot: Snapshot, outcome: Outcome, queue: _PackableQueue) -> Snapshot:
     """What the packed sessions find: all that runs, and what starts in this plan and is not packed."""
     packed = {session.id for sessions in queue.placed.values() for session in sessions}
     others = [one for one in outcome.placements if one.session not in packed]
-    return _with(snapshot, {session.id: session for session in snapshot.pending}, others, ())
+    return _snapshot_with(snapshot, {session.id: session for session in snapshot.pending}, others, ())
 
 
-def _request_class(kind: _Kind, queue: _Queue) -> RequestClass:
+def _request_class(kind: _RequestKey, queue: _PackableQueue) -> RequestClass:
     placed = len(queue.placed.get(kind, ()))
     count = placed + len(queue.waiting.get(kind, ()))
     value = 100 * kind.gpus * kind.milli + kind.cpu + 1
     return RequestClass(kind.cpu, kind.memory, kind.gpus, kind.milli, count, value, kind.models, placed)
 
 
-def _start(
-    nodes: Sequence[list[NodeInfo]], kinds: Sequence[_Kind], queue: _Queue, outcome: Outcome
+def _current_fills(
+    nodes: Sequence[list[NodeInfo]], kinds: Sequence[_RequestKey], queue: _PackableQueue, outcome: Outcome
 ) -> list[tuple[int, Fill, int]]:
     """What the queue has got, node by node: the packing to be improved."""
     kind_of = {one.id: kinds.index(kind) for kind, sessions in queue.placed.items() for one in sessions}
@@ -146,16 +148,16 @@ def _start(
     ]
 
 
-def _node_classes(world: World) -> dict[NodeClass, list[NodeInfo]]:
+def _node_classes(table: NodeTable) -> dict[NodeClass, list[NodeInfo]]:
     """Nodes in service by what is free on them; none when the group has devices of several slots."""
-    slots = [slot for slot in world.features if slot.endswith(DEVICE)]
+    slots = [slot for slot in table.device_rows if slot.endswith(DEVICE)]
     if len(slots) > 1:
         return {}
     found: dict[tuple[int, int, int, str], list[NodeInfo]] = {}
-    for at, node in enumerate(world.nodes):
+    for at, node in enumerate(table.nodes):
         if node.state == "active":
-            free = world.totals[:, at]
-            gpus = int(free[world.features[slots[0]].whole]) if slots else 0
+            free = table.totals[:, at]
+            gpus = int(free[table.device_rows[slots[0]].whole]) if slots else 0
             models = sorted({gpu.model for gpu in node.hardware.gpus})
             if len(models) < 2:
                 key = (gpus, int(free[MILLI]), int(free[MEMORY]), "".join(models))
@@ -166,8 +168,8 @@ def _node_classes(world: World) -> dict[NodeClass, list[NodeInfo]]:
     }
 
 
-def _where(
-    packing: Packing, nodes: Sequence[list[NodeInfo]], kinds: Sequence[_Kind], queue: _Queue
+def _node_by_session(
+    packing: Packing, nodes: Sequence[list[NodeInfo]], kinds: Sequence[_RequestKey], queue: _PackableQueue
 ) -> dict[str, str]:
     """Session → node; of each kind those who were placed before come first."""
     left = [iter(each) for each in nodes]
@@ -181,46 +183,50 @@ def _where(
     return found
 
 
-def _settle(
-    snapshot: Snapshot, group: GroupInfo, outcome: Outcome, where: dict[str, str], decide: Decide
+def _place_packing(
+    snapshot: Snapshot,
+    group: GroupInfo,
+    outcome: Outcome,
+    node_by_session: dict[str, str],
+    place_again: PlaceFunction,
 ) -> Outcome:
     """Map the packing exactly, then give the rest its turn beside it."""
     requests = {session.id: session for session in snapshot.pending}
-    moved = _within_skips(where, group, outcome)
+    moved = _within_skips(node_by_session, group, outcome)
     fixed = [one for one in outcome.placements if one.session not in moved]
     aimed = tuple(
         replace(session, designated=frozenset({moved[session.id]}))
         for session in snapshot.pending
         if session.id in moved
     )
-    packed = decide(_with(snapshot, requests, fixed, aimed)).placements
+    packed = place_again(_snapshot_with(snapshot, requests, fixed, aimed)).placements
     before = {one.session for one in outcome.placements}
     if len(packed) + len(fixed) <= len(before) or before - {one.session for one in (*fixed, *packed)}:
         return outcome
     mine = {session.id for session in snapshot.pending if session.group == group.name}
-    told = tuple(_told(one) for one in packed)
-    started = [*fixed, *told]
+    explained = tuple(_mention_packing(one) for one in packed)
+    started = [*fixed, *explained]
     rest = tuple(s for s in snapshot.pending if s.id not in {one.session for one in started})
-    last = decide(_with(snapshot, requests, started, rest))
+    last = place_again(_snapshot_with(snapshot, requests, started, rest))
     if any(one.session in mine for one in last.evictions):
         return outcome
-    return _joined(outcome, last, started)
+    return _merge_outcomes(outcome, last, started)
 
 
-def _within_skips(where: dict[str, str], group: GroupInfo, outcome: Outcome) -> dict[str, str]:
+def _within_skips(node_by_session: dict[str, str], group: GroupInfo, outcome: Outcome) -> dict[str, str]:
     """Where the queue bounds how often its head is passed over, the new ones are the first that wait."""
     if group.queue_options.get("maxSkips") is None:
-        return where
+        return node_by_session
     waits = sorted((wait for wait in outcome.waits if wait.group == group.name), key=lambda one: one.position)
     allowed = {one.session for one in outcome.placements}
     for wait in waits:
-        if wait.session not in where:
+        if wait.session not in node_by_session:
             break
         allowed.add(wait.session)
-    return {session: node for session, node in where.items() if session in allowed}
+    return {session: node for session, node in node_by_session.items() if session in allowed}
 
 
-def _with(
+def _snapshot_with(
     snapshot: Snapshot,
     requests: dict[str, SessionRequest],
     started: Sequence[Placement],
@@ -230,7 +236,7 @@ def _with(
     return replace(snapshot, running=(*snapshot.running, *running), pending=pending)
 
 
-def _told(placement: Placement) -> Placement:
+def _mention_packing(placement: Placement) -> Placement:
     choice = placement.choice
     if choice is None:
         return placement
@@ -238,7 +244,7 @@ def _told(placement: Placement) -> Placement:
     return replace(placement, choice=replace(choice, detail=detail))
 
 
-def _joined(outcome: Outcome, last: Outcome, started: Sequence[Placement]) -> Outcome:
+def _merge_outcomes(outcome: Outcome, last: Outcome, started: Sequence[Placement]) -> Outcome:
     """The last turn's outcome with what started before it, and use before the plan as it was."""
     return replace(
         last.counted_from(outcome),

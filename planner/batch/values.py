@@ -22,7 +22,7 @@ class NodeClass:
 class RequestClass:
     """`count` equal single-node requests: `gpus` devices of `milli` each (below 1000: a part of one device).
 
-    `value` is what placing one is worth; only ratios matter. At least `least` of them must be placed.
+    `value` is what placing one is worth; only ratios matter. At least `required` of them must be placed.
     """
 
     cpu: int
@@ -33,7 +33,7 @@ class RequestClass:
     value: int
     models: frozenset[str] = frozenset()
     """GPU models that will do; empty: any."""
-    least: int = 0
+    required: int = 0
 
     def allowed_on(self, node: NodeClass) -> bool:
         return not self.models or node.model in self.models
@@ -84,5 +84,5 @@ class Packing:
 
     def _rank(self, requests: Sequence[RequestClass]) -> tuple[int, int]:
         both = list(zip(requests, self.placed, strict=True))
-        missing = sum(one.value * max(0, one.least - count) for one, count in both)
+        missing = sum(one.value * max(0, one.required - count) for one, count in both)
         return -missing, sum(one.value * count for one, count in both)

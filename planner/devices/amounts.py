@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def in_proportion(total: int, weights: Sequence[int], room: Sequence[int]) -> list[int]:
+def divide_in_proportion(total: int, weights: Sequence[int], room: Sequence[int]) -> list[int]:
     """Shares of `total` close to `weights`, none above `room`, at least 1 wherever a weight and room are
     positive.
 
@@ -25,7 +25,7 @@ def in_proportion(total: int, weights: Sequence[int], room: Sequence[int]) -> li
     return given
 
 
-def level(total: int, room: Sequence[int]) -> list[int]:
+def divide_evenly(total: int, room: Sequence[int]) -> list[int]:
     """The most even division of `total` under `room`: water filling; a remainder goes to the first
     domains.
     """
@@ -44,7 +44,7 @@ def level(total: int, room: Sequence[int]) -> list[int]:
     return given
 
 
-def lowest(mask: int, count: int) -> int:
+def lowest_bits(mask: int, count: int) -> int:
     """The `count` lowest set bits."""
     taken = 0
     for _ in range(count):

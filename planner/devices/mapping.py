@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planner.devices import amounts, pieces
+from planner.devices import amounts, fractional
 from planner.model.demand import Demand
-from planner.model.device_family import Want, bits
-from planner.model.node_state import Room, State, room_of
+from planner.model.device_family import DeviceQuery, bits
+from planner.model.node_state import DomainRoom, ResourceState, domain_room
 from planner.model.topology import Topology
 
 _MEMO_LIMIT = 200_000
@@ -25,7 +25,7 @@ _MEMO_LIMIT = 200_000
 class Mapping(NamedTuple):
     """A kernel's place on a node. `parts`: (domain, milli-cores, bytes); `whole`: (family, mask)."""
 
-    state: State
+    state: ResourceState
     """The node after the kernel is on it."""
     cores: int
     parts: tuple[tuple[int, int, int], ...]
@@ -38,10 +38,18 @@ class Mapping(NamedTuple):
     """Sum of pair costs of its devices, see `planner.model.links`."""
 
 
-class _Devices(NamedTuple):
+class _DeviceChoice(NamedTuple):
     rank: tuple[int, ...]
     whole: tuple[tuple[int, int], ...]
     pieces: tuple[tuple[int, int, int], ...]
+
+
+def device_masks(devices: Mapping | _DeviceChoice) -> list[tuple[int, int]]:
+    """Devices taken, whole or in part: (family, mask)."""
+    masks = dict(devices.whole)
+    for family, device, _ in devices.pieces:
+        masks[family] = masks.get(family, 0) | 1 << device
+    return sorted(masks.items())
 
 
 class Mapper:
@@ -49,35 +57,35 @@ class Mapper:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self._known: dict[tuple[State, Demand], Mapping | None] = {}
+        self._known: dict[tuple[ResourceState, Demand], Mapping | None] = {}
 
-    def map(self, state: State, demand: Demand) -> Mapping | None:
+    def map(self, state: ResourceState, demand: Demand) -> Mapping | None:
         """The best mapping, or None when the node cannot hold the kernel."""
         key = (state, demand)
         if key not in self._known:
             if len(self._known) >= _MEMO_LIMIT:
                 self._known.clear()
-            self._known[key] = _map(self.topology, state, demand)
+            self._known[key] = _find_mapping(self.topology, state, demand)
         return self._known[key]
 
 
-def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
-    room = room_of(topology, state)
+def _find_mapping(topology: Topology, state: ResourceState, demand: Demand) -> Mapping | None:
+    room = domain_room(topology, state)
     every = tuple(range(len(topology.domains)))
-    if not _carries(topology, state, room, every, demand):
+    if not _has_room(topology, state, room, every, demand):
         return None
     if demand.numa == "interleaving":
-        devices = _activated(topology, state, room, every, demand)
-        return _finish(topology, state, room, every, demand, devices) if devices else None
+        devices = _choose_devices(topology, state, room, every, demand)
+        return _build_mapping(topology, state, room, every, demand, devices) if devices else None
     for size in range(1, len(every) + 1):
-        best: tuple[tuple[int, ...], tuple[int, ...], _Devices] | None = None
+        best: tuple[tuple[int, ...], tuple[int, ...], _DeviceChoice] | None = None
         nearest = None
         for distance, domains in topology.subsets(size):
             if nearest is not None and distance > nearest:
                 break
-            if not _carries(topology, state, room, domains, demand):
+            if not _has_room(topology, state, room, domains, demand):
                 continue
-            devices = _activated(topology, state, room, domains, demand)
+            devices = _choose_devices(topology, state, room, domains, demand)
             if devices is None:
                 continue
             nearest = distance
@@ -85,30 +93,32 @@ def _map(topology: Topology, state: State, demand: Demand) -> Mapping | None:
             if best is None or key < best[0]:
                 best = (key, domains, devices)
         if best is not None:
-            return _finish(topology, state, room, best[1], demand, best[2])
+            return _build_mapping(topology, state, room, best[1], demand, best[2])
     return None
 
 
-def _activated(
-    topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand
-) -> _Devices | None:
+def _choose_devices(
+    topology: Topology, state: ResourceState, room: DomainRoom, domains: tuple[int, ...], demand: Demand
+) -> _DeviceChoice | None:
     """Devices on these domains. With GPUDirect Storage they sit on no more domains than there are cores for:
     on as many as may be where they are to be spread, else on as few."""
-    active = _active(topology, room, domains, demand)
-    devices = _devices(topology, state, active, demand)
-    if devices is None or _activates(topology, demand, devices):
+    active = _usable_domains(topology, room, domains, demand)
+    devices = _best_devices(topology, state, active, demand)
+    if devices is None or _covers_device_domains(topology, demand, devices):
         return devices
     sizes = range(1, min(demand.cores, len(active)) + 1)
     for size in reversed(sizes) if demand.numa == "interleaving" else sizes:
         subsets = [one for _, one in topology.subsets(size) if set(one) <= set(active)]
-        found = [_devices(topology, state, one, demand) for one in subsets]
+        found = [_best_devices(topology, state, one, demand) for one in subsets]
         ranked = [(one.rank, at, one) for at, one in enumerate(found) if one is not None]
         if ranked:
             return min(ranked)[2]
     return None
 
 
-def _carries(topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand) -> bool:
+def _has_room(
+    topology: Topology, state: ResourceState, room: DomainRoom, domains: tuple[int, ...], demand: Demand
+) -> bool:
     """Whether cores, memory and whole devices suffice on these domains together."""
     if demand.cores and sum(room.cores[at] for at in domains) < demand.cores:
         return False
@@ -123,7 +133,9 @@ def _carries(topology: Topology, state: State, room: Room, domains: tuple[int, .
     return True
 
 
-def _active(topology: Topology, room: Room, domains: tuple[int, ...], demand: Demand) -> tuple[int, ...]:
+def _usable_domains(
+    topology: Topology, room: DomainRoom, domains: tuple[int, ...], demand: Demand
+) -> tuple[int, ...]:
     """The domains whose devices may be chosen: with GPUDirect Storage, not those whose cores or memory are
     all taken."""
     if not demand.storage:
@@ -138,19 +150,21 @@ def _active(topology: Topology, room: Room, domains: tuple[int, ...], demand: De
     )
 
 
-def _activates(topology: Topology, demand: Demand, devices: _Devices) -> bool:
+def _covers_device_domains(topology: Topology, demand: Demand, devices: _DeviceChoice) -> bool:
     """Whether the demand's cores suffice for one on every domain of its devices, where that is needed."""
     if not (demand.storage and demand.cores):
         return True
     every = tuple(range(len(topology.domains)))
-    weights = _weights(topology, every, devices)
+    weights = _device_weights(topology, every, devices)
     return demand.cores >= sum(1 for at in every if weights[at] and topology.core_masks[at])
 
 
-def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand: Demand) -> _Devices | None:
+def _best_devices(
+    topology: Topology, state: ResourceState, domains: tuple[int, ...], demand: Demand
+) -> _DeviceChoice | None:
     """The best devices on these domains, all slots of the demand."""
     even, nic = demand.numa == "interleaving", demand.fabric
-    wish = pieces.Wish(even, nic, demand.joined, demand.rails)
+    preferences = fractional.DevicePreferences(even, nic, demand.joined, demand.rails)
     free = list(state.free)
     ranks: list[int] = []
     whole: list[tuple[int, int]] = []
@@ -158,11 +172,13 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
     for slot, count in demand.whole:
         at = topology.by_slot[slot]
         family = topology.families[at]
-        want = Want(family.within(domains), free[at], count, even, nic, 0, wish.joined, wish.rails)
-        chosen = family.best(want)
+        query = DeviceQuery(
+            family.within(domains), free[at], count, even, nic, 0, preferences.joined, preferences.rails
+        )
+        chosen = family.best(query)
         if chosen is None:
             return None
-        ranks.extend(family.rank(chosen, free[at], even, nic, wish.rails))
+        ranks.extend(family.rank(chosen, free[at], even, nic, preferences.rails))
         free[at] &= ~chosen
         whole.append((at, chosen))
     for share in demand.shares:
@@ -171,18 +187,22 @@ def _devices(topology: Topology, state: State, domains: tuple[int, ...], demand:
             return None
         family = topology.families[at]
         part = {device: left for one, device, left in state.part if one == at}
-        found = pieces.choose(family, free[at], part, family.within(domains), share, wish)
+        found = fractional.choose_parts(family, free[at], part, family.within(domains), share, preferences)
         if found is None:
             return None
         ranks.extend(found.rank)
         parts.extend((at, device, milli) for device, milli in found.grants)
         for device, _ in found.grants:
             free[at] &= ~(1 << device)
-    return _Devices(tuple(ranks), tuple(whole), tuple(parts))
+    return _DeviceChoice(tuple(ranks), tuple(whole), tuple(parts))
 
 
 def _rank(
-    state: State, room: Room, topology: Topology, domains: tuple[int, ...], devices: _Devices
+    state: ResourceState,
+    room: DomainRoom,
+    topology: Topology,
+    domains: tuple[int, ...],
+    devices: _DeviceChoice,
 ) -> tuple[int, ...]:
     """Device ranks; then devices left beside it (for requests without any: stay away), cores and memory
     left.
@@ -196,39 +216,44 @@ def _rank(
     return (*devices.rank, beside, cores, memory, *domains)
 
 
-def _finish(
-    topology: Topology, state: State, room: Room, domains: tuple[int, ...], demand: Demand, devices: _Devices
+def _build_mapping(
+    topology: Topology,
+    state: ResourceState,
+    room: DomainRoom,
+    domains: tuple[int, ...],
+    demand: Demand,
+    devices: _DeviceChoice,
 ) -> Mapping:
     """Cores and memory beside the chosen devices, and the state after."""
-    weights = _weights(topology, domains, devices)
-    cores = _divide(demand, demand.cores, [room.cores[at] for at in domains], weights)
-    milli = _divide(demand, demand.milli, [room.milli[at] for at in domains], weights)
-    memory = _divide(
+    weights = _device_weights(topology, domains, devices)
+    cores = _divide_over_domains(demand, demand.cores, [room.cores[at] for at in domains], weights)
+    milli = _divide_over_domains(demand, demand.milli, [room.milli[at] for at in domains], weights)
+    memory = _divide_over_domains(
         demand, demand.memory, [room.memory[at] for at in domains], weights if any(weights) else cores
     )
     mask = 0
     for at, count in zip(domains, cores, strict=True):
-        mask |= amounts.lowest(state.cores & topology.core_masks[at], count)
+        mask |= amounts.lowest_bits(state.cores & topology.core_masks[at], count)
     parts = tuple(
         (at, 1000 * whole + part, size)
         for at, whole, part, size in zip(domains, cores, milli, memory, strict=True)
         if whole or part or size
     )
     touched = {at for at, _, _ in parts}
-    for family, chosen in _masks(devices):
+    for family, chosen in device_masks(devices):
         touched |= topology.families[family].domains_of(chosen)
     return Mapping(
-        state=_after(state, mask, parts, demand, devices),
+        state=_state_after(state, mask, parts, demand, devices),
         cores=mask,
         parts=parts or ((domains[0], 0, 0),),
         whole=devices.whole,
         pieces=devices.pieces,
         domains=tuple(sorted(touched)) or domains[:1],
-        link=sum(topology.families[family].link_cost(chosen) for family, chosen in _masks(devices)),
+        link=sum(topology.families[family].link_cost(chosen) for family, chosen in device_masks(devices)),
     )
 
 
-def _divide(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
+def _divide_over_domains(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
     """The total over the domains, near the devices' weights or evenly; with GPUDirect Storage every domain
     that has a device gets some first."""
     if len(room) == 1:
@@ -236,18 +261,18 @@ def _divide(demand: Demand, total: int, room: list[int], weights: list[int]) -> 
     first = [int(demand.storage and weight > 0 < free) for weight, free in zip(weights, room, strict=True)]
     if any(first) and total >= sum(first):
         rest = [free - one for free, one in zip(room, first, strict=True)]
-        more = _divided(demand, total - sum(first), rest, weights)
+        more = _divide_by_policy(demand, total - sum(first), rest, weights)
         return [one + other for one, other in zip(first, more, strict=True)]
-    return _divided(demand, total, room, weights)
+    return _divide_by_policy(demand, total, room, weights)
 
 
-def _divided(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
+def _divide_by_policy(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
     if demand.numa == "interleaving":
-        return amounts.level(total, room)
-    return amounts.in_proportion(total, weights if any(weights) else room, room)
+        return amounts.divide_evenly(total, room)
+    return amounts.divide_in_proportion(total, weights if any(weights) else room, room)
 
 
-def _weights(topology: Topology, domains: tuple[int, ...], devices: _Devices) -> list[int]:
+def _device_weights(topology: Topology, domains: tuple[int, ...], devices: _DeviceChoice) -> list[int]:
     """Milli-devices per domain."""
     weights = dict.fromkeys(domains, 0)
     grants = [(family, at, 1000) for family, chosen in devices.whole for at in bits(chosen)]
@@ -258,16 +283,13 @@ def _weights(topology: Topology, domains: tuple[int, ...], devices: _Devices) ->
     return list(weights.values())
 
 
-def _masks(devices: _Devices) -> list[tuple[int, int]]:
-    masks = dict(devices.whole)
-    for family, device, _ in devices.pieces:
-        masks[family] = masks.get(family, 0) | 1 << device
-    return sorted(masks.items())
-
-
-def _after(
-    state: State, cores: int, parts: tuple[tuple[int, int, int], ...], demand: Demand, devices: _Devices
-) -> State:
+def _state_after(
+    state: ResourceState,
+    cores: int,
+    parts: tuple[tuple[int, int, int], ...],
+    demand: Demand,
+    devices: _DeviceChoice,
+) -> ResourceState:
     memory, shared = list(state.memory), list(state.shared)
     for at, milli, size in parts:
         memory[at] -= size
@@ -282,4 +304,4 @@ def _after(
         if had > milli:
             left[family, device] = had - milli
     part = tuple(sorted((family, device, milli) for (family, device), milli in left.items()))
-    return State(state.cores & ~cores, tuple(shared), tuple(memory), tuple(free), part)
+    return ResourceState(state.cores & ~cores, tuple(shared), tuple(memory), tuple(free), part)

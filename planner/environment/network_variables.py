@@ -18,7 +18,7 @@ SSH_CONFIG = "/run/bai/ssh/config"
 """Where a kernel finds how it reaches the others."""
 _OVERLAY = "eth0"
 """The interface on a session's own network; what leads outside comes after it."""
-_WIDEST = 8
+_SHORTEST_PREFIX = 8
 """Shortest prefix at which addresses still count as one network."""
 _BRIDGES = ("127.0.0.0/8", "172.17.0.0/16")
 """Loopback, and Docker's usual bridge."""
@@ -45,7 +45,7 @@ class NetworkFacts:
     """Whether kernels are given a key pair and what belongs to it."""
 
     @property
-    def own(self) -> bool:
+    def has_own_interfaces(self) -> bool:
         """Whether kernels have interfaces of their own, whose names are not the node's."""
         return self.mode in ("default", "bridge", "overlay")
 
@@ -66,30 +66,36 @@ def port_variables(facts: NetworkFacts, kernel: str, ports: Mapping[str, int]) -
 
 def network_variables(facts: NetworkFacts, *, gpus: bool) -> dict[str, str]:
     """For a session of several kernels: which interfaces lead to the others, and how to log in there."""
-    found = _login() if facts.login else {}
+    found = _launcher_variables() if facts.login else {}
     if facts.mode == "overlay":
-        return found | _interfaces((_OVERLAY,), gpus=gpus)
+        return found | _interface_variables((_OVERLAY,), gpus=gpus)
     if facts.mode != "host":
         return found
     if facts.data:
-        return found | _interfaces(facts.data, gpus=False) | _nccl(facts.fabric or facts.data, gpus=gpus)
-    network = facts.cidr or _common(facts.addresses.values())
+        return (
+            found
+            | _interface_variables(facts.data, gpus=False)
+            | _nccl_variables(facts.fabric or facts.data, gpus=gpus)
+        )
+    network = facts.cidr or _common_network(facts.addresses.values())
     mpi = {name.format("include"): network for name in _MPI} if network else {_EXCLUDED: ",".join(_BRIDGES)}
-    return found | mpi | _nccl(facts.fabric, gpus=gpus)
+    return found | mpi | _nccl_variables(facts.fabric, gpus=gpus)
 
 
-def _interfaces(names: Iterable[str], *, gpus: bool) -> dict[str, str]:
+def _interface_variables(names: Iterable[str], *, gpus: bool) -> dict[str, str]:
     text = ",".join(names)
     values = {name.format("include"): text for name in _MPI}
-    return values | {"GLOO_SOCKET_IFNAME": text, "TP_SOCKET_IFNAME": text} | _nccl((text,), gpus=gpus)
+    return (
+        values | {"GLOO_SOCKET_IFNAME": text, "TP_SOCKET_IFNAME": text} | _nccl_variables((text,), gpus=gpus)
+    )
 
 
-def _nccl(names: Iterable[str], *, gpus: bool) -> dict[str, str]:
+def _nccl_variables(names: Iterable[str], *, gpus: bool) -> dict[str, str]:
     text = ",".join(names)
     return {"NCCL_SOCKET_IFNAME": f"={text}"} if text and gpus else {}
 
 
-def _common(addresses: Iterable[str]) -> str:
+def _common_network(addresses: Iterable[str]) -> str:
     """The smallest IPv4 network with all these addresses, by which Open MPI finds the interface on every
     node; empty where there is none worth the name."""
     try:
@@ -100,10 +106,10 @@ def _common(addresses: Iterable[str]) -> str:
         return ""
     bits = (int(min(known)) ^ int(max(known))).bit_length()
     network = ipaddress.ip_network((int(min(known)), 32 - bits), strict=False)
-    return str(network) if network.prefixlen >= _WIDEST else ""
+    return str(network) if network.prefixlen >= _SHORTEST_PREFIX else ""
 
 
-def _login() -> dict[str, str]:
+def _launcher_variables() -> dict[str, str]:
     """Launchers find the session's key; mpirun does not refuse root, who is alone in a container."""
     agent = f"ssh -F {SSH_CONFIG}"
     return {

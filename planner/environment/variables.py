@@ -18,7 +18,7 @@ from planner.model.types import DeviceGrant, Fractional, KernelPlacement, Placem
 from schemas.hardware.model import Gpu, Hardware
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
-_GDR = 1
+_FARTHEST_GDR = 1
 """Farthest PCI distance (PXB, see `links.nic_costs`) at which every GPU must have one of the assigned NICs
 before NCCL is told that GPUDirect RDMA is worth while; farther ones would go through the host bridge."""
 
@@ -74,28 +74,30 @@ def kernel_environment(
     user: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All variables of one kernel. Raises KeyError when the placement lacks the kernel."""
-    place = next((part for part in placement.kernels if part.kernel == kernel.name), None)
-    if place is None:
+    kernel_placement = next((part for part in placement.kernels if part.kernel == kernel.name), None)
+    if kernel_placement is None:
         raise KeyError(kernel.name)
     derived = {
-        **_identity(facts, kernel),
-        **_cluster(facts, kernel),
-        **_threads(place, hardware),
-        **_devices(place, hardware),
-        **(_storage(place, hardware) if facts.gpudirect_storage else {}),
+        **_identity_variables(facts, kernel),
+        **_cluster_variables(facts, kernel),
+        **_thread_variables(kernel_placement, hardware),
+        **_device_variables(kernel_placement, hardware),
+        **(_storage_variables(kernel_placement, hardware) if facts.gpudirect_storage else {}),
     }
     if len(facts.kernels) > 1:
-        gpus = bool(_grants(place, "cuda"))
+        gpus = bool(_grants_of(kernel_placement, "cuda"))
         derived |= network_variables(facts.network, gpus=gpus)
-        derived |= _peers(facts, kernel) | _fabric(place, placement, hardware, facts.network)
+        derived |= _rendezvous_variables(facts, kernel) | _fabric_variables(
+            kernel_placement, placement, hardware, facts.network
+        )
     # Limits are no preferences: what a session says about them does not count. Engines' runtimes give a
     # container the GPUs that NVIDIA_VISIBLE_DEVICES names, whosever they are.
     obeyed = {"NVIDIA_VISIBLE_DEVICES": derived["NVIDIA_VISIBLE_DEVICES"]}
-    limits = obeyed | _fractions(place, hardware, facts.fractional)
+    limits = obeyed | _fraction_variables(kernel_placement, hardware, facts.fractional)
     return dict(sorted((derived | dict(user or {}) | limits).items()))
 
 
-def _identity(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
+def _identity_variables(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     ports = {n: facts.network.listening(kernel.name, n, port) for n, port in facts.ports.items()}
     values = {
         "BACKENDAI_SESSION_ID": session_id(facts),
@@ -112,7 +114,7 @@ def _identity(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-def _cluster(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
+def _cluster_variables(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     """`BACKENDAI_CLUSTER_IDX` counts from 1 within a role, `BACKENDAI_CLUSTER_LOCAL_RANK` from 0 over the
     session."""
     names = [part.name for part in facts.kernels]
@@ -132,7 +134,7 @@ def _cluster(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     }
 
 
-def _peers(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
+def _rendezvous_variables(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     """One process per container is assumed; a launcher such as torchrun overrides RANK and WORLD_SIZE with
     its own."""
     names = [part.name for part in facts.kernels]
@@ -150,14 +152,14 @@ def _peers(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
     }
 
 
-def _threads(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
+def _thread_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> dict[str, str]:
     """One thread per physical core, each bound to its core's first logical CPU; shared CPU is rounded up and
     not bound."""
-    if not place.cpus:
-        return _thread_counts(max(1, -(-place.cpu_milli // 1000)))
+    if not kernel_placement.cpus:
+        return _thread_counts(max(1, -(-kernel_placement.cpu_milli // 1000)))
     first = {cpu: min(group) for group in hardware.siblings for cpu in group}
     cores: dict[int, int] = {}
-    for cpu in sorted(place.cpus):
+    for cpu in sorted(kernel_placement.cpus):
         cores.setdefault(first.get(cpu, cpu), cpu)
     return _thread_counts(len(cores)) | {
         "GOMP_CPU_AFFINITY": " ".join(str(cpu) for cpu in sorted(cores.values()))
@@ -168,21 +170,21 @@ def _thread_counts(count: int) -> dict[str, str]:
     return {name: str(count) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 
-def _devices(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
+def _device_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> dict[str, str]:
     """Devices by UUID where known, else by index in PCI order; a kernel without devices sees none."""
-    cuda = _grants(place, "cuda")
-    rocm = _grants(place, "rocm")
+    cuda = _grants_of(kernel_placement, "cuda")
+    rocm = _grants_of(kernel_placement, "rocm")
     gpus = {gpu.id: gpu for gpu in hardware.gpus}
     values = {
-        "CUDA_VISIBLE_DEVICES": ",".join(_visible(grant, gpus) for grant in cuda),
-        "NVIDIA_VISIBLE_DEVICES": ",".join(_visible(grant, gpus) for grant in cuda) or "void",
+        "CUDA_VISIBLE_DEVICES": ",".join(_visible_id(grant, gpus) for grant in cuda),
+        "NVIDIA_VISIBLE_DEVICES": ",".join(_visible_id(grant, gpus) for grant in cuda) or "void",
         "GPU_COUNT": str(len(cuda) + len(rocm)),
         "N_GPUS": str(len(cuda) + len(rocm)),
     }
-    if any(_visible(grant, gpus).isdigit() for grant in cuda):
+    if any(_visible_id(grant, gpus).isdigit() for grant in cuda):
         values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     if rocm or any(gpu.slot == "rocm" for gpu in hardware.gpus):
-        values["ROCR_VISIBLE_DEVICES"] = ",".join(_visible(grant, gpus) for grant in rocm)
+        values["ROCR_VISIBLE_DEVICES"] = ",".join(_visible_id(grant, gpus) for grant in rocm)
     models = sorted(
         {gpus[grant.id].model for grant in cuda + rocm if grant.id in gpus and gpus[grant.id].model}
     )
@@ -193,20 +195,22 @@ def _devices(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
     return values
 
 
-def _grants(place: KernelPlacement, prefix: str) -> list[DeviceGrant]:
-    return [grant for grant in place.devices if grant.slot.split(".")[0] == prefix]
+def _grants_of(kernel_placement: KernelPlacement, prefix: str) -> list[DeviceGrant]:
+    return [grant for grant in kernel_placement.devices if grant.slot.split(".")[0] == prefix]
 
 
-def _visible(grant: DeviceGrant, gpus: Mapping[str, Gpu]) -> str:
+def _visible_id(grant: DeviceGrant, gpus: Mapping[str, Gpu]) -> str:
     if grant.id.startswith(("GPU-", "MIG-")):
         return grant.id
     return str(gpus[grant.id].index) if grant.id in gpus else grant.id
 
 
-def _fractions(place: KernelPlacement, hardware: Hardware, rule: Fractional) -> dict[str, str]:
+def _fraction_variables(
+    kernel_placement: KernelPlacement, hardware: Hardware, rule: Fractional
+) -> dict[str, str]:
     """Limits by the device's position among the visible ones: MPS ignores memory limits that are given by
     UUID."""
-    cuda = [grant for grant in _grants(place, "cuda") if not grant.slot.startswith("cuda.mig")]
+    cuda = [grant for grant in _grants_of(kernel_placement, "cuda") if not grant.slot.startswith("cuda.mig")]
     if rule.enforcement not in ("mps", "hami") or all(grant.milli >= 1000 for grant in cuda):
         return {}
     memory = {gpu.id: gpu.memory for gpu in hardware.gpus}
@@ -223,30 +227,36 @@ def _fractions(place: KernelPlacement, hardware: Hardware, rule: Fractional) -> 
     return values
 
 
-def _storage(place: KernelPlacement, hardware: Hardware) -> dict[str, str]:
+def _storage_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> dict[str, str]:
     """cuFile reads directly where a drive or an RDMA NIC can reach the GPUs, with its fallback for files that
     cannot; on other nodes it goes through host memory at once."""
-    if not _grants(place, "cuda"):
+    if not _grants_of(kernel_placement, "cuda"):
         return {}
     if hardware.disks or any(nic.rdma for nic in hardware.nics):
         return {"CUFILE_ALLOW_COMPAT_MODE": "true", "CUFILE_FORCE_COMPAT_MODE": "false"}
     return {"CUFILE_FORCE_COMPAT_MODE": "true"}
 
 
-def _fabric(
-    place: KernelPlacement, placement: Placement, hardware: Hardware, network: NetworkFacts
+def _fabric_variables(
+    kernel_placement: KernelPlacement, placement: Placement, hardware: Hardware, network: NetworkFacts
 ) -> dict[str, str]:
     """NCCL is told about NICs only when kernels with GPUs talk across nodes through RDMA-capable ones that
     were assigned; of the node's interfaces, only where the kernel has them."""
-    if len({part.node for part in placement.kernels}) < 2 or not place.nics or not place.devices:
+    if (
+        len({part.node for part in placement.kernels}) < 2
+        or not kernel_placement.nics
+        or not kernel_placement.devices
+    ):
         return {}
-    nics = [nic for nic in hardware.nics if nic.id in place.nics and nic.rdma]
+    nics = [nic for nic in hardware.nics if nic.id in kernel_placement.nics and nic.rdma]
     values = {"NCCL_IB_HCA": "=" + ",".join(nic.id for nic in nics)} if nics else {}
     interfaces = sorted({nic.interface for nic in nics if nic.interface})
-    if interfaces and not network.own:
+    if interfaces and not network.has_own_interfaces:
         values["NCCL_SOCKET_IFNAME"] = "=" + ",".join(interfaces)
-    held = {grant.id for grant in place.devices}
+    held = {grant.id for grant in kernel_placement.devices}
     gpus = [gpu for gpu in hardware.gpus if gpu.id in held or held & {one.id for one in gpu.mig_devices}]
-    if gpus and all(distance <= _GDR for distance in nic_costs(hardware, gpus, frozenset(place.nics))):
+    if gpus and all(
+        distance <= _FARTHEST_GDR for distance in nic_costs(hardware, gpus, frozenset(kernel_placement.nics))
+    ):
         values["NCCL_NET_GDR_LEVEL"] = "PXB"
     return values

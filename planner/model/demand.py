@@ -11,7 +11,7 @@ from planner.model import slots
 from planner.model.types import Fractional, GroupInfo, KernelRequest, NumaPolicy, SessionRequest
 
 
-class Share(NamedTuple):
+class DeviceShare(NamedTuple):
     """Part of devices. `milli`: milli-devices after rounding up; more than 1000 takes several devices."""
 
     slot: str
@@ -29,7 +29,7 @@ class Demand(NamedTuple):
     milli: int
     memory: int
     whole: tuple[tuple[str, int], ...]
-    shares: tuple[Share, ...]
+    shares: tuple[DeviceShare, ...]
     numa: NumaPolicy
     fabric: bool
     """The kernel talks to kernels on other nodes: NICs near its devices matter."""
@@ -46,7 +46,7 @@ class Demand(NamedTuple):
         return bool(self.whole or self.shares)
 
 
-class Rounded(NamedTuple):
+class Rounding(NamedTuple):
     """A request that could not be given exactly and is given more. Texts for a warning."""
 
     asked: str
@@ -63,7 +63,7 @@ def device_milli(units: int, rule: Fractional) -> int:
     return -(-exact // quantum) * quantum
 
 
-def given_shares(units: int, rule: Fractional) -> int:
+def granted_shares(units: int, rule: Fractional) -> int:
     """Milli of the user's unit that are given where so many are asked for."""
     return device_milli(units, rule) * max(1, rule.shares_per_device)
 
@@ -73,13 +73,13 @@ def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
     cpu = kernel.slots.get(slots.CPU, 0)
     exclusive = session.exclusive_cpus
     whole: list[tuple[str, int]] = []
-    shares: list[Share] = []
+    shares: list[DeviceShare] = []
     for slot, amount in sorted(kernel.slots.items()):
         if amount <= 0 or not slots.is_device(slot):
             continue
         if slot.endswith(slots.SHARES):
             rule = group.fractional
-            shares.append(Share(slot, device_milli(amount, rule), max(1, rule.quantum), rule.spread))
+            shares.append(DeviceShare(slot, device_milli(amount, rule), max(1, rule.quantum), rule.spread))
         else:
             whole.append((slot, amount))
     return Demand(
@@ -95,24 +95,24 @@ def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
     )
 
 
-def roundings(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) -> Iterable[Rounded]:
+def roundings(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) -> Iterable[Rounding]:
     """What `demand_of` had to round up."""
     cpu = kernel.slots.get(slots.CPU, 0)
     if session.exclusive_cpus and cpu % 1000:
-        yield Rounded(slots.amount_text(slots.CPU, cpu), str(-(-cpu // 1000)), "exclusive cores are whole")
+        yield Rounding(slots.amount_text(slots.CPU, cpu), str(-(-cpu // 1000)), "exclusive cores are whole")
     for slot, amount in sorted(kernel.slots.items()):
         if not slot.endswith(slots.SHARES) or amount <= 0:
             continue
         per_device = max(1, group.fractional.shares_per_device)
-        given = given_shares(amount, group.fractional)
+        given = granted_shares(amount, group.fractional)
         if given != amount:
             why = (
                 f"one quantum of group {group.name} is {slots.decimal(group.fractional.quantum * per_device)}"
             )
-            yield Rounded(slots.amount_text(slot, amount), slots.decimal(given), why)
+            yield Rounding(slots.amount_text(slot, amount), slots.decimal(given), why)
 
 
-def together(demands: tuple[Demand, ...]) -> Demand:
+def combined_demand(demands: tuple[Demand, ...]) -> Demand:
     """The sum of several kernels' demands on one node: necessary, and but for pieces of devices
     sufficient.
     """

@@ -2,7 +2,7 @@
 
 Up to 16 devices every subset has its figures in arrays, made once per topology class; beyond, devices that
 cannot be told apart are
-counted instead of listed. Both give the same answer: the lexicographic minimum of `Family.rank`.
+counted instead of listed. Both give the same answer: the lexicographic minimum of `DeviceFamily.rank`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEAR = 128
 """Weight of one step of NIC distance over the number of devices off their rail."""
 
 
-class Want(NamedTuple):
+class DeviceQuery(NamedTuple):
     """Which devices are looked for: `k` of `allowed`, all of them free.
 
     `even`: spread over the NUMA domains. `nic`: near to NICs. `beside`: devices that the same kernel takes as
@@ -51,7 +51,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def sum_of(masks: Iterable[int]) -> int:
+def union_of(masks: Iterable[int]) -> int:
     """The union of bit masks."""
     found = 0
     for mask in masks:
@@ -66,7 +66,7 @@ def mask_of(positions: Sequence[int]) -> int:
     return mask
 
 
-class Family:
+class DeviceFamily:
     """The devices of one slot. `domains[i]` is the NUMA domain index of device i, or -1 when unknown."""
 
     def __init__(
@@ -94,8 +94,8 @@ class Family:
             mask_of([at for at, one in enumerate(groups) if one == group]) for group in sorted(set(groups))
         )
         self._domain_masks = self.in_domain + ((self.anywhere,) if self.anywhere else ())
-        self._best: dict[Want, int | None] = {}
-        self._ranks: dict[int, tuple[int, int, int, int, int]] = {}
+        self._best: dict[DeviceQuery, int | None] = {}
+        self._figures_cache: dict[int, tuple[int, int, int, int, int]] = {}
 
     def within(self, domains: Sequence[int]) -> int:
         """Devices on any of these NUMA domains, those of unknown domain included."""
@@ -106,7 +106,7 @@ class Family:
         return mask
 
     def link_cost(self, mask: int) -> int:
-        return self._figures(mask)[0]
+        return self._set_figures(mask)[0]
 
     def domains_of(self, mask: int) -> frozenset[int]:
         """Known NUMA domains that these devices sit on."""
@@ -116,7 +116,7 @@ class Family:
         """Whether direct links lead from each of these devices to each other, over none but these."""
         reached, more = mask & -mask, True
         while more:
-            beside = sum_of(self._linked[at] for at in bits(reached)) & mask
+            beside = union_of(self._linked[at] for at in bits(reached)) & mask
             more = bool(beside & ~reached)
             reached |= beside
         return reached == mask
@@ -127,46 +127,48 @@ class Family:
 
     def off_rail(self, mask: int, rails: Rails) -> int:
         """How many of these devices are next to none of the rails."""
-        return sum(self._off(at, rails) for at in bits(mask)) if rails and self.rails else 0
+        return sum(self._is_off_rail(at, rails) for at in bits(mask)) if rails and self.rails else 0
 
-    def _off(self, at: int, rails: Rails) -> int:
+    def _is_off_rail(self, at: int, rails: Rails) -> int:
         return int(bool(self.rails[at]) and self.rails[at].isdisjoint(rails))
 
     def rank(self, chosen: int, free: int, even: bool, nic: bool, rails: Rails = ()) -> Rank:
         """What is compared when devices `chosen` are taken out of `free`: lower is better."""
-        link, near, spread, _, _ = self._figures(chosen)
-        left_link, _, _, blocks, packed = self._figures(free & ~chosen)
+        link, near, spread, _, _ = self._set_figures(chosen)
+        left_link, _, _, blocks, packed = self._set_figures(free & ~chosen)
         near = _NEAR * near + self.off_rail(chosen, rails) if nic else 0
         return (spread if even else 0, link, near, -blocks, -packed, left_link, chosen)
 
-    def best(self, want: Want) -> int | None:
+    def best(self, query: DeviceQuery) -> int | None:
         """The best devices, as a mask; None when there are fewer than wanted."""
-        want = want._replace(allowed=want.allowed & want.free)
-        if want.allowed.bit_count() < want.k:
+        query = query._replace(allowed=query.allowed & query.free)
+        if query.allowed.bit_count() < query.k:
             return None
-        if want.k == 0:
+        if query.k == 0:
             return 0
-        if want not in self._best:
+        if query not in self._best:
             if len(self._best) >= _MEMO_LIMIT:
                 self._best.clear()
             small = len(self.ids) <= TABLE_LIMIT
-            self._best[want] = self._by_table(want) if small else self._by_counting(want)
-        return self._best[want]
+            self._best[query] = self._by_table(query) if small else self._by_counting(query)
+        return self._best[query]
 
-    def _by_table(self, want: Want) -> int | None:
+    def _by_table(self, query: DeviceQuery) -> int | None:
         table = self._table
-        found = table.subsets[((table.subsets & ~want.allowed) == 0) & (table.population == want.k)]
-        if want.joined:
-            found = found[self._all_joined(found | want.beside)]
+        found = table.subsets[((table.subsets & ~query.allowed) == 0) & (table.population == query.k)]
+        if query.joined:
+            found = found[self._all_joined(found | query.beside)]
         if not len(found):
             return None
-        taken = found | want.beside
-        left = want.free & ~taken
-        criteria = [table.spread[taken]] if want.even else []
+        taken = found | query.beside
+        left = query.free & ~taken
+        criteria = [table.spread[taken]] if query.even else []
         criteria.append(table.link[taken])
-        criteria += [table.near[taken]] if want.nic else []
-        if want.nic and want.rails and self.rails:
-            criteria.append(_sums([self._off(at, want.rails) for at in range(len(self.ids))])[taken])
+        criteria += [table.near[taken]] if query.nic else []
+        if query.nic and query.rails and self.rails:
+            criteria.append(
+                _subset_sums([self._is_off_rail(at, query.rails) for at in range(len(self.ids))])[taken]
+            )
         criteria += [-table.blocks[left], -table.packed[left], table.link[left]]
         keep = np.arange(len(found))
         for values in criteria:
@@ -187,17 +189,17 @@ class Family:
         result: npt.NDArray[np.bool_] = reached == masks
         return result
 
-    def _by_counting(self, want: Want) -> int | None:
-        allowed = [[at for at in one if want.allowed >> at & 1] for one in self._twins]
+    def _by_counting(self, query: DeviceQuery) -> int | None:
+        allowed = [[at for at in one if query.allowed >> at & 1] for one in self._twins]
         twins = [members for members in allowed if members]
         best: Rank | None = None
-        for counts in _vectors([len(one) for one in twins], want.k):
+        for counts in _count_vectors([len(one) for one in twins], query.k):
             chosen = mask_of([at for one, take in zip(twins, counts, strict=True) for at in one[:take]])
-            if want.joined and not self.joined(chosen | want.beside):
+            if query.joined and not self.joined(chosen | query.beside):
                 continue
-            rank = self.rank(chosen | want.beside, want.free, want.even, want.nic, want.rails)
+            rank = self.rank(chosen | query.beside, query.free, query.even, query.nic, query.rails)
             best = rank if best is None or rank < best else best
-        return None if best is None else best[-1] & ~want.beside
+        return None if best is None else best[-1] & ~query.beside
 
     @cached_property
     def _twins(self) -> list[list[int]]:
@@ -220,12 +222,12 @@ class Family:
         others = (at for at in range(len(self.ids)) if at not in {a, b})
         return all(self.costs[a][at] == self.costs[b][at] for at in others)
 
-    def _figures(self, mask: int) -> tuple[int, int, int, int, int]:
+    def _set_figures(self, mask: int) -> tuple[int, int, int, int, int]:
         """(link cost, NIC distance, unevenness, largest blocks, packing) of a set of devices."""
-        found = self._ranks.get(mask)
+        found = self._figures_cache.get(mask)
         if found is None:
-            if len(self._ranks) >= _MEMO_LIMIT:
-                self._ranks.clear()
+            if len(self._figures_cache) >= _MEMO_LIMIT:
+                self._figures_cache.clear()
             members = list(bits(mask))
             link = sum(self.costs[a][b] for a, b in itertools.combinations(members, 2))
             per_domain = [(mask & one).bit_count() for one in self._domain_masks]
@@ -235,7 +237,7 @@ class Family:
             for count in sorted(per_domain, reverse=True)[:8]:
                 blocks = blocks << 7 | count
             found = (link, sum(self.nics[at] for at in members), spread, blocks, packed)
-            self._ranks[mask] = found
+            self._figures_cache[mask] = found
         return found
 
     @cached_property
@@ -246,11 +248,11 @@ class Family:
 class _Table:
     """The figures of every subset of up to 16 devices, indexed by bit mask."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: DeviceFamily) -> None:
         size = 1 << len(family.ids)
         self.subsets: Ints = np.arange(size, dtype=np.int64)
-        self.population = _sums([1] * len(family.ids))
-        self.near = _sums(family.nics)
+        self.population = _subset_sums([1] * len(family.ids))
+        self.near = _subset_sums(family.nics)
         self.link = self._links(family.costs, size)
         counts = [self._count(mask) for mask in family._domain_masks]
         self.spread: Ints = np.zeros(size, dtype=np.int64)
@@ -275,11 +277,11 @@ class _Table:
         link: Ints = np.zeros(size, dtype=np.int64)
         for at, row in enumerate(costs):
             half = 1 << at
-            link[half : 2 * half] = link[:half] + _sums(row[:at])
+            link[half : 2 * half] = link[:half] + _subset_sums(row[:at])
         return link
 
 
-def _sums(weights: Sequence[int]) -> Ints:
+def _subset_sums(weights: Sequence[int]) -> Ints:
     """Sum of weights per subset, shape (2**n,)."""
     sums: Ints = np.zeros(1 << len(weights), dtype=np.int64)
     for at, weight in enumerate(weights):
@@ -288,7 +290,7 @@ def _sums(weights: Sequence[int]) -> Ints:
     return sums
 
 
-def _vectors(limits: Sequence[int], k: int) -> Iterator[tuple[int, ...]]:
+def _count_vectors(limits: Sequence[int], k: int) -> Iterator[tuple[int, ...]]:
     """All count vectors under `limits` that sum to k."""
     if not limits:
         if k == 0:
@@ -296,5 +298,5 @@ def _vectors(limits: Sequence[int], k: int) -> Iterator[tuple[int, ...]]:
         return
     room_after = sum(limits[1:])
     for take in range(max(0, k - room_after), min(limits[0], k) + 1):
-        for rest in _vectors(limits[1:], k - take):
+        for rest in _count_vectors(limits[1:], k - take):
             yield (take, *rest)

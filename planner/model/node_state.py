@@ -8,10 +8,10 @@ from typing import NamedTuple
 from planner.model.device_family import mask_of
 from planner.model.topology import Topology
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
-from planner.model.unfit_devices import unfit
+from planner.model.unhealthy_devices import unhealthy_devices
 
 
-class State(NamedTuple):
+class ResourceState(NamedTuple):
     """Free resources of one node. Domains and families are numbered as in its `Topology`."""
 
     cores: int
@@ -26,7 +26,7 @@ class State(NamedTuple):
     """(family, device, free milli) of devices that are partly given away, ascending."""
 
 
-class Room(NamedTuple):
+class DomainRoom(NamedTuple):
     """A state counted per domain: free exclusive cores, free shared milli-cores, free bytes."""
 
     cores: tuple[int, ...]
@@ -34,22 +34,22 @@ class Room(NamedTuple):
     memory: tuple[int, ...]
 
 
-def room_of(topology: Topology, state: State) -> Room:
+def domain_room(topology: Topology, state: ResourceState) -> DomainRoom:
     counts = [(state.cores & mask).bit_count() for mask in topology.core_masks]
     cores = tuple(max(0, have + (-used // 1000)) for have, used in zip(counts, state.shared, strict=True))
     milli = tuple(max(0, 1000 * have - used) for have, used in zip(counts, state.shared, strict=True))
-    return Room(cores, milli, tuple(max(0, free) for free in state.memory))
+    return DomainRoom(cores, milli, tuple(max(0, free) for free in state.memory))
 
 
-def initial(topology: Topology, node: NodeInfo) -> State:
+def initial_state(topology: Topology, node: NodeInfo) -> ResourceState:
     """A node with nothing on it: reserved cores and memory and unhealthy devices are not there."""
     reserved = {topology.core_of[cpu] for cpu in node.reserved_cpus if cpu in topology.core_of}
-    bad = unfit(node)
+    bad = unhealthy_devices(node)
     free = tuple(
         family.all & ~mask_of([at for at, name in enumerate(family.ids) if name in bad])
         for family in topology.families
     )
-    return State(
+    return ResourceState(
         cores=topology.usable_cores & ~mask_of(sorted(reserved)),
         shared=(0,) * len(topology.domains),
         memory=_without_reserve(topology.memory, node.reserved_memory),
@@ -68,29 +68,29 @@ def _without_reserve(memory: tuple[int, ...], reserved: int) -> tuple[int, ...]:
     return tuple(size - gone for size, gone in zip(memory, taken, strict=True))
 
 
-def hold(
-    topology: Topology, state: State, kernel: KernelPlacement, known: Collection[str] = ()
-) -> tuple[State, tuple[str, ...]]:
+def hold_kernel(
+    topology: Topology, state: ResourceState, kernel: KernelPlacement, known: Collection[str] = ()
+) -> tuple[ResourceState, tuple[str, ...]]:
     """The state with a recorded kernel on it, and what of the record does not exist or was already taken;
     nothing is said of devices that are `known` to be out of placement."""
     cores = mask_of(sorted({topology.core_of[cpu] for cpu in kernel.cpus if cpu in topology.core_of}))
-    wrong = [f"CPU {cpu}" for cpu in kernel.cpus if cpu not in topology.core_of]
+    mismatches = [f"CPU {cpu}" for cpu in kernel.cpus if cpu not in topology.core_of]
     if cores & ~state.cores & topology.usable_cores:
-        wrong.append("cores that are taken or reserved")
+        mismatches.append("cores that are taken or reserved")
     shared, memory = list(state.shared), list(state.memory)
-    for part in _parts(topology, kernel):
+    for part in _numa_parts(topology, kernel):
         if part.node not in topology.domains:
-            wrong.append(f"NUMA node {part.node}")
+            mismatches.append(f"NUMA node {part.node}")
             continue
         at = topology.domains.index(part.node)
         memory[at] -= part.memory
         shared[at] += 0 if kernel.cpus else part.cpu_milli
     free, part_free, missing = _hold_devices(topology, state, kernel.devices, known)
-    held = State(state.cores & ~cores, tuple(shared), tuple(memory), free, part_free)
-    return held, (*wrong, *missing)
+    held = ResourceState(state.cores & ~cores, tuple(shared), tuple(memory), free, part_free)
+    return held, (*mismatches, *missing)
 
 
-def _parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
+def _numa_parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
     if kernel.parts:
         return kernel.parts
     nodes = kernel.memory_nodes or topology.domains[:1]
@@ -103,7 +103,7 @@ def _parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
 
 
 def _hold_devices(
-    topology: Topology, state: State, grants: tuple[DeviceGrant, ...], known: Collection[str]
+    topology: Topology, state: ResourceState, grants: tuple[DeviceGrant, ...], known: Collection[str]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...], list[str]]:
     free = list(state.free)
     part = {(family, device): left for family, device, left in state.part}

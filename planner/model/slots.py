@@ -76,7 +76,7 @@ def amount_text(slot: str, amount: int) -> str:
     return f"{amount} {slot}"
 
 
-def text(slots: Mapping[str, int]) -> str:
+def slots_text(slots: Mapping[str, int]) -> str:
     """All non-zero slots in words, comma-separated; `nothing` when there are none."""
     return (
         ", ".join(amount_text(slot, amount) for slot, amount in sorted(slots.items()) if amount) or "nothing"

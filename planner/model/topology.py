@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from planner.model import links
-from planner.model.device_family import Family, bits
+from planner.model.device_family import DeviceFamily, bits
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 
@@ -30,7 +30,9 @@ class Topology:
 
     def __init__(self, hardware: Hardware) -> None:
         self.hardware = hardware
-        nodes = [node for node in sorted(hardware.numa_nodes, key=lambda node: node.id) if _usable(node)]
+        nodes = [
+            node for node in sorted(hardware.numa_nodes, key=lambda node: node.id) if _holds_sessions(node)
+        ]
         self.nodes: tuple[NumaNode, ...] = tuple(nodes) or hardware.numa_nodes[:1]
         self.domains = tuple(node.id for node in self.nodes)
         self.memory = tuple(node.memory if node.kind == "dram" or node.cpus else 0 for node in self.nodes)
@@ -76,7 +78,7 @@ class Topology:
         """Every set of `size` domains, nearest first."""
         if size not in self._subsets:
             sets = itertools.combinations(range(len(self.domains)), size)
-            self._subsets[size] = sorted(DomainSet(self._spread(one), one) for one in sets)
+            self._subsets[size] = sorted(DomainSet(self._total_distance(one), one) for one in sets)
         return self._subsets[size]
 
     def nearest_nics(self, slot: str, mask: int) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ class Topology:
         rdma = [nic for nic in self.hardware.nics if nic.rdma]
         return tuple(nic.id for nic in rdma if nic.numa_node in ids) or tuple(nic.id for nic in rdma)
 
-    def _spread(self, domains: Sequence[int]) -> int:
+    def _total_distance(self, domains: Sequence[int]) -> int:
         return sum(self.distance(a, b) for a, b in itertools.combinations(domains, 2))
 
     def _cores(self) -> tuple[tuple[int, ...], ...]:
@@ -112,7 +114,7 @@ class Topology:
             masks.append(sum(1 << at for at, core in enumerate(self.cores) if core and core[0] in here))
         return tuple(masks)
 
-    def _families(self) -> tuple[Family, ...]:
+    def _families(self) -> tuple[DeviceFamily, ...]:
         by_slot: dict[str, list[tuple[str, Gpu]]] = {}
         for gpu in self.hardware.gpus:
             if gpu.mig == "enabled" or gpu.mig_devices:
@@ -122,7 +124,7 @@ class Topology:
                 by_slot.setdefault(f"{gpu.slot}.device", []).append((gpu.id, gpu))
         return tuple(self._family(slot, units) for slot, units in sorted(by_slot.items()))
 
-    def _family(self, slot: str, units: list[tuple[str, Gpu]]) -> Family:
+    def _family(self, slot: str, units: list[tuple[str, Gpu]]) -> DeviceFamily:
         gpus = [gpu for _, gpu in units]
         domains = tuple(self._domain(gpu) for gpu in gpus)
         nics = links.nic_costs(self.hardware, gpus)
@@ -133,8 +135,8 @@ class Topology:
         else:
             costs = links.pair_costs(self.hardware, gpus)
             groups = links.switch_groups(gpus, costs)
-        rails = links.rails(self.hardware, gpus)
-        return Family(slot, tuple(name for name, _ in units), domains, costs, groups, nics, rails)
+        rails = links.nic_rails(self.hardware, gpus)
+        return DeviceFamily(slot, tuple(name for name, _ in units), domains, costs, groups, nics, rails)
 
     def _domain(self, gpu: Gpu) -> int:
         """Index of the GPU's domain; where its node holds no CPUs (GB200), the nearest that does; -1
@@ -162,7 +164,7 @@ class Topology:
         }
 
 
-class Topologies:
+class TopologyCache:
     """One `Topology` per distinct hardware: by identity first, then by content."""
 
     def __init__(self) -> None:
@@ -179,5 +181,5 @@ class Topologies:
         return found[1]
 
 
-def _usable(node: NumaNode) -> bool:
+def _holds_sessions(node: NumaNode) -> bool:
     return bool(node.cpus) or (node.kind == "dram" and node.memory > 0)

@@ -5,7 +5,7 @@ Four parts, in milli-devices. (1) Expected usable capacity after Weng et al., "B
 model or devices do not suffice. (2) The same for rare requests that only few nodes can serve: there each
 counts by how much of those nodes it asks for rather than by how often it comes, so that the only nodes with
 enough cores for the largest requests are not worn away by small ones. (3) What the free part of each device
-is worth to pieces (`planner.nodes.packing`). (4) Minus the capacity that the node's left-over cores and
+is worth to pieces (`planner.nodes.part_prices`). (4) Minus the capacity that the node's left-over cores and
 memory cannot feed, at the average that typical requests take of them per device. No weight is tuned to a
 load: (3) counts three times, the others once.
 """
@@ -17,22 +17,23 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from planner.nodes import packing
+from planner.model.request_kinds import RequestKind
+from planner.nodes import part_prices
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
-from planner.nodes.typical_requests import Kind, scarce, serving, typical
+from planner.nodes.node_table import Ints, NodeTable
+from planner.nodes.typical_requests import scarce_kinds, serving_nodes, typical_kinds
 
 SCALE = 10_000
 """Weights of the typical requests sum to at most this."""
-_PIECES = 3
+_PARTS_WEIGHT = 3
 
 
-class Worth:
+class UsableCapacity:
     """The worth of node states to a group's requests; arrays over nodes, integers throughout."""
 
-    def __init__(self, world: World, kinds: Mapping[Kind, int]) -> None:
+    def __init__(self, table: NodeTable, kinds: Mapping[RequestKind, int]) -> None:
         """`kinds`: how often each kind of request comes, most frequent first."""
-        common, rare = typical(kinds), scarce(world, kinds)
+        common, rare = typical_kinds(kinds), scarce_kinds(table, kinds)
         total = max(1, sum(common.values()))
         weights = [SCALE * count // total for count in common.values()]
         weights += [int(SCALE * pressure) for pressure in rare.values()]
@@ -44,11 +45,11 @@ class Worth:
         self._milli: Ints = np.array([kind.milli for kind in kept], dtype=np.int64)
         levels, positions = np.unique(self._milli, return_inverse=True)
         self._levels, self._level_of = levels.astype(np.int64), positions.astype(np.int64)
-        self._serves = serving(world, kept)
+        self._serves = serving_nodes(table, kept)
         pieces: Counter[int] = Counter()
         for kind, count in common.items():
             pieces[kind.milli] += count * kind.devices
-        self._worth = packing.worth(pieces)
+        self._part_values = part_prices.free_part_values(pieces)
         asked = sum(kind.demand * count for kind, count in common.items())
         self._per_cpu = (asked, max(1, sum(kind.cpu * count for kind, count in common.items())))
         self._per_byte = (asked, max(1, sum(kind.memory * count for kind, count in common.items())))
@@ -64,13 +65,13 @@ class Worth:
         can &= np.where(self._milli >= 1000, full[:, None] >= self._devices, largest[:, None] >= self._milli)
         expected: Ints = (usable[:, self._level_of] * can) @ self._weights
         free = devices.sum(axis=0)
-        fed = np.minimum(_fed(cpu, self._per_cpu), _fed(memory, self._per_byte))
+        fed = np.minimum(_devices_fed(cpu, self._per_cpu), _devices_fed(memory, self._per_byte))
         stranded = np.maximum(0, free - fed)
-        worth: Ints = expected + SCALE * (_PIECES * self._worth[devices].sum(axis=0) - stranded)
+        worth: Ints = expected + SCALE * (_PARTS_WEIGHT * self._part_values[devices].sum(axis=0) - stranded)
         return worth
 
 
-def _fed(amount: Ints, rate: tuple[int, int]) -> Ints:
+def _devices_fed(amount: Ints, rate: tuple[int, int]) -> Ints:
     """Milli-devices that an amount of cores or memory feeds at the typical rate (devices, amount)."""
     per_unit = rate[0] / rate[1]
     fed: Ints = np.minimum(amount * per_unit, 1e12).astype(np.int64)

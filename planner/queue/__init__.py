@@ -1,3 +1,4 @@
-"""Queue policies: in which order the pending sessions of a group are tried. One policy per file; the seam is
-`base.py`.
+"""Queue policies: in which order the pending sessions of a group are tried. Read `base` first, their seam.
+One policy per file: `fifo`, `lifo`, `drf` (with `hierarchy`), `fair_share`; `skips` counts who was passed
+over.
 """

@@ -37,7 +37,7 @@ class QueueView:
     def hold(self, session: SessionRequest, sign: int = 1) -> None:
         """Count what a session holds, or with `sign` -1 what it gives back."""
         points = [self.held.setdefault(session.user, {})]
-        points += [self.tree.setdefault(point, {}) for point in path(session)]
+        points += [self.tree.setdefault(point, {}) for point in hierarchy_path(session)]
         for slot, amount in total(kernel.slots for kernel in session.kernels).items():
             for point in points:
                 point[slot] = point.get(slot, 0) + sign * amount
@@ -51,7 +51,7 @@ class QueuePolicy(Protocol):
         ...
 
 
-def path(session: SessionRequest) -> tuple[tuple[str, ...], ...]:
+def hierarchy_path(session: SessionRequest) -> tuple[tuple[str, ...], ...]:
     """Where a session stands in the hierarchy of its domain, project and user, from the top."""
     names = (session.domain, session.project, session.user)
     return names[:1], names[:2], names
@@ -62,7 +62,7 @@ def arrival(session: SessionRequest) -> tuple[float, str]:
     return (session.enqueued, session.id)
 
 
-def bands(pending: Sequence[SessionRequest]) -> list[list[SessionRequest]]:
+def priority_bands(pending: Sequence[SessionRequest]) -> list[list[SessionRequest]]:
     """Priority bands, highest first, each in order of arrival."""
     by_priority: dict[int, list[SessionRequest]] = {}
     for session in sorted(pending, key=arrival):

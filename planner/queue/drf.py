@@ -11,54 +11,26 @@ compared as exact fractions. With `hierarchy: true` domains and projects come be
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 
 from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival
+from planner.queue.dominant_share import user_dominant_share, user_weights
+from planner.queue.hierarchy import hierarchical_drf
 
 
 def drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
     if view.group.queue_options.get("hierarchy") is True:
-        from planner.queue.hierarchy import hierarchical
-
-        yield from hierarchical(pending, view)
+        yield from hierarchical_drf(pending, view)
         return
-    weights = weights_of(view)
+    weights = user_weights(view)
     waiting: dict[str, deque[SessionRequest]] = {}
     for session in sorted(pending, key=arrival):
         waiting.setdefault(session.user, deque()).append(session)
-    shares = {user: dominant_share(view, user) / weights.get(user, 1) for user in waiting}
+    shares = {user: user_dominant_share(view, user) / weights.get(user, 1) for user in waiting}
     while waiting:
         user = min(waiting, key=lambda one: (shares[one], arrival(waiting[one][0])))
         yield waiting[user].popleft()
-        shares[user] = dominant_share(view, user) / weights.get(user, 1)
+        shares[user] = user_dominant_share(view, user) / weights.get(user, 1)
         if not waiting[user]:
             del waiting[user]
-
-
-def dominant_share(view: QueueView, user: str) -> Fraction:
-    """The largest of the user's shares over all slots that the group has."""
-    return share_of(view, view.held.get(user, {}))
-
-
-def share_of(view: QueueView, held: Mapping[str, int]) -> Fraction:
-    """The dominant share of an amount of slots."""
-    shares = [
-        Fraction(amount, view.capacity[slot])
-        for slot, amount in held.items()
-        if view.capacity.get(slot, 0) > 0
-    ]
-    return max(shares, default=Fraction(0))
-
-
-def weights_of(view: QueueView) -> Mapping[str, Fraction]:
-    """`weights` of the group's queue options: user (or `user/<name>`) → positive number."""
-    given = view.group.queue_options.get("weights")
-    if not isinstance(given, Mapping):
-        return {}
-    return {
-        str(user).removeprefix("user/"): Fraction(str(weight))
-        for user, weight in given.items()
-        if isinstance(weight, int | float) and weight > 0
-    }

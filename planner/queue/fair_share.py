@@ -14,25 +14,25 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from planner.admission.quota import demand
+from planner.admission.quota import requested_slots
 from planner.model.types import SessionRequest
 from planner.queue.base import QueueView, arrival
-from planner.queue.drf import dominant_share, share_of, weights_of
+from planner.queue.dominant_share import dominant_share, user_dominant_share, user_weights
 
-WEEK = 7 * 86_400.0
+DEFAULT_HALF_LIFE = 7 * 86_400.0
 
 
 def fair_share(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
-    weights = weights_of(view)
+    weights = user_weights(view)
     half_life = _half_life(view)
     waiting: dict[str, deque[SessionRequest]] = {}
     for session in sorted(pending, key=arrival):
         waiting.setdefault(session.user, deque()).append(session)
-    past = {user: _past(view, user, half_life) for user in waiting}
-    at_start = {user: dominant_share(view, user) for user in waiting}
+    past = {user: _past_use(view, user, half_life) for user in waiting}
+    at_start = {user: user_dominant_share(view, user) for user in waiting}
 
     def use(user: str) -> float:
-        placed = float(dominant_share(view, user) - at_start[user])
+        placed = float(user_dominant_share(view, user) - at_start[user])
         return (past[user] + placed * half_life) / float(weights.get(user, 1))
 
     while waiting:
@@ -42,7 +42,7 @@ def fair_share(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[S
             del waiting[user]
 
 
-def _past(view: QueueView, user: str, half_life: float) -> float:
+def _past_use(view: QueueView, user: str, half_life: float) -> float:
     """Decayed share-seconds up to now: history, and the integral of the decay over each running session's
     time.
     """
@@ -51,10 +51,12 @@ def _past(view: QueueView, user: str, half_life: float) -> float:
     for one in view.running:
         if one.request.user == user and one.started is not None:
             age = max(0.0, view.now - one.started)
-            parts.append(float(share_of(view, demand(one.request))) * (1 - math.exp(-rate * age)) / rate)
+            parts.append(
+                float(dominant_share(view, requested_slots(one.request))) * (1 - math.exp(-rate * age)) / rate
+            )
     return math.fsum(parts)  # the same whatever the order in which they are found
 
 
 def _half_life(view: QueueView) -> float:
     given = view.group.queue_options.get("halfLife")
-    return float(given) if isinstance(given, int | float) and given > 0 else WEEK
+    return float(given) if isinstance(given, int | float) and given > 0 else DEFAULT_HALF_LIFE

@@ -14,17 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from planner.model.types import SessionRequest
-from planner.queue.base import QueueView, arrival, path
-from planner.queue.drf import share_of
+from planner.queue.base import QueueView, arrival, hierarchy_path
+from planner.queue.dominant_share import dominant_share
 
 LEVELS = ("domain", "project", "user")
 
-Point = tuple[str, ...]
+TreePath = tuple[str, ...]
 
 
-def hierarchical(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
+def hierarchical_drf(pending: Sequence[SessionRequest], view: QueueView) -> Iterator[SessionRequest]:
     """Yield every session of `pending` once; shares are looked at again after every placement."""
-    tree = _Tree(view)
+    tree = _ShareTree(view)
     for session in sorted(pending, key=arrival):
         tree.add(session)
     while (following := tree.next()) is not None:
@@ -32,17 +32,17 @@ def hierarchical(pending: Sequence[SessionRequest], view: QueueView) -> Iterator
         tree.placed(following)
 
 
-class _Tree:
+class _ShareTree:
     def __init__(self, view: QueueView) -> None:
         self._view, self._weights = view, weights_by_level(view.group.queue_options.get("weights"))
-        self._below: dict[Point, dict[Point, None]] = {(): {}}
-        self._queues: dict[Point, deque[SessionRequest]] = {}
-        self._shares: dict[Point, Fraction] = {}
-        self._first: dict[Point, tuple[float, str]] = {}
+        self._below: dict[TreePath, dict[TreePath, None]] = {(): {}}
+        self._queues: dict[TreePath, deque[SessionRequest]] = {}
+        self._shares: dict[TreePath, Fraction] = {}
+        self._first: dict[TreePath, tuple[float, str]] = {}
 
     def add(self, session: SessionRequest) -> None:
-        above: Point = ()
-        for point in path(session):
+        above: TreePath = ()
+        for point in hierarchy_path(session):
             self._below.setdefault(above, {})[point] = None
             self._first.setdefault(point, arrival(session))
             self._shares.setdefault(point, self._share(point))
@@ -53,7 +53,7 @@ class _Tree:
         """The session whose turn it is, taken out of the tree."""
         if not self._below[()]:
             return None
-        at: Point = ()
+        at: TreePath = ()
         while at not in self._queues:
             at = min(self._below[at], key=lambda one: (self._shares[one], self._first[one]))
         session = self._queues[at].popleft()
@@ -62,11 +62,11 @@ class _Tree:
 
     def placed(self, session: SessionRequest) -> None:
         """Look at the shares again after the session was tried."""
-        for point in path(session):
+        for point in hierarchy_path(session):
             self._shares[point] = self._share(point)
 
     def _leave(self, session: SessionRequest) -> None:
-        points = path(session)
+        points = hierarchy_path(session)
         queue = self._queues[points[-1]]
         if queue:
             self._first[points[-1]] = arrival(queue[0])
@@ -80,9 +80,9 @@ class _Tree:
             elif point in self._below:
                 self._first[point] = min(self._first[one] for one in self._below[point])
 
-    def _share(self, point: Point) -> Fraction:
+    def _share(self, point: TreePath) -> Fraction:
         weight = self._weights[len(point) - 1].get(point[-1], Fraction(1))
-        return share_of(self._view, self._view.tree.get(point, {})) / weight
+        return dominant_share(self._view, self._view.tree.get(point, {})) / weight
 
 
 def weights_by_level(given: object) -> tuple[Mapping[str, Fraction], ...]:

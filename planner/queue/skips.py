@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from planner.model.types import SessionRequest
 
 
-class Skips:
+class SkipCounter:
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
         self.closed_by: SessionRequest | None = None
         self._waiting: dict[str, tuple[SessionRequest, int]] = {}
         self._placed = 0
 
-    def wait(self, session: SessionRequest) -> None:
+    def record_no_room(self, session: SessionRequest) -> None:
         """The session was tried and has no room."""
         self._waiting[session.id] = (session, self._placed)
         self._close(session)
@@ -43,7 +43,7 @@ class Skips:
             self.closed_by = session
 
 
-def limit_of(options: Mapping[str, object]) -> int | None:
+def max_skips(options: Mapping[str, object]) -> int | None:
     """`maxSkips` of a group's queue options; None (no limit) when left out."""
     value = options.get("maxSkips")
     return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None

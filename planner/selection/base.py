@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from planner.model.demand import Demand
 from planner.model.types import GroupInfo
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
+from planner.nodes.node_table import Ints, NodeTable
 
 SCORE_LIMIT = 1 << 58
 """Scores stay below: the bits above hold what comes before any strategy."""
@@ -44,7 +44,7 @@ class Selection(Protocol):
     (scores within `tolerance` of the best are ties, won by the node with the least `order[node]`).
     """
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints: ...
+    def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints: ...
 
     def describe(self, score: int) -> str:
         """The score in words, for the explanation of a choice."""
@@ -54,4 +54,4 @@ class Selection(Protocol):
 class SelectionFactory(Protocol):
     """Makes a strategy for one group and one plan."""
 
-    def __call__(self, group: GroupInfo, world: World) -> Selection: ...
+    def __call__(self, group: GroupInfo, table: NodeTable) -> Selection: ...

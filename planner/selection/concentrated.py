@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from planner.model.types import GroupInfo
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
+from planner.nodes.node_table import Ints, NodeTable
 from planner.selection.base import Need
-from planner.selection.leftover import leftover, words
+from planner.selection.leftover import describe_leftover, leftover
 
 
 class Concentrated:
     rotates = False
 
-    def __init__(self, group: GroupInfo, world: World) -> None:
-        del group, world
+    def __init__(self, group: GroupInfo, table: NodeTable) -> None:
+        del group, table
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
-        return leftover(world, need, nodes)
+    def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints:
+        return leftover(table, need, nodes)
 
     def describe(self, score: int) -> str:
-        return words(score)
+        return describe_leftover(score)

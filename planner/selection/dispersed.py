@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from planner.model.types import GroupInfo
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
+from planner.nodes.node_table import Ints, NodeTable
 from planner.selection.base import SCORE_LIMIT, Need
-from planner.selection.leftover import leftover, words
+from planner.selection.leftover import describe_leftover, leftover
 
 
 class Dispersed:
     rotates = False
 
-    def __init__(self, group: GroupInfo, world: World) -> None:
-        del group, world
+    def __init__(self, group: GroupInfo, table: NodeTable) -> None:
+        del group, table
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
-        return SCORE_LIMIT - 1 - leftover(world, need, nodes)
+    def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints:
+        return SCORE_LIMIT - 1 - leftover(table, need, nodes)
 
     def describe(self, score: int) -> str:
-        return words(SCORE_LIMIT - 1 - score)
+        return describe_leftover(SCORE_LIMIT - 1 - score)

@@ -11,26 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from planner.devices.mapping import Mapping
+from planner.devices.mapping import Mapping, device_masks
 from planner.model.topology import Topology
-from planner.nodes.node_arrays import World
+from planner.nodes.node_table import NodeTable
 from planner.selection.base import Need
-
-if TYPE_CHECKING:
-    from planner.selection.choose import Chooser
+from planner.selection.need_mapping import map_need
 
 LEAF = "bai/leaf"
-_LOOKED_AT = 64
+_MOST_RAIL_COMPARISONS = 64
 """Equally good nodes whose rails are compared."""
 
 Ints = npt.NDArray[np.int64]
 Index = npt.NDArray[np.intp]
-Prefer = Callable[[Index], Ints]
+TieBreak = Callable[[Index], Ints]
 
 
 class Leaves(NamedTuple):
@@ -38,11 +36,11 @@ class Leaves(NamedTuple):
 
     names: tuple[str, ...]
     """Empty for a node that names none."""
-    of: Ints
+    leaf_of: Ints
 
-    def words(self, nodes: Iterable[int]) -> str:
+    def describe(self, nodes: Iterable[int]) -> str:
         """The leaves of a gang's nodes: `on leaf l1`, `over 2 leaves (l1, l2)`."""
-        used = sorted({int(self.of[at]) for at in nodes})
+        used = sorted({int(self.leaf_of[at]) for at in nodes})
         names = [self.names[leaf] or "one without a name" for leaf in used]
         if len(names) == 1:
             return f"on leaf {names[0]}"
@@ -52,13 +50,13 @@ class Leaves(NamedTuple):
 class Fabric:
     """The network of one group's nodes."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
 
     @cached_property
     def leaves(self) -> Leaves | None:
         """None where no node names its leaf."""
-        given = [node.labels.get(LEAF, "") for node in self._world.nodes]
+        given = [node.labels.get(LEAF, "") for node in self._table.nodes]
         if not any(given):
             return None
         names = tuple(sorted({name for name in given if name}))
@@ -71,10 +69,10 @@ class Fabric:
 
     @cached_property
     def has_rails(self) -> bool:
-        kinds = {id(topology): topology for topology in self._world.topologies}
+        kinds = {id(topology): topology for topology in self._table.topologies}
         return any(family.rails for topology in kinds.values() for family in topology.families)
 
-    def prefer(self, chooser: Chooser, need: Need, taken: Collection[int], left: int) -> Prefer | None:
+    def tie_break(self, need: Need, taken: Collection[int], left: int) -> TieBreak | None:
         """What orders equally good nodes for a gang that has `taken` nodes and needs `left` more; None where
         nothing is known that could."""
         leaves, railed = self.leaves, bool(need.sum.rails)
@@ -86,19 +84,19 @@ class Fabric:
             if leaves is not None:
                 ranks += _leaf_ranks(leaves, ties, taken, left)
             if railed:
-                ranks = ranks * (_LOOKED_AT * 64) + self._off(chooser, need, ties, ranks)
+                ranks = ranks * (_MOST_RAIL_COMPARISONS * 64) + self._off_rail_counts(need, ties, ranks)
             return ranks
 
         return order
 
-    def _off(self, chooser: Chooser, need: Need, ties: Index, ranks: Ints) -> Ints:
+    def _off_rail_counts(self, need: Need, ties: Index, ranks: Ints) -> Ints:
         """Devices off the rails, on the first of the nodes that are best so far."""
         off: Ints = np.full(len(ties), 63, dtype=np.int64)
-        for at in (ranks == ranks.min()).nonzero()[0][:_LOOKED_AT].tolist():
+        for at in (ranks == ranks.min()).nonzero()[0][:_MOST_RAIL_COMPARISONS].tolist():
             node = int(ties[at])
-            found = chooser.map(node, need, self._world.states[node])
+            found = map_need(self._table, node, need, self._table.states[node])
             if found is not None:
-                topology = self._world.topologies[node]
+                topology = self._table.topologies[node]
                 off[at] = min(62, sum(off_rails(topology, one, need.sum.rails) for one in found[0]))
         return off
 
@@ -117,19 +115,11 @@ def off_rails(topology: Topology, mapping: Mapping, rails: tuple[int, ...]) -> i
     return sum(topology.families[family].off_rail(mask, rails) for family, mask in device_masks(mapping))
 
 
-def device_masks(mapping: Mapping) -> list[tuple[int, int]]:
-    """The mapping's devices, whole or in part: (family, mask)."""
-    masks = dict(mapping.whole)
-    for family, device, _ in mapping.pieces:
-        masks[family] = masks.get(family, 0) | 1 << device
-    return sorted(masks.items())
-
-
 def _leaf_ranks(leaves: Leaves, ties: Index, taken: Collection[int], left: int) -> Ints:
     """0 on leaves already used, then in the order in which leaves should be filled."""
-    used = {int(leaves.of[at]) for at in taken}
-    of = leaves.of[ties]
-    counts = Counter(of.tolist())
+    used = {int(leaves.leaf_of[at]) for at in taken}
+    leaf_of = leaves.leaf_of[ties]
+    counts = Counter(leaf_of.tolist())
     rank = {leaf: 0 for leaf in counts if leaf in used}
     left -= sum(counts[leaf] for leaf in rank)
     open_ = sorted((counts[leaf], leaf) for leaf in counts if leaf not in rank)
@@ -142,4 +132,4 @@ def _leaf_ranks(leaves: Leaves, ties: Index, taken: Collection[int], left: int) 
         if left <= 0:
             break
     last = len(rank) + 1
-    return np.array([rank.get(leaf, last) for leaf in of.tolist()], dtype=np.int64)
+    return np.array([rank.get(leaf, last) for leaf in leaf_of.tolist()], dtype=np.int64)

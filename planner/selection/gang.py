@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planner.model.demand import Demand, demand_of, together
+from planner.model.demand import Demand, combined_demand, demand_of
 from planner.model.types import Choice, GroupInfo, KernelPlacement, KernelRequest, Placement, SessionRequest
 from planner.selection.base import Need, NodeFilter
-from planner.selection.choose import NEVER, Chooser, Chosen
 from planner.selection.fabric import rails_of
+from planner.selection.node_scorer import NO_FIT, ChosenNode, NodeScorer
 
 
 class Shape(NamedTuple):
@@ -27,7 +27,7 @@ class Shape(NamedTuple):
     """All nodes hang on one leaf switch."""
 
 
-class Shapes:
+class ShapeCache:
     """Sessions that ask for the same get the same `Shape` object."""
 
     def __init__(self, group: GroupInfo) -> None:
@@ -64,124 +64,128 @@ class Shapes:
         key = (demands, wanted)
         found = self._needs.get(key)
         if found is None:
-            found = self._needs[key] = Need(demands, together(demands), wanted)
+            found = self._needs[key] = Need(demands, combined_demand(demands), wanted)
         return found
 
 
 def try_place(
-    chooser: Chooser, session: SessionRequest, shape: Shape, excluded: tuple[int, ...] = ()
+    scorer: NodeScorer, session: SessionRequest, shape: Shape, excluded: tuple[int, ...] = ()
 ) -> Placement | None:
     """Place the session off the excluded nodes and keep it, or change nothing and say None."""
-    world = chooser.world
-    mark = world.checkpoint()
-    chosen = seat(chooser, shape, excluded)
+    table = scorer.table
+    mark = table.checkpoint()
+    chosen = allocate(scorer, shape, excluded)
     if chosen is None:
-        world.rollback(mark)
+        table.rollback(mark)
         return None
-    kernels = placed_kernels(chooser, session, chosen)
+    kernels = kernel_placements(scorer, session, chosen)
     for one, placed in zip(chosen, kernels, strict=True):
         for kernel in placed:
-            world.settle(one.node, session.id, kernel)
-    world.commit(mark)
-    chooser.cursor = (chosen[-1].node + 1) % len(world.nodes)
+            table.add_resident(one.node, session.id, kernel)
+    table.commit(mark)
+    scorer.cursor = (chosen[-1].node + 1) % len(table.nodes)
     return Placement(
         session=session.id,
         group=session.group,
         kernels=tuple(kernel for placed in kernels for kernel in placed),
-        choice=_choice(chooser, chosen),
+        choice=_explain_choice(scorer, chosen),
     )
 
 
-def seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> list[Chosen] | None:
+def allocate(scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...] = ()) -> list[ChosenNode] | None:
     """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
     if len(shape.needs) == 1:
-        one = _take(chooser, shape.needs[0], excluded, [])
+        one = _allocate_need(scorer, shape.needs[0], excluded, [])
         return [one] if one else None
     if not shape.one_leaf:
-        return _seat(chooser, shape, excluded)
-    for outside in _leaves(chooser, shape, excluded):
-        found = _seat(chooser, shape, outside)
+        return _allocate_gang(scorer, shape, excluded)
+    for outside in _nodes_off_each_leaf(scorer, shape, excluded):
+        found = _allocate_gang(scorer, shape, outside)
         if found is not None:
             return found
     return None
 
 
-def _seat(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
-    mark = chooser.world.checkpoint()
-    taken: list[Chosen] = []
+def _allocate_gang(scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]) -> list[ChosenNode] | None:
+    mark = scorer.table.checkpoint()
+    taken: list[ChosenNode] = []
     for at, need in enumerate(shape.needs):
-        found = _take(chooser, _railed(chooser, need, taken), excluded, taken, len(shape.needs) - at)
+        found = _allocate_need(scorer, _on_rails(scorer, need, taken), excluded, taken, len(shape.needs) - at)
         if found is None:
             break
         taken.append(found)
     else:
         return taken
-    chooser.world.rollback(mark)
+    scorer.table.rollback(mark)
     if len(set(shape.needs)) == 1:
         return None
-    return _matched(chooser, shape, excluded)
+    return _allocate_by_matching(scorer, shape, excluded)
 
 
-def _leaves(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _nodes_off_each_leaf(
+    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]
+) -> list[tuple[int, ...]]:
     """For every leaf that has room for the shape, all nodes but its own: the best scores first, then the leaf
     with the least room besides."""
-    leaves = chooser.fabric.leaves
+    leaves = scorer.fabric.leaves
     if leaves is None:
         return []
     closed = set(excluded)
     found: list[tuple[int, int, int, tuple[int, ...]]] = []
-    scores = {need: chooser.scores(need).tolist() for need in dict.fromkeys(shape.needs)}
-    for leaf in sorted(set(leaves.of.tolist())):
-        own = set((leaves.of == leaf).nonzero()[0].tolist()) - closed
-        rooms = {need: sorted(all_[at] for at in own if all_[at] != NEVER) for need, all_ in scores.items()}
+    scores = {need: scorer.scores(need).tolist() for need in dict.fromkeys(shape.needs)}
+    for leaf in sorted(set(leaves.leaf_of.tolist())):
+        own = set((leaves.leaf_of == leaf).nonzero()[0].tolist()) - closed
+        rooms = {need: sorted(all_[at] for at in own if all_[at] != NO_FIT) for need, all_ in scores.items()}
         if all(len(room) >= shape.needs.count(need) for need, room in rooms.items()):
             best = sum(sum(room[: shape.needs.count(need)]) for need, room in rooms.items())
-            outside = tuple(at for at in range(len(chooser.world.nodes)) if at not in own)
+            outside = tuple(at for at in range(len(scorer.table.nodes)) if at not in own)
             found.append((best, sum(map(len, rooms.values())), leaf, outside))
     return [one[3] for one in sorted(found)]
 
 
-def _railed(chooser: Chooser, need: Need, taken: list[Chosen]) -> Need:
+def _on_rails(scorer: NodeScorer, need: Need, taken: list[ChosenNode]) -> Need:
     """The need, on the rails of the nodes taken before it where it can be."""
-    if not taken or not need.sum.fabric or not chooser.fabric.has_rails:
+    if not taken or not need.sum.fabric or not scorer.fabric.has_rails:
         return need
     first = taken[0]
-    rails = rails_of(chooser.world.topologies[first.node], first.mappings)
+    rails = rails_of(scorer.table.topologies[first.node], first.mappings)
     demands = tuple(demand._replace(rails=rails) for demand in need.demands)
     return Need(demands, need.sum._replace(rails=rails), need.filter)
 
 
-def _take(
-    chooser: Chooser, need: Need, excluded: tuple[int, ...], taken: list[Chosen], left: int = 1
-) -> Chosen | None:
+def _allocate_need(
+    scorer: NodeScorer, need: Need, excluded: tuple[int, ...], taken: list[ChosenNode], left: int = 1
+) -> ChosenNode | None:
     beside = tuple(one.node for one in taken)
-    prefer = chooser.fabric.prefer(chooser, need, beside, left) if taken or left > 1 else None
-    found = chooser.choose(need, (*excluded, *beside), prefer)
+    tie_break = scorer.fabric.tie_break(need, beside, left) if taken or left > 1 else None
+    found = scorer.choose(need, (*excluded, *beside), tie_break)
     if found is not None:
-        chooser.world.change(found.node, found.after)
+        scorer.table.set_state(found.node, found.after)
     return found
 
 
-def _matched(chooser: Chooser, shape: Shape, excluded: tuple[int, ...]) -> list[Chosen] | None:
+def _allocate_by_matching(
+    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]
+) -> list[ChosenNode] | None:
     """Nodes for different needs by augmenting paths: found whenever there are any."""
-    holders = {need: chooser.holders(need) for need in dict.fromkeys(shape.needs)}
+    holders = {need: scorer.feasible_nodes(need) for need in dict.fromkeys(shape.needs)}
     allowed = [[at for at in holders[need] if at not in excluded] for need in shape.needs]
-    node_of = matching(allowed)
+    node_of = bipartite_matching(allowed)
     if node_of is None:
         return None
-    every = set(range(len(chooser.world.nodes)))
-    mark = chooser.world.checkpoint()
-    taken: list[Chosen] = []
+    every = set(range(len(scorer.table.nodes)))
+    mark = scorer.table.checkpoint()
+    taken: list[ChosenNode] = []
     for at, need in enumerate(shape.needs):
-        found = _take(chooser, _railed(chooser, need, taken), tuple(every - {node_of[at]}), [])
+        found = _allocate_need(scorer, _on_rails(scorer, need, taken), tuple(every - {node_of[at]}), [])
         if found is None:
-            chooser.world.rollback(mark)
+            scorer.table.rollback(mark)
             return None
         taken.append(found)
     return taken
 
 
-def matching(allowed: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+def bipartite_matching(allowed: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     """A node of its own for each need out of its `allowed` ones, by augmenting paths; None when there is no
     such choice."""
     owner: dict[int, int] = {}
@@ -202,34 +206,36 @@ def matching(allowed: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     return tuple(node_of[need] for need in range(len(allowed)))
 
 
-def placed_kernels(
-    chooser: Chooser, session: SessionRequest, chosen: list[Chosen]
+def kernel_placements(
+    scorer: NodeScorer, session: SessionRequest, chosen: list[ChosenNode]
 ) -> list[list[KernelPlacement]]:
     """Placements per node, kernels in the session's order."""
-    world = chooser.world
+    table = scorer.table
     fabric = session.multi_node and len(session.kernels) > 1
     names = iter(kernel.name for kernel in session.kernels)
     return [
         [
-            chooser.words(one.node).placement(next(names), world.nodes[one.node].name, mapping, fabric)
+            scorer.placement_builder(one.node).placement(
+                next(names), table.nodes[one.node].name, mapping, fabric
+            )
             for mapping in one.mappings
         ]
         for one in chosen
     ]
 
 
-def _choice(chooser: Chooser, chosen: list[Chosen]) -> Choice:
+def _explain_choice(scorer: NodeScorer, chosen: list[ChosenNode]) -> Choice:
     first = chosen[0]
-    connection = chooser.words(first.node).connection(first.mappings[0])
+    connection = scorer.placement_builder(first.node).connection(first.mappings[0])
     return Choice(
-        strategy=chooser.name,
-        score=chooser.describe(first.score),
-        runner_up=chooser.runner_up(first),
+        strategy=scorer.name,
+        score=scorer.describe(first.score),
+        runner_up=scorer.runner_up(first),
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
-        detail="; ".join(part for part in (_network(chooser, chosen), connection) if part),
+        detail="; ".join(part for part in (_leaf_text(scorer, chosen), connection) if part),
     )
 
 
-def _network(chooser: Chooser, chosen: list[Chosen]) -> str:
-    leaves = chooser.fabric.leaves
-    return leaves.words(one.node for one in chosen) if leaves is not None and len(chosen) > 1 else ""
+def _leaf_text(scorer: NodeScorer, chosen: list[ChosenNode]) -> str:
+    leaves = scorer.fabric.leaves
+    return leaves.describe(one.node for one in chosen) if leaves is not None and len(chosen) > 1 else ""

@@ -12,57 +12,57 @@ import numpy as np
 
 from planner.model.types import GroupInfo
 from planner.nodes.feasibility import Index
-from planner.nodes.fragmentation import SCALE, Worth
-from planner.nodes.node_arrays import CORES, MEMORY, MILLI, Ints, World
+from planner.nodes.fragmentation import SCALE, UsableCapacity
+from planner.nodes.node_table import CORES, MEMORY, MILLI, Ints, NodeTable
 from planner.selection.base import Need
-from planner.selection.leftover import leftover, words
+from planner.selection.leftover import describe_leftover, leftover
 
-_MIDDLE = 1 << 50
-_EQUAL = 20 * SCALE
+_NO_LOSS = 1 << 50
+_TOLERANCE = 20 * SCALE
 
 
 class LeastFragmentation:
     rotates = False
 
-    def __init__(self, group: GroupInfo, world: World) -> None:
+    def __init__(self, group: GroupInfo, table: NodeTable) -> None:
         del group
-        self._plain = not world.kinds or not world.devices.shape[0]
-        self.tolerance = 0 if self._plain else _EQUAL
-        names = sorted(range(len(world.nodes)), key=lambda at: _hash(world.nodes[at].name))
+        self._by_leftover = not table.request_kinds or not table.devices.shape[0]
+        self.tolerance = 0 if self._by_leftover else _TOLERANCE
+        names = sorted(range(len(table.nodes)), key=lambda at: _hash(table.nodes[at].name))
         self.order: Ints = np.empty(len(names), dtype=np.int64)
         self.order[names] = np.arange(len(names))
-        if not self._plain:
-            self._worth = Worth(world, world.kinds)
+        if not self._by_leftover:
+            self._worth = UsableCapacity(table, table.request_kinds)
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
+    def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints:
         """Worth lost by the placement; without typical GPU requests, what would be left (as
         `concentrated`)."""
-        if self._plain:
-            return leftover(world, need, nodes)
-        cpu, memory, devices = _free(world, nodes)
+        if self._by_leftover:
+            return leftover(table, need, nodes)
+        cpu, memory, devices = _free_resources(table, nodes)
         before = self._worth.of(nodes, cpu, memory, devices)
         after = self._worth.of(
             nodes,
             cpu - need.sum.milli - 1000 * need.sum.cores,
             memory - need.sum.memory,
-            _taken(need, devices),
+            _devices_after(need, devices),
         )
-        lost: Ints = np.clip(_MIDDLE + before - after, 0, 2 * _MIDDLE)
+        lost: Ints = np.clip(_NO_LOSS + before - after, 0, 2 * _NO_LOSS)
         return lost
 
     def describe(self, score: int) -> str:
-        if self._plain:
-            return words(score)
-        return f"makes {(score - _MIDDLE) / SCALE / 1000:.3f} GPU of free capacity less useful"
+        if self._by_leftover:
+            return describe_leftover(score)
+        return f"makes {(score - _NO_LOSS) / SCALE / 1000:.3f} GPU of free capacity less useful"
 
 
-def _free(world: World, nodes: Index) -> tuple[Ints, Ints, Ints]:
+def _free_resources(table: NodeTable, nodes: Index) -> tuple[Ints, Ints, Ints]:
     """Milli-cores, bytes, and milli per device of all families together."""
-    cpu = np.maximum(world.totals[MILLI, nodes], 1000 * world.totals[CORES, nodes])
-    return cpu, world.totals[MEMORY, nodes], world.devices[:, nodes]
+    cpu = np.maximum(table.totals[MILLI, nodes], 1000 * table.totals[CORES, nodes])
+    return cpu, table.totals[MEMORY, nodes], table.devices[:, nodes]
 
 
-def _taken(need: Need, devices: Ints) -> Ints:
+def _devices_after(need: Need, devices: Ints) -> Ints:
     """Devices after the need: whole ones first, then each part on the device that it leaves least on."""
     after = devices.copy()
     whole = sum(count for slot, count in need.sum.whole if slot.endswith(".device"))

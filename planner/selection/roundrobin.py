@@ -10,17 +10,17 @@ import numpy as np
 
 from planner.model.types import GroupInfo
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
+from planner.nodes.node_table import Ints, NodeTable
 from planner.selection.base import Need
 
 
 class RoundRobin:
     rotates = True
 
-    def __init__(self, group: GroupInfo, world: World) -> None:
-        del group, world
+    def __init__(self, group: GroupInfo, table: NodeTable) -> None:
+        del group, table
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
+    def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints:
         return np.zeros(len(nodes), dtype=np.int64)
 
     def describe(self, score: int) -> str:

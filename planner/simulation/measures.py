@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from planner.admission.quota import demand
+from planner.admission.quota import requested_slots
 from planner.model import slots
 from planner.model.types import SessionRequest
 from planner.simulation.values import JobResult, Replay
 
 Floats = npt.NDArray[np.float64]
 
-SHORT = 10.0
+SHORTEST_RUN = 10.0
 """Seconds that a session's run counts as at least in its slowdown (Feitelson and Rudolph, 1998)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitStatistics:
     """Waiting times of some sessions, in seconds, over those that started."""
 
     sessions: int
@@ -54,9 +54,9 @@ class Report:
     busy: float | None
     """Mean share of devices (of CPU where there are none) allocated while somebody waited; None when nobody
     ever did."""
-    waits: Waits
-    by_project: Mapping[str, Waits]
-    by_size: Mapping[str, Waits]
+    waits: WaitStatistics
+    by_project: Mapping[str, WaitStatistics]
+    by_size: Mapping[str, WaitStatistics]
     longest_queue: int
     fragmentation: float
     """Mean share of all devices, up to `settled`, that was free on nodes of which others were taken."""
@@ -83,11 +83,11 @@ def report(replay: Replay) -> Report:
     held, counted = np.diff(at), np.diff(np.minimum(at, replay.settled))
     if not counted.sum():
         counted = held
-    shares = {name: _share(values, replay.capacity[name]) for name, values in _series(replay).items()}
+    shares = {name: _shares(values, replay.capacity[name]) for name, values in _series(replay).items()}
     shares = {name: share for name, share in shares.items() if replay.capacity[name]}
     waiting = np.array(replay.samples.waiting, dtype=np.float64)
     main = shares.get("devices", shares.get(slots.CPU, np.zeros(len(waiting))))
-    lies = _share(replay.samples.fragmented, replay.capacity["devices"])
+    lies = _shares(replay.samples.fragmented, replay.capacity["devices"])
     allocated = float((np.array(replay.samples.devices, dtype=np.float64)[:-1] * held).sum()) / 3_600_000
     placed = [one for one in results if one.started is not None]
     state = [one.state for one in results]
@@ -103,9 +103,9 @@ def report(replay: Replay) -> Report:
         utilisation={name: _mean(share, counted) for name, share in shares.items()},
         peak={name: float(share.max(initial=0.0)) for name, share in shares.items()},
         busy=_mean(main, held * (waiting[:-1] > 0)) if (held * (waiting[:-1] > 0)).sum() else None,
-        waits=_waits(results),
-        by_project=_grouped(results, lambda one: one.job.request.project),
-        by_size=_grouped(results, lambda one: size_of(one.job.request)),
+        waits=_wait_statistics(results),
+        by_project=_waits_by(results, lambda one: one.job.request.project),
+        by_size=_waits_by(results, lambda one: size_of(one.job.request)),
         longest_queue=int(waiting.max(initial=0)),
         fragmentation=_mean(lies, counted),
         fragmentation_most=float(lies.max(initial=0.0)),
@@ -125,14 +125,14 @@ def size_of(request: SessionRequest) -> str:
     milli = _milli(request)
     if not milli:
         return "no devices"
-    slot = next(slot for slot, amount in demand(request).items() if slots.is_device(slot) and amount)
+    slot = next(slot for slot, amount in requested_slots(request).items() if slots.is_device(slot) and amount)
     word = slots.device_word(slots.whole_slot(slot) if slot.endswith(slots.SHARES) else slot)
     return f"part of a {word}" if milli < 1000 else slots.plural(-(-milli // 1000), word)
 
 
 def _milli(request: SessionRequest) -> int:
     """Devices in milli, all containers together; a share is counted as asked."""
-    asked = demand(request)
+    asked = requested_slots(request)
     return sum(
         amount * (1 if slot.endswith(slots.SHARES) else 1000)
         for slot, amount in asked.items()
@@ -145,7 +145,7 @@ def _series(replay: Replay) -> dict[str, Sequence[int]]:
     return {"devices": samples.devices, slots.CPU: samples.cpu, slots.MEMORY: samples.memory}
 
 
-def _share(values: Sequence[int], capacity: int) -> Floats:
+def _shares(values: Sequence[int], capacity: int) -> Floats:
     found: Floats = np.array(values, dtype=np.float64) / max(1, capacity)
     return found
 
@@ -156,24 +156,24 @@ def _mean(values: Floats, weights: Floats) -> float:
     return float((values[:-1] * weights).sum()) / whole if whole else 0.0
 
 
-def _grouped(results: Iterable[JobResult], key: Callable[[JobResult], str]) -> dict[str, Waits]:
+def _waits_by(results: Iterable[JobResult], key: Callable[[JobResult], str]) -> dict[str, WaitStatistics]:
     parts: dict[str, list[JobResult]] = {}
     for one in results:
         parts.setdefault(key(one), []).append(one)
-    return {name: _waits(parts[name]) for name in sorted(parts, key=_natural)}
+    return {name: _wait_statistics(parts[name]) for name in sorted(parts, key=_natural_order)}
 
 
-def _natural(name: str) -> tuple[int, int, str]:
+def _natural_order(name: str) -> tuple[int, int, str]:
     number = name.partition(" ")[0]
     return (1, int(number), "") if number.isdigit() else (0, 0, name)
 
 
-def _waits(results: Sequence[JobResult]) -> Waits:
+def _wait_statistics(results: Sequence[JobResult]) -> WaitStatistics:
     found: Floats = np.array([one.wait for one in results if one.wait is not None], dtype=np.float64)
     if not len(found):
-        return Waits(len(results), 0)
+        return WaitStatistics(len(results), 0)
     # The 95th percentile is a waiting time that occurred: the least that at least 95 % do not exceed.
-    return Waits(
+    return WaitStatistics(
         sessions=len(results),
         started=len(found),
         mean=float(found.mean()),
@@ -187,7 +187,9 @@ def _waits(results: Sequence[JobResult]) -> Waits:
 def _slowdown(results: Sequence[JobResult]) -> float:
     ended = [one for one in results if one.state == "finished" and one.ended is not None]
     runs = [(one.ended or 0.0) - one.job.arrival for one in ended]
-    own = [max(SHORT, min(one.job.duration, one.job.request.timeout or one.job.duration)) for one in ended]
+    own = [
+        max(SHORTEST_RUN, min(one.job.duration, one.job.request.timeout or one.job.duration)) for one in ended
+    ]
     ratios = [max(1.0, whole / run) for whole, run in zip(runs, own, strict=True)]
     return sum(ratios) / len(ratios) if ratios else 0.0
 

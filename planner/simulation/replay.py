@@ -1,7 +1,7 @@
 """The replay of a trace, from event to event: arrivals, endings, and moments that a rule waits for.
 
 At every moment all endings come first, then all arrivals, and then the planner is asked once. Nothing here
-decides who goes where: that is `place`'s own business, see `planner.simulation.standing`.
+decides who goes where: that is `place`'s own business, see `planner.simulation.incremental_planner`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from planner.model.types import Eviction, Outcome, Placement, SessionRequest
-from planner.place import BUILT_IN, Policies
-from planner.simulation.gauge import Gauge
-from planner.simulation.standing import Standing, fewest_numa_nodes
+from planner.policies import Policies
+from planner.simulation.incremental_planner import IncrementalPlanner, fewest_numa_nodes
+from planner.simulation.sampler import ClusterSampler
 from planner.simulation.values import Cluster, Job, JobResult, Replay, Samples
 
 _END, _ARRIVAL, _WAKE = 0, 1, 2
@@ -25,7 +25,7 @@ _Event = tuple[float, int, str, int]
 def replay(
     cluster: Cluster,
     jobs: Iterable[Job],
-    policies: Policies = BUILT_IN,
+    policies: Policies,
     *,
     until: float | None = None,
     fresh: bool = False,
@@ -34,16 +34,16 @@ def replay(
     after the first arrival, or until nothing happens any more. Who has not arrived by then is left out. The
     same input gives the same replay.
 
-    `fresh`: see `Standing`; slower, and equal to a `place` of its own at every moment.
+    `fresh`: see `IncrementalPlanner`; slower, and equal to a `place` of its own at every moment.
     """
-    return _Run(cluster, jobs, policies, fresh=fresh).run(until)
+    return _ReplayRun(cluster, jobs, policies, fresh=fresh).run(until)
 
 
-class _Run:
+class _ReplayRun:
     def __init__(self, cluster: Cluster, jobs: Iterable[Job], policies: Policies, *, fresh: bool) -> None:
         self._cluster = cluster
-        self._standing = Standing(cluster, policies, fresh=fresh)
-        self._gauge = Gauge(self._standing.worlds.values())
+        self._planner = IncrementalPlanner(cluster, policies, fresh=fresh)
+        self._sampler = ClusterSampler(self._planner.tables.values())
         self._results = {
             job.request.id: JobResult(job)
             for job in sorted(jobs, key=lambda one: (one.arrival, one.request.id))
@@ -52,7 +52,7 @@ class _Run:
         for name, result in self._results.items():
             result.fewest = fewest[name]
         self._waiting: dict[str, SessionRequest] = {}
-        self._left = {name: one.job.duration for name, one in self._results.items()}
+        self._remaining = {name: one.job.duration for name, one in self._results.items()}
         self._starts: Counter[str] = Counter()
         self._began: dict[str, float] = {}
         self._events: list[_Event] = [
@@ -65,37 +65,37 @@ class _Run:
 
     def run(self, until: float | None) -> Replay:
         begin = self._events[0][0] if self._events else 0.0
-        self._wakes_of_reservations(begin)
+        self._wake_for_reservations(begin)
         now = begin
         while self._events and (until is None or self._events[0][0] <= begin + until):
             if self._events[0][1] == _WAKE and not self._waiting:
                 heapq.heappop(self._events)
                 continue
             now = self._events[0][0]
-            self._moment(now)
+            self._step(now)
         cut = until is not None and bool(self._events)
         if until is not None and cut:
             now = begin + until
-        self._gauge.read(self._samples, now, len(self._standing.running), len(self._waiting))
+        self._sampler.read(self._samples, now, len(self._planner.running), len(self._waiting))
         results = tuple(one for one in self._results.values() if one.job.arrival <= now)
         last = max((one.started or one.job.arrival for one in results), default=now)
         return Replay(
             results=results,
             samples=self._samples,
-            capacity=self._gauge.capacity,
+            capacity=self._sampler.capacity,
             begin=begin,
             end=now,
             settled=now if cut else last,
             decisions=self._decisions,
-            causes=self._causes(now),
+            causes=self._wait_causes(now),
         )
 
-    def _moment(self, now: float) -> None:
+    def _step(self, now: float) -> None:
         """All that happens now, then one plan."""
         gone: list[str] = []
         while self._events and self._events[0][0] == now:
             _, kind, name, start = heapq.heappop(self._events)
-            if kind == _END and start == self._starts[name] and name in self._standing.running:
+            if kind == _END and start == self._starts[name] and name in self._planner.running:
                 gone.append(name)
             elif kind == _ARRIVAL:
                 self._arrive(self._results[name].job, now)
@@ -104,17 +104,17 @@ class _Run:
         self._give_up(now)
         if self._waiting:
             self._decisions += 1
-            self._carry_out(self._standing.decide(now, self._askers()), now)
-        self._gauge.read(self._samples, now, len(self._standing.running), len(self._waiting))
+            self._apply_outcome(self._planner.decide(now, self._pending()), now)
+        self._sampler.read(self._samples, now, len(self._planner.running), len(self._waiting))
 
-    def _askers(self) -> tuple[SessionRequest, ...]:
+    def _pending(self) -> tuple[SessionRequest, ...]:
         """Everybody who waits, each with the dependencies that are not met yet."""
         return tuple(
-            replace(one, blocked_by=self._unmet(one)) if one.depends_on else one
+            replace(one, blocked_by=self._unmet_dependencies(one)) if one.depends_on else one
             for one in self._waiting.values()
         )
 
-    def _unmet(self, request: SessionRequest) -> tuple[str, ...]:
+    def _unmet_dependencies(self, request: SessionRequest) -> tuple[str, ...]:
         """A batch session must have finished, any other must run or have run."""
         found = []
         for name in sorted(request.depends_on):
@@ -131,13 +131,13 @@ class _Run:
         request = job.request
         self._waiting[request.id] = request
         if request.starts_at is not None and request.starts_at > now:
-            self._wake(request.starts_at)
-        patience = self._patience(request)
-        if patience is not None:
-            self._wake(job.arrival + patience)
+            self._wake_at(request.starts_at)
+        timeout = self._pending_timeout(request)
+        if timeout is not None:
+            self._wake_at(job.arrival + timeout)
 
     def _end(self, gone: Sequence[str], now: float) -> None:
-        self._standing.release(gone, now)
+        self._planner.release(gone, now)
         for name in gone:
             result = self._results[name]
             result.state, result.ended = "finished", now
@@ -145,17 +145,17 @@ class _Run:
     def _give_up(self, now: float) -> None:
         """Whoever waited for as long as the group's `pendingTimeout` is cancelled."""
         for name, request in list(self._waiting.items()):
-            patience = self._patience(request)
-            if patience is not None and now - request.enqueued >= patience:
+            timeout = self._pending_timeout(request)
+            if timeout is not None and now - request.enqueued >= timeout:
                 del self._waiting[name]
                 result = self._results[name]
                 result.state, result.ended = "gave-up", now
 
-    def _carry_out(self, outcome: Outcome, now: float) -> None:
+    def _apply_outcome(self, outcome: Outcome, now: float) -> None:
         for gone in outcome.evictions:
             self._evict(gone, now)
         if outcome.evictions:
-            self._wake(now)  # whoever was pushed out may fit elsewhere, which the next plan finds
+            self._wake_at(now)  # whoever was pushed out may fit elsewhere, which the next plan finds
         for placement in outcome.placements:
             self._start(placement, now)
         for wait in outcome.waits:
@@ -171,11 +171,13 @@ class _Run:
         result.state = "running"
         result.started = now if result.started is None else result.started
         result.numa_nodes = placement.choice.numa_nodes if placement.choice else 1
-        runs = self._left[name] if request.timeout is None else min(self._left[name], request.timeout)
+        runs = (
+            self._remaining[name] if request.timeout is None else min(self._remaining[name], request.timeout)
+        )
         heapq.heappush(self._events, (now + runs, _END, name, self._starts[name]))
         rule = self._options[request.group].preemption
         if rule is not None and request.preemptible and rule.minimum_run > 0:
-            self._wake(now + rule.minimum_run)
+            self._wake_at(now + rule.minimum_run)
 
     def _evict(self, eviction: Eviction, now: float) -> None:
         result = self._results[eviction.session]
@@ -183,34 +185,34 @@ class _Run:
         result.evictions += 1
         result.state = "waiting"
         if result.job.checkpoint:
-            self._left[eviction.session] -= ran
+            self._remaining[eviction.session] -= ran
         else:
             result.lost += ran
         self._waiting[eviction.session] = result.job.request
 
-    def _patience(self, request: SessionRequest) -> float | None:
+    def _pending_timeout(self, request: SessionRequest) -> float | None:
         group = self._options.get(request.group)
         given = group.queue_options.get("pendingTimeout") if group else None
         return float(given) if isinstance(given, int | float) else None
 
-    def _wake(self, when: float) -> None:
+    def _wake_at(self, when: float) -> None:
         heapq.heappush(self._events, (when, _WAKE, "", 0))
 
-    def _wakes_of_reservations(self, begin: float) -> None:
+    def _wake_for_reservations(self, begin: float) -> None:
         """Room appears and disappears with reservations, while there is somebody to wait for it."""
         last = max((one.job.arrival for one in self._results.values()), default=begin)
         for group in self._cluster.groups:
             for kept in group.reservations:
                 for when in (kept.starts, kept.ends):
                     if begin < when and kept.starts <= last:
-                        self._wake(when)
+                        self._wake_at(when)
 
-    def _causes(self, now: float) -> dict[str, int]:
+    def _wait_causes(self, now: float) -> dict[str, int]:
         """What those who never started wait for in the end, by the planner's own reasons."""
-        pending = self._askers()
+        pending = self._pending()
         if not pending:
             return {}
-        outcome = self._standing.decide(now, pending, explained=True)
+        outcome = self._planner.decide(now, pending, explained=True)
         for wait in outcome.waits:
             codes = tuple(dict.fromkeys(reason.code for reason in wait.reasons))
             self._results[wait.session].reasons = codes

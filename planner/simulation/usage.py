@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 
 from planner.model.types import GroupInfo, SessionRequest
-from planner.queue.fair_share import WEEK
+from planner.queue.fair_share import DEFAULT_HALF_LIFE
 
 
-class Usage:
+class DecayedUsage:
     """Dominant share × seconds by user, decayed. One half-life holds for all groups: the first that is
     named."""
 
     def __init__(self, groups: tuple[GroupInfo, ...]) -> None:
         given = (group.queue_options.get("halfLife") for group in groups)
         found = [float(one) for one in given if isinstance(one, int | float) and one > 0]
-        self._rate = math.log(2) / (found[0] if found else WEEK)
+        self._rate = math.log(2) / (found[0] if found else DEFAULT_HALF_LIFE)
         self._known: dict[str, tuple[float, float]] = {}
 
     def add(self, request: SessionRequest, share: float, started: float, now: float) -> None:

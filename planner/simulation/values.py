@@ -8,7 +8,7 @@ from typing import Literal
 
 from planner.model.types import GroupInfo, NodeInfo, QuotaLimit, SessionRequest, SlotMap
 
-State = Literal["finished", "running", "waiting", "gave-up"]
+JobState = Literal["finished", "running", "waiting", "gave-up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class JobResult:
     """What became of one session."""
 
     job: Job
-    state: State = "waiting"
+    state: JobState = "waiting"
     started: float | None = None
     """When it was first placed."""
     ended: float | None = None

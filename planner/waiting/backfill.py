@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.model.types import SessionRequest
-from planner.selection.choose import Chooser
 from planner.selection.gang import Shape
+from planner.selection.node_scorer import NodeScorer
 from planner.waiting.forecast import Occupant, forecast
 
 
-class Reservation(NamedTuple):
+class HeadReservation(NamedTuple):
     """`nodes`: indices; `start`: the latest time at which they are free, None when a session there has no
     timeout.
     """
@@ -34,15 +34,15 @@ class Reservation(NamedTuple):
         return () if self.over(session, now) else self.nodes
 
 
-def reserve(
-    chooser: Chooser,
+def reserve_for_head(
+    scorer: NodeScorer,
     head: SessionRequest,
     shape: Shape,
     occupants: Sequence[Occupant],
     excluded: tuple[int, ...] = (),
-) -> Reservation | None:
+) -> HeadReservation | None:
     """The earliest place for the head off the excluded nodes, by the timeouts of what runs; None when no
     release makes room.
     """
-    found = forecast(chooser, (shape,), occupants, excluded).found.get(shape)
-    return Reservation(head.id, found.nodes, found.latest) if found else None
+    found = forecast(scorer, (shape,), occupants, excluded).found.get(shape)
+    return HeadReservation(head.id, found.nodes, found.latest) if found else None

@@ -15,12 +15,12 @@ import numpy as np
 
 from planner.model.types import Running, SessionRequest
 from planner.nodes.feasibility import fits
-from planner.nodes.node_arrays import World
-from planner.selection.choose import Chooser
-from planner.selection.gang import Shape, seat
+from planner.nodes.node_table import NodeTable
+from planner.selection.gang import Shape, allocate
+from planner.selection.node_scorer import NodeScorer
 
-LOOKS = 50_000
-TRIAL = 10
+SEARCH_BUDGET = 50_000
+TRIAL_COST = 10
 """Looks that a trial on all nodes counts for; whether the nodes just freed will do is one."""
 
 LAST = 253_402_300_800.0
@@ -51,20 +51,20 @@ class Forecast(NamedTuple):
     cut: frozenset[Shape]
 
 
-def ends_at(starts: float, timeout: float) -> float | None:
+def latest_end(starts: float, timeout: float) -> float | None:
     """When it ends at the latest; None where no calendar reaches that far, which is as good as never."""
     ends = starts + timeout
     return ends if ends < LAST else None
 
 
 def occupants(
-    world: World, running: Sequence[Running], started: Mapping[str, SessionRequest], now: float
+    table: NodeTable, running: Sequence[Running], started: Mapping[str, SessionRequest], now: float
 ) -> list[Occupant]:
-    """Every session on the world's nodes. `started`: those that start now, by id."""
+    """Every session on the table's nodes. `started`: those that start now, by id."""
     requests = {one.request.id: (one.request, one.started) for one in running}
     requests.update({name: (session, now) for name, session in started.items()})
     nodes: dict[str, dict[int, None]] = {}
-    for at, residents in enumerate(world.residents):
+    for at, residents in enumerate(table.residents):
         for session, _ in residents:
             nodes.setdefault(session, {})[at] = None
     found = []
@@ -72,65 +72,67 @@ def occupants(
         request, since = requests.get(session, (None, None))
         ends = None
         if request is not None and request.timeout is not None:
-            ends = ends_at(now if since is None else since, request.timeout)
+            ends = latest_end(now if since is None else since, request.timeout)
             ends = None if ends is None else max(now, ends)
         found.append(Occupant(session, ends, tuple(where)))
     return found
 
 
 def forecast(
-    chooser: Chooser,
+    scorer: NodeScorer,
     shapes: Sequence[Shape],
     occupants: Sequence[Occupant],
     excluded: tuple[int, ...] = (),
-    looks: int = LOOKS,
+    budget: int = SEARCH_BUDGET,
 ) -> Forecast:
     """For each shape that has no room now off the excluded nodes, the first release after which it has."""
-    world = chooser.world
+    table = scorer.table
     found: dict[Shape, Release] = {}
-    open_ = list(shapes)
+    open_shapes = list(shapes)
     gone: set[str] = set()
-    mark = world.checkpoint()
+    mark = table.checkpoint()
     cut: frozenset[Shape] = frozenset()
-    for occupant in sorted(occupants, key=order):
-        if looks <= 0:
-            cut = frozenset(open_)
-        if not open_ or cut:
+    for occupant in sorted(occupants, key=release_order):
+        if budget <= 0:
+            cut = frozenset(open_shapes)
+        if not open_shapes or cut:
             break
         gone.add(occupant.session)
         for at in occupant.nodes:
-            world.change(at, world.state_without(at, gone))
-        for shape in tuple(open_):
-            looks -= 1
-            if not may_fit(chooser, shape, occupant.nodes):
+            table.set_state(at, table.state_without(at, gone))
+        for shape in tuple(open_shapes):
+            budget -= 1
+            if not may_fit(scorer, shape, occupant.nodes):
                 continue
-            looks -= TRIAL
-            nodes = _room(chooser, shape, excluded)
+            budget -= TRIAL_COST
+            nodes = _nodes_with_room(scorer, shape, excluded)
             if nodes is not None:
                 found[shape] = Release(occupant.session, occupant.ends, nodes)
-                open_.remove(shape)
-    world.rollback(mark)
+                open_shapes.remove(shape)
+    table.rollback(mark)
     return Forecast(found, cut)
 
 
-def may_fit(chooser: Chooser, shape: Shape, freed: tuple[int, ...]) -> bool:
+def may_fit(scorer: NodeScorer, shape: Shape, freed: tuple[int, ...]) -> bool:
     """Whether one of the shape's needs would do with one of the nodes just freed: else nothing has changed
     for it."""
     nodes = np.array(freed, dtype=np.intp)
     return any(
-        bool((fits(chooser.world, need.sum, nodes) & chooser.allowed(need.filter)[nodes]).any())
+        bool((fits(scorer.table, need.sum, nodes) & scorer.admitted(need.filter)[nodes]).any())
         for need in dict.fromkeys(shape.needs)
     )
 
 
-def _room(chooser: Chooser, shape: Shape, excluded: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+def _nodes_with_room(
+    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...] = ()
+) -> tuple[int, ...] | None:
     """Where the shape would go now off the excluded nodes; nothing is changed."""
-    mark = chooser.world.checkpoint()
-    seated = seat(chooser, shape, excluded)
-    chooser.world.rollback(mark)
+    mark = scorer.table.checkpoint()
+    seated = allocate(scorer, shape, excluded)
+    scorer.table.rollback(mark)
     return None if seated is None else tuple(one.node for one in seated)
 
 
-def order(occupant: Occupant) -> tuple[bool, float, str]:
+def release_order(occupant: Occupant) -> tuple[bool, float, str]:
     """Who ends first at the latest; those without a timeout after all others."""
     return (occupant.ends is None, occupant.ends or 0.0, occupant.session)

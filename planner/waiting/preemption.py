@@ -11,13 +11,14 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from planner.admission.quota import Ledger
+from planner.admission.quota import QuotaLedger
 from planner.model import slots
-from planner.model.node_state import State
+from planner.model.node_state import ResourceState
 from planner.model.types import PreemptionRule, Reason, Running, SessionRequest
 from planner.selection.base import Need
-from planner.selection.choose import NEVER, Chooser
-from planner.selection.gang import Shape, seat
+from planner.selection.gang import Shape, allocate
+from planner.selection.need_mapping import map_need
+from planner.selection.node_scorer import NO_FIT, NodeScorer
 
 TRIALS = 5_000
 _EXACT = 256
@@ -42,23 +43,23 @@ Victims = tuple[Candidate, ...]
 class Preemptor:
     """The search for victims in one group."""
 
-    def __init__(self, chooser: Chooser, ledger: Ledger, rule: PreemptionRule, now: float) -> None:
-        self._chooser, self._ledger, self._rule, self._now = chooser, ledger, rule, now
-        self._world = chooser.world
+    def __init__(self, scorer: NodeScorer, ledger: QuotaLedger, rule: PreemptionRule, now: float) -> None:
+        self._scorer, self._ledger, self._rule, self._now = scorer, ledger, rule, now
+        self._table = scorer.table
         self._trials = 0
-        self._where: dict[str, tuple[int, ...]] | None = None
+        self._nodes_of: dict[str, tuple[int, ...]] | None = None
         self._hopeless: dict[tuple[Shape, tuple[int, ...]], int] = {}
         """Shapes without room even so, and the highest priority that asked: room only shrinks until somebody
         is pushed out."""
         self._reasons: dict[int, Reason] = {}
-        self._states: dict[tuple[int, frozenset[str]], tuple[State, State]] = {}
+        self._states: dict[tuple[int, frozenset[str]], tuple[ResourceState, ResourceState]] = {}
 
     def evicted(self) -> None:
         """Somebody was pushed out: what was found before no longer holds."""
         self._hopeless.clear()
         self._reasons.clear()
 
-    def victims(
+    def find_victims(
         self,
         session: SessionRequest,
         shape: Shape,
@@ -70,37 +71,37 @@ class Preemptor:
             return None
         self._trials = TRIALS
         found = self.candidates(session, running)
-        quota = self._for_quota(session, found) if found else None
+        quota = self._victims_for_quota(session, found) if found else None
         if quota is None:
             return None
         gone = {one.id for one in quota}
         rest = [one for one in found if one.id not in gone]
-        room = self._for_room(shape, quota, rest, excluded)
+        room = self._victims_for_room(shape, quota, rest, excluded)
         if room is None:
             if not quota and not session.depends_on:
                 self._hopeless[shape, excluded] = session.priority
             return None
-        return self._spare(session, shape, (*quota, *room), excluded)
+        return self._without_the_needless(session, shape, (*quota, *room), excluded)
 
     def candidates(self, session: SessionRequest, running: Iterable[Running]) -> list[Candidate]:
         """Who may be pushed out for the session at all, the first to go first."""
-        where = self._nodes()
+        where = self._nodes_by_session()
         found = [
-            Candidate(one.request, where.get(one.request.id, ()), self._ran(one))
+            Candidate(one.request, where.get(one.request.id, ()), self._run_time(one))
             for one in running
-            if self._lower(session, one.request) and self._long_enough(one)
+            if self._may_be_victim(session, one.request) and self._long_enough(one)
         ]
-        return sorted(found, key=_cost)
+        return sorted(found, key=_victim_order)
 
-    def _nodes(self) -> dict[str, tuple[int, ...]]:
+    def _nodes_by_session(self) -> dict[str, tuple[int, ...]]:
         """Where those sit who ran when the plan began."""
-        if self._where is None:
+        if self._nodes_of is None:
             where: dict[str, list[int]] = {}
-            for at, residents in enumerate(self._world.residents):
+            for at, residents in enumerate(self._table.residents):
                 for name in dict.fromkeys(name for name, _ in residents):
                     where.setdefault(name, []).append(at)
-            self._where = {name: tuple(nodes) for name, nodes in where.items()}
-        return self._where
+            self._nodes_of = {name: tuple(nodes) for name, nodes in where.items()}
+        return self._nodes_of
 
     def why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
         """Why nobody makes room, with the numbers."""
@@ -111,7 +112,7 @@ class Preemptor:
         return self._reasons[session.priority]
 
     def _why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
-        lower = [one for one in running if self._lower(session, one.request)]
+        lower = [one for one in running if self._may_be_victim(session, one.request)]
         young = sum(not self._long_enough(one) for one in lower)
         than = f"of lower priority than {session.priority}"
         if not lower:
@@ -127,7 +128,7 @@ class Preemptor:
         return Reason("preemption", text)
 
     @staticmethod
-    def _lower(session: SessionRequest, victim: SessionRequest) -> bool:
+    def _may_be_victim(session: SessionRequest, victim: SessionRequest) -> bool:
         return (
             victim.preemptible
             and victim.priority < session.priority
@@ -135,32 +136,32 @@ class Preemptor:
             and victim.id != session.id
         )
 
-    def _ran(self, one: Running) -> float:
+    def _run_time(self, one: Running) -> float:
         return max(0.0, self._now - one.started) if one.started is not None else 0.0
 
     def _long_enough(self, one: Running) -> bool:
-        return self._ran(one) >= self._rule.minimum_run
+        return self._run_time(one) >= self._rule.minimum_run
 
-    def _for_quota(self, session: SessionRequest, found: Sequence[Candidate]) -> Victims | None:
+    def _victims_for_quota(self, session: SessionRequest, found: Sequence[Candidate]) -> Victims | None:
         """Victims after whose end every quota has room; None when none would do."""
-        if self._allowed(session, ()):
+        if self._quotas_allow(session, ()):
             return ()
         able = [one for one in found if self._ledger.may_reclaim(session, one.request)]
-        return self._spared(able, lambda left: self._allowed(session, left))
+        return self._minimal_victims(able, lambda left: self._quotas_allow(session, left))
 
-    def _for_room(
+    def _victims_for_room(
         self, shape: Shape, gone: Victims, found: Sequence[Candidate], excluded: tuple[int, ...]
     ) -> Victims | None:
         """More victims, so that the shape fits when all are gone; None when none would do."""
-        if self._seats(shape, gone, excluded):
+        if self._fits_without(shape, gone, excluded):
             return ()
         if len(set(shape.needs)) == 1:
-            quick = self._by_node(shape, gone, found, excluded)
-            if quick is not None and self._seats(shape, (*gone, *quick), excluded):
+            quick = self._victims_by_node(shape, gone, found, excluded)
+            if quick is not None and self._fits_without(shape, (*gone, *quick), excluded):
                 return quick
-        return self._spared(found, lambda left: self._seats(shape, (*gone, *left), excluded))
+        return self._minimal_victims(found, lambda left: self._fits_without(shape, (*gone, *left), excluded))
 
-    def _by_node(
+    def _victims_by_node(
         self, shape: Shape, gone: Victims, found: Sequence[Candidate], excluded: tuple[int, ...]
     ) -> Victims | None:
         """The cheapest victims on as many nodes as the shape needs, each node by itself."""
@@ -169,57 +170,61 @@ class Preemptor:
         for one in found:
             for at in one.nodes:
                 here.setdefault(at, []).append(one)
-        allowed = self._chooser.allowed(need.filter)
+        allowed = self._scorer.admitted(need.filter)
         touched = {at for one in gone for at in one.nodes}
-        fitting = (self._chooser.scores(need) < NEVER).nonzero()[0].tolist() if count > 1 else []
+        fitting = (self._scorer.scores(need) < NO_FIT).nonzero()[0].tolist() if count > 1 else []
         options: list[tuple[tuple[object, ...], int, Victims]] = []
         for at in sorted({*here, *touched, *fitting}):
             if allowed[at] and at not in excluded and self._trials > 0:
-                chosen = () if at in fitting else self._on_node(need, at, gone, here.get(at, []))
+                chosen = () if at in fitting else self._victims_on_node(need, at, gone, here.get(at, []))
                 if chosen is not None:
-                    options.append((_price(chosen), at, chosen))
+                    options.append((_victims_cost(chosen), at, chosen))
         if len(options) < count:
             return None
         options.sort(key=lambda one: one[:2])
         union = {one.id: one for _, _, chosen in options[:count] for one in chosen}
-        return tuple(sorted(union.values(), key=_cost))
+        return tuple(sorted(union.values(), key=_victim_order))
 
-    def _on_node(self, need: Need, at: int, gone: Victims, here: Sequence[Candidate]) -> Victims | None:
+    def _victims_on_node(
+        self, need: Need, at: int, gone: Victims, here: Sequence[Candidate]
+    ) -> Victims | None:
         """The cheapest victims of one node without whom it holds the need."""
 
         def fits(left: Iterable[Candidate]) -> bool:
             self._trials -= 1
-            state = self._state(at, frozenset(one.id for one in (*gone, *left)))
-            return self._chooser.map(at, need, state) is not None
+            state = self._state_without(at, frozenset(one.id for one in (*gone, *left)))
+            return map_need(self._table, at, need, state) is not None
 
         if not fits(here):
             return None
         for size in range(len(here)):
             sets = list(itertools.islice(itertools.combinations(here, size), _EXACT + 1))
             if len(sets) > _EXACT:
-                return self._spared(here, fits)
+                return self._minimal_victims(here, fits)
             good = [one for one in sets if fits(one)]
             if good:
-                return min(good, key=_price)
+                return min(good, key=_victims_cost)
         return tuple(here)
 
-    def _state(self, at: int, names: frozenset[str]) -> State:
+    def _state_without(self, at: int, names: frozenset[str]) -> ResourceState:
         """The node without these sessions, remembered until it changes."""
         key = (at, names)
         known = self._states.get(key)
-        if known is None or known[0] is not self._world.states[at]:
-            known = self._states[key] = (self._world.states[at], self._world.state_without(at, names))
+        if known is None or known[0] is not self._table.states[at]:
+            known = self._states[key] = (self._table.states[at], self._table.state_without(at, names))
         return known[1]
 
-    def _spare(
+    def _without_the_needless(
         self, session: SessionRequest, shape: Shape, chosen: Victims, excluded: tuple[int, ...]
     ) -> Victims | None:
-        return self._spared(
-            sorted(chosen, key=_cost),
-            lambda left: self._allowed(session, left) and self._seats(shape, left, excluded),
+        return self._minimal_victims(
+            sorted(chosen, key=_victim_order),
+            lambda left: self._quotas_allow(session, left) and self._fits_without(shape, left, excluded),
         )
 
-    def _spared(self, found: Sequence[Candidate], works: Callable[[Victims], bool]) -> Victims | None:
+    def _minimal_victims(
+        self, found: Sequence[Candidate], works: Callable[[Victims], bool]
+    ) -> Victims | None:
         """Those who must go: whoever can stay does, the dearest first; None when all of them are not
         enough."""
         left = tuple(found)
@@ -233,37 +238,37 @@ class Preemptor:
                 left = without
         return left
 
-    def _allowed(self, session: SessionRequest, gone: Collection[Candidate]) -> bool:
+    def _quotas_allow(self, session: SessionRequest, gone: Collection[Candidate]) -> bool:
         """Whether the session's quotas have room without these."""
         for one in gone:
             self._ledger.give_back(one.request)
-        free = not self._ledger.refusals(session)
+        free = not self._ledger.violations(session)
         for one in gone:
             self._ledger.take(one.request)
         return free
 
-    def _seats(self, shape: Shape, gone: Victims, excluded: tuple[int, ...]) -> bool:
+    def _fits_without(self, shape: Shape, gone: Victims, excluded: tuple[int, ...]) -> bool:
         """Whether the shape has room without these; nothing is changed."""
         self._trials -= 1
-        mark = self._world.checkpoint()
-        for at, state in self._without(gone):
-            self._world.change(at, state)
-        fits = seat(self._chooser, shape, excluded) is not None
-        self._world.rollback(mark)
+        mark = self._table.checkpoint()
+        for at, state in self._states_without(gone):
+            self._table.set_state(at, state)
+        fits = allocate(self._scorer, shape, excluded) is not None
+        self._table.rollback(mark)
         return fits
 
-    def _without(self, gone: Victims) -> Iterator[tuple[int, State]]:
+    def _states_without(self, gone: Victims) -> Iterator[tuple[int, ResourceState]]:
         names = {one.id for one in gone}
         for at in sorted({at for one in gone for at in one.nodes}):
-            yield at, self._world.state_without(at, names)
+            yield at, self._table.state_without(at, names)
 
 
-def _cost(one: Candidate) -> tuple[int, float, str]:
+def _victim_order(one: Candidate) -> tuple[int, float, str]:
     """Who goes first: the lowest priority, then the shortest run."""
     return (one.request.priority, one.ran, one.id)
 
 
-def _price(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
+def _victims_cost(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
     """What is compared between sets of victims: how many, their priorities, their lost time."""
     priorities = sorted((one.request.priority for one in chosen), reverse=True)
     return (len(chosen), priorities, sum(one.ran for one in chosen), [one.id for one in chosen])

@@ -6,93 +6,102 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from planner.admission.reserved_nodes import Reserved
+from planner.admission.reserved_nodes import NodeReservations
 from planner.model import slots
 from planner.model.types import GroupInfo, Reason, SessionRequest, Wait
-from planner.queue.skips import Skips
-from planner.selection.choose import Chooser
+from planner.queue.skips import SkipCounter
 from planner.selection.gang import Shape
+from planner.selection.node_scorer import NodeScorer
 from planner.waiting import explain
 from planner.waiting.forecast import Occupant, Release, forecast
-from planner.waiting.turns import Away, Turn, turns
+from planner.waiting.queue_forecast import BlockedNodes, WaitingSession, forecast_queue
 
 
 @dataclass(slots=True)
-class Kept:
+class UnplacedSession:
     """A session that was not placed: its reasons, the shape that had no room, and the nodes kept for
     others."""
 
     session: SessionRequest
     reasons: list[Reason]
     shape: Shape | None = None
-    away: Away = ()
+    blocked_nodes: BlockedNodes = ()
     latest: float | None = None
     """When it fits at the latest, where that does not follow from what runs."""
 
 
-def unexplained(group: GroupInfo, kept: Sequence[Kept], skips: Skips, reserved: Reserved) -> list[Wait]:
+def unexplained_waits(
+    group: GroupInfo, unplaced: Sequence[UnplacedSession], skips: SkipCounter, reserved: NodeReservations
+) -> list[Wait]:
     """The waits with what is known without looking at nodes."""
     return [
-        _wait(group, position, one, _unique(one, one.reasons, reserved), None, skips)
-        for position, one in enumerate(kept, start=1)
+        _make_wait(group, position, one, _distinct_reasons(one, one.reasons, reserved), None, skips)
+        for position, one in enumerate(unplaced, start=1)
     ]
 
 
-def explained(
+def explained_waits(
     group: GroupInfo,
-    chooser: Chooser,
-    kept: Sequence[Kept],
-    skips: Skips,
-    reserved: Reserved,
+    scorer: NodeScorer,
+    unplaced: Sequence[UnplacedSession],
+    skips: SkipCounter,
+    reserved: NodeReservations,
     possible: Mapping[Shape, bool],
     occupants: Sequence[Occupant],
 ) -> list[Wait]:
-    """The waits, in the order of `kept`, with every reason, and with whose end makes room and when.
+    """The waits, in the order of `unplaced`, with every reason, and with whose end makes room and when.
     `possible`: whether empty nodes could hold a shape."""
-    short = [(one.shape, one.away) for one in kept if one.shape is not None]
-    lack = {key: explain.lack_of_room(chooser, key[0], group.name, key[1]) for key in dict.fromkeys(short)}
-    waiting = [one for one in kept if one.shape is not None and possible[one.shape]]
-    releases, cut = _releases(chooser, waiting, reserved, occupants)
+    short = [(one.shape, one.blocked_nodes) for one in unplaced if one.shape is not None]
+    lack = {key: explain.no_room_reasons(scorer, key[0], group.name, key[1]) for key in dict.fromkeys(short)}
+    waiting = [one for one in unplaced if one.shape is not None and possible[one.shape]]
+    releases, cut = _forecast_releases(scorer, waiting, reserved, occupants)
     found = []
-    for position, one in enumerate(kept, start=1):
+    for position, one in enumerate(unplaced, start=1):
         reasons = [*one.reasons]
         if one.shape is not None:
-            reasons = [*lack[one.shape, one.away], *reasons]
+            reasons = [*lack[one.shape, one.blocked_nodes], *reasons]
         release = releases.get(one.session.id)
-        wait = _wait(group, position, one, _unique(one, reasons, reserved), release, skips)
+        wait = _make_wait(group, position, one, _distinct_reasons(one, reasons, reserved), release, skips)
         found.append(replace(wait, cut_short=one.session.id in cut))
     return found
 
 
-def _releases(
-    chooser: Chooser, kept: Sequence[Kept], reserved: Reserved, occupants: Sequence[Occupant]
+def _forecast_releases(
+    scorer: NodeScorer,
+    unplaced: Sequence[UnplacedSession],
+    reserved: NodeReservations,
+    occupants: Sequence[Occupant],
 ) -> tuple[dict[str, Release], frozenset[str]]:
     """By session id, whose end makes room for it; and for whom the search was cut short.
 
     Who has its turn when a session ends that runs now is told of it and of the time. For others it is only
     told what would make room if nobody before them took it.
     """
-    turn = [
-        Turn(
+    waiting_sessions = [
+        WaitingSession(
             one.session,
             one.shape,
-            partial(reserved.away_at, one.session),
-            (one.session.project, one.session.timeout) if reserved.any else None,
+            partial(reserved.blocked_nodes_at, one.session),
+            (one.session.project, one.session.timeout) if reserved.has_any else None,
         )
-        for one in kept
+        for one in unplaced
         if one.shape is not None
     ]
-    known = turns(chooser, turn, occupants)
+    known = forecast_queue(scorer, waiting_sessions, occupants)
     running = {one.session for one in occupants}
     found = {name: one for name, one in known.found.items() if one.by in running}
-    rest = [one for one in turn if one.session.id not in found and one.session.id not in known.cut]
+    rest = [
+        one for one in waiting_sessions if one.session.id not in found and one.session.id not in known.cut
+    ]
     cut = set(known.cut)
-    looks = known.looks
-    by_away: dict[Away, list[Turn]] = {}
+    budget = known.budget
+    by_blocked_nodes: dict[BlockedNodes, list[WaitingSession]] = {}
     for one in rest:
-        by_away.setdefault(one.away(None), []).append(one)
-    for away, those in sorted(by_away.items()):
-        alone = forecast(chooser, list(dict.fromkeys(one.shape for one in those)), occupants, away, looks)
+        by_blocked_nodes.setdefault(one.blocked_nodes(None), []).append(one)
+    for blocked_nodes, those in sorted(by_blocked_nodes.items()):
+        alone = forecast(
+            scorer, list(dict.fromkeys(one.shape for one in those)), occupants, blocked_nodes, budget
+        )
         for one in those:
             release, late = alone.found.get(one.shape), known.found.get(one.session.id)
             if release is not None:
@@ -102,33 +111,35 @@ def _releases(
     return found, frozenset(cut)
 
 
-def _unique(kept: Kept, reasons: Sequence[Reason], reserved: Reserved) -> tuple[Reason, ...]:
-    more = reserved.reasons(kept.session) if kept.away else ()
+def _distinct_reasons(
+    unplaced: UnplacedSession, reasons: Sequence[Reason], reserved: NodeReservations
+) -> tuple[Reason, ...]:
+    more = reserved.reasons(unplaced.session) if unplaced.blocked_nodes else ()
     return tuple(dict.fromkeys([*reasons, *more]))
 
 
-def _wait(
+def _make_wait(
     group: GroupInfo,
     position: int,
-    kept: Kept,
+    unplaced: UnplacedSession,
     reasons: tuple[Reason, ...],
     release: Release | None,
-    skips: Skips,
+    skips: SkipCounter,
 ) -> Wait:
-    skipped = skips.count(kept.session)
+    skipped = skips.count(unplaced.session)
     return Wait(
-        session=kept.session.id,
+        session=unplaced.session.id,
         group=group.name,
         position=position,
         reasons=reasons,
         freed_by=release.by if release else "",
-        latest=release.latest if release else kept.latest,
-        passed_over=skipped > kept.session.skips,
+        latest=release.latest if release else unplaced.latest,
+        passed_over=skipped > unplaced.session.skips,
         skips=skipped,
     )
 
 
-def behind(head: SessionRequest, skips: Skips) -> Reason:
+def head_of_line_reason(head: SessionRequest, skips: SkipCounter) -> Reason:
     """Why nobody passes the head of a closed queue."""
     if skips.limit == 0:
         return Reason("head-of-line", f"strict order: {head.id} comes first and has no room yet")

@@ -34,19 +34,19 @@ _STALE = 3600.0
 """Seconds after which a scratch folder whose run never began is somebody's leftover."""
 
 
-def new_run(root: Path, label: str) -> Path:
+def new_run_folder(root: Path, label: str) -> Path:
     """A folder for one run, after the oldest ones have gone."""
     runs = root / "runs"
     runs.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in sorted(runs.iterdir(), reverse=True)[KEPT - 1 :]:
-        if not _goes_on(old):
+        if not _is_running(old):
             shutil.rmtree(old, ignore_errors=True)
     folder = runs / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{label}-{secrets.token_hex(2)}"
     folder.mkdir(mode=0o700)
     return folder
 
 
-def _goes_on(folder: Path) -> bool:
+def _is_running(folder: Path) -> bool:
     """A long run among many short ones: what it is given and tells is taken away at its end."""
     try:
         return time.time() - (folder / RUNNER).stat().st_mtime < _LONG_AGO
@@ -54,18 +54,18 @@ def _goes_on(folder: Path) -> bool:
         return False
 
 
-def new_scratch() -> Path:
+def new_scratch_folder() -> Path:
     """A folder for what must not be kept. Its path is short, as sockets stand in it. Leftovers of runs that
     were killed with all that belongs to them go."""
     place = Path(tempfile.gettempdir())
     place = place if len(str(place)) < LONGEST else Path("/tmp")
     for left in place.glob(f"{_SCRATCH}*"):
-        if _left_over(left):
+        if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=place))
 
 
-def _left_over(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     try:
         if folder.stat().st_uid != os.geteuid():
             return False
@@ -98,7 +98,7 @@ class EventFile:
         self._file.close()
 
 
-def tidy(folder: Path, mask: Mask) -> str:
+def tidy_run_folder(folder: Path, mask: Mask) -> str:
     """Of what the runner wrote keep Ansible's output alone, without secrets; its last lines are answered."""
     runner = folder / RUNNER
     text = ""

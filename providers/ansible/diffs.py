@@ -10,12 +10,12 @@ from typing import Any
 LINES = 24
 """Most lines of one task."""
 WIDTH = 160
-_OWN = "/ansible-local-"
+_ANSIBLE_TEMP = "/ansible-local-"
 
 
 def short_diff(res: Mapping[str, Any]) -> str:
     """From a task's result, those of a loop's items included; empty where the module shows nothing."""
-    if hidden(res):
+    if hides_output(res):
         return ""
     lines = [line[:WIDTH] for path, each in _diffs(res) for line in _lines(path, each)]
     if len(lines) > LINES:
@@ -23,7 +23,7 @@ def short_diff(res: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def hidden(res: Mapping[str, Any]) -> bool:
+def hides_output(res: Mapping[str, Any]) -> bool:
     """Whether the task wants nothing told of it."""
     return "censored" in res or bool(res.get("_ansible_no_log"))
 
@@ -31,7 +31,7 @@ def hidden(res: Mapping[str, Any]) -> bool:
 def _diffs(res: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each with the path of the file that it is about, where the module says that."""
     for each in (res, *(item for item in res.get("results") or () if isinstance(item, Mapping))):
-        if hidden(each) or not each.get("changed"):
+        if hides_output(each) or not each.get("changed"):
             continue
         found = each.get("diff") or ()
         for diff in (found,) if isinstance(found, Mapping) else found:
@@ -55,7 +55,7 @@ def _lines(path: str, diff: Mapping[str, Any]) -> Iterator[str]:
 def _header(diff: Mapping[str, Any]) -> str:
     """What the module calls it, unless that is a file of Ansible's own."""
     named = (str(diff.get(name) or "").split(" (")[0] for name in ("before_header", "after_header"))
-    return next((name for name in named if name and _OWN not in name), "")
+    return next((name for name in named if name and _ANSIBLE_TEMP not in name), "")
 
 
 def _text(value: object) -> list[str]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from providers.machines.ssh.login import USUAL
-from providers.machines.ssh.route import Hop, Route, route, user_config
-from providers.provisioning import Target
-from schemas.problems.errors import NodeUnreachable
+from providers.machines.ssh.login import DEFAULT_KEYS
+from providers.machines.ssh.route import Hop, Route, ssh_route, user_config
+from providers.provisioning import ProvisionTarget
+from schemas.problems.errors.node import NodeUnreachable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 STRATEGIES = TEMPLATES.with_name("strategies")
@@ -44,7 +44,7 @@ class HopConfig:
     keep_alive: int
 
 
-def routes(targets: Sequence[Target]) -> tuple[dict[str, Route], dict[str, str]]:
+def ssh_routes(targets: Sequence[ProvisionTarget]) -> tuple[dict[str, Route], dict[str, str]]:
     """Node → how ssh gets there (none for this machine), and node → why that cannot be understood."""
     found: dict[str, Route] = {}
     problems: dict[str, str] = {}
@@ -54,27 +54,27 @@ def routes(targets: Sequence[Target]) -> tuple[dict[str, Route], dict[str, str]]
             continue
         try:
             config = config or user_config()
-            found[target.node] = route(target.endpoint, config)
+            found[target.node] = ssh_route(target.endpoint, config)
         except Exception as error:
             why = f"its SSH settings: {error}"
             problems[target.node] = NodeUnreachable(node=target.node, why=why).message
     return found, problems
 
 
-def write(
+def write_run_files(
     folder: Path,
     scratch: Path,
-    targets: Sequence[Target],
-    ways: Mapping[str, Route],
+    targets: Sequence[ProvisionTarget],
+    routes: Mapping[str, Route],
     *,
     roles: Path,
     forks: int,
     secrets: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Write the inventory into `folder`, which is kept, and what must not be kept into `scratch`."""
-    timeout = math.ceil(max((each.timeout for each in ways.values()), default=10))
-    hops = [hop for node, way in ways.items() for hop in _hops(node, way, scratch)]
-    hosts = [{"node": t.node, "variables": _variables(t, ways.get(t.node), roles)} for t in targets]
+    timeout = math.ceil(max((each.timeout for each in routes.values()), default=10))
+    hops = [hop for node, node_route in routes.items() for hop in _hops(node, node_route, scratch)]
+    hosts = [{"node": t.node, "variables": _variables(t, routes.get(t.node), roles)} for t in targets]
     given: dict[str, dict[str, object]] = {
         "ansible.cfg": {
             "forks": forks, "roles": roles, "scratch": scratch, "timeout": timeout,
@@ -83,20 +83,22 @@ def write(
         "ssh_config": {"hops": hops},
     }  # fmt: skip
     for name, values in given.items():
-        _private(scratch / name, _render(f"{name}.j2", values))
-    _private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+        _write_private(scratch / name, _render(f"{name}.j2", values))
+    _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
     (scratch / "tmp").mkdir(mode=0o700)
     _write_secrets(scratch / SECRETS, targets, secrets)
 
 
-def _write_secrets(folder: Path, targets: Sequence[Target], secrets: Mapping[str, Mapping[str, str]]) -> None:
+def _write_secrets(
+    folder: Path, targets: Sequence[ProvisionTarget], secrets: Mapping[str, Mapping[str, str]]
+) -> None:
     """A second inventory: what it says about the same hosts is added."""
     folder.mkdir(mode=0o700)
     hosts = [{"node": target.node, "variables": secrets.get(target.node, {})} for target in targets]
-    _private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+    _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
 
 
-def _variables(target: Target, way: Route | None, roles: Path) -> dict[str, Any]:
+def _variables(target: ProvisionTarget, node_route: Route | None, roles: Path) -> dict[str, Any]:
     verified = [role for role in target.roles if (roles / role / "tasks" / "verify.yml").is_file()]
     own: dict[str, Any] = {
         "bai_node": target.node,
@@ -107,34 +109,34 @@ def _variables(target: Target, way: Route | None, roles: Path) -> dict[str, Any]
         "bai_reboot_allowed": target.reboot_allowed,
         "bai_reboot_timeout": target.reboot_timeout,
     }
-    return {**_connection(target, way), **own, **target.variables}
+    return {**_connection(target, node_route), **own, **target.variables}
 
 
 _SUDO: Mapping[str, object] = {"ansible_become": True, "ansible_become_method": "sudo"}
 """Said only where it is true: said as false, it would forbid tasks to become somebody else."""
 
 
-def _connection(target: Target, way: Route | None) -> dict[str, Any]:
-    if way is None:
+def _connection(target: ProvisionTarget, node_route: Route | None) -> dict[str, Any]:
+    if node_route is None:
         become = bool(target.endpoint.ssh.sudo) and os.geteuid() != 0
         return {"ansible_connection": "local", **(_SUDO if become else {})}
     return {
         "ansible_connection": "ssh",
-        "ansible_host": _alias(target.node, len(way.jumps)),
-        **(_SUDO if way.sudo else {}),
+        "ansible_host": _alias(target.node, len(node_route.jumps)),
+        **(_SUDO if node_route.sudo else {}),
     }
 
 
-def _hops(node: str, way: Route, scratch: Path) -> Iterator[HopConfig]:
-    own_hosts = _kept(scratch, "hosts", way.own_hosts)
-    for at, hop in enumerate((*way.jumps, way.target)):
+def _hops(node: str, node_route: Route, scratch: Path) -> Iterator[HopConfig]:
+    own_hosts = _write_key(scratch, "hosts", node_route.own_hosts)
+    for at, hop in enumerate((*node_route.jumps, node_route.target)):
         yield HopConfig(
             alias=_alias(node, at), host=hop.host, port=hop.port, user=hop.user,
-            keys=_kept(scratch, "key", hop.own_key) or _keys(hop),
+            keys=_write_key(scratch, "key", hop.own_key) or _keys(hop),
             # The first one takes new keys.
-            through=_alias(node, at - 1) if at else "", known_hosts=(*way.known_hosts, *own_hosts),
-            record_new=way.record_new, timeout=max(1, math.ceil(way.timeout)),
-            keep_alive=max(1, math.ceil(way.keep_alive)),
+            through=_alias(node, at - 1) if at else "", known_hosts=(*node_route.known_hosts, *own_hosts),
+            record_new=node_route.record_new, timeout=max(1, math.ceil(node_route.timeout)),
+            keep_alive=max(1, math.ceil(node_route.keep_alive)),
         )  # fmt: skip
 
 
@@ -142,16 +144,16 @@ def _keys(hop: Hop) -> tuple[str, ...]:
     """ssh looks for the usual keys in the folder that the system says is the user's, bai in $HOME."""
     if hop.keys:
         return tuple(hop.keys)
-    return tuple(str(path) for name in USUAL if (path := Path(name).expanduser()).exists())
+    return tuple(str(path) for name in DEFAULT_KEYS if (path := Path(name).expanduser()).exists())
 
 
-def _kept(scratch: Path, kind: str, text: str) -> tuple[str, ...]:
+def _write_key(scratch: Path, kind: str, text: str) -> tuple[str, ...]:
     """The file of a text that a secret store has, written once for all that share it; none for no text."""
     if not text:
         return ()
     path = scratch / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     if not path.exists():
-        _private(path, text + "\n")
+        _write_private(path, text + "\n")
     return (str(path),)
 
 
@@ -171,32 +173,32 @@ def _render(template: str, values: Mapping[str, object]) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters["word"] = _word
-    environment.filters["plain"] = _plain
+    environment.filters["word"] = _ssh_word
+    environment.filters["plain"] = _yaml_value
     return environment.get_template(template).render(values)
 
 
-def _plain(value: Any) -> str:
+def _yaml_value(value: Any) -> str:
     """A JSON value on one line of YAML, in which no text is read as a template."""
     import yaml
 
     if isinstance(value, Mapping):
         # With its question mark: a key without may have 1,024 characters at most.
-        items = (f"? {_plain(str(name))} : {_plain(each)}" for name, each in value.items())
+        items = (f"? {_yaml_value(str(name))} : {_yaml_value(each)}" for name, each in value.items())
         return "{" + ", ".join(items) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_plain, value)) + "]"
+        return "[" + ", ".join(map(_yaml_value, value)) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
     text: str = yaml.safe_dump(value, default_style='"', width=1 << 30).strip()
     return f"!unsafe {text}" if "{" in value else text
 
 
-def _word(path: str) -> str:
+def _ssh_word(path: str) -> str:
     """One word of an ssh configuration; `%` would be expanded."""
     return '"' + path.replace("%", "%%") + '"'
 
 
-def _private(path: Path, text: str) -> None:
+def _write_private(path: Path, text: str) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)

@@ -20,18 +20,18 @@ import time
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOPPED = 130
-_GENTLY = 2.0
+_TERMINATE_PATIENCE = 2.0
 """Seconds between being asked to end and being made to."""
 
 
-class _Told(Exception):
+class _SignalReceived(Exception):
     """A signal came."""
 
 
-def _tell(_number: int, _frame: object) -> None:
+def _on_signal(_number: int, _frame: object) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    raise _Told
+    raise _SignalReceived
 
 
 def _descendants() -> list[int]:
@@ -52,7 +52,7 @@ def _descendants() -> list[int]:
     return found
 
 
-def _reap() -> bool:
+def _reap_ended() -> bool:
     """Take leave of those that ended; whether there may be others."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -62,11 +62,11 @@ def _reap() -> bool:
     return True
 
 
-def _clear() -> None:
+def _end_descendants() -> None:
     """End everything below, gently first."""
-    deadline = time.monotonic() + _GENTLY
+    deadline = time.monotonic() + _TERMINATE_PATIENCE
     number = signal.SIGTERM
-    while _reap():
+    while _reap_ended():
         for process in _descendants():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
@@ -86,7 +86,7 @@ def main() -> int:
     starter, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _tell)
+            signal.signal(number, _on_signal)
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -97,12 +97,12 @@ def main() -> int:
         child = os.posix_spawnp(command[0], command, os.environ)
         code = _wait(child)
         return code if code >= 0 else 128 - code
-    except _Told:
+    except _SignalReceived:
         return STOPPED
     finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        _clear()
+        _end_descendants()
         shutil.rmtree(folder, ignore_errors=True)
 
 

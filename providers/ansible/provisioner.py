@@ -1,4 +1,4 @@
-"""The seam's three verbs, carried out with Ansible and seals."""
+"""The seam's three verbs, carried out with Ansible and provision stamps."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from providers.ansible.artefacts import write_results
-from providers.ansible.files import routes
-from providers.ansible.hold import Hold, token_of
-from providers.ansible.run import Ended, Settings, run
-from providers.condition import ask
-from providers.condition.values import Condition, Seal
+from providers.ansible.files import ssh_routes
+from providers.ansible.node_lock import NodeLock, lock_token
+from providers.ansible.run import RunOutcome, RunSettings, run_playbook
+from providers.condition import query
+from providers.condition.values import NodeCondition, ProvisionStamp
 from providers.machines.base import Machine
 from providers.machines.connections import connect
 from providers.machines.ssh.route import Route
-from providers.provisioning import HostResult, ProvisionEvent, Stop, Target, Tell, never, untold
-from schemas.problems.errors import NodeBusy, ProviderError, ProviderUnavailable, ProvisioningImpossible
+from providers.provisioning import (
+    HostResult,
+    OnProvisionEvent,
+    ProvisionEvent,
+    ProvisionTarget,
+    StopRequested,
+    ignore_event,
+    never_stop,
+)
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
+from schemas.problems.errors.provisioning import NodeBusy, ProvisioningImpossible
 
 LIMIT = 4 * 3600.0
 """Seconds after which a run is ended; a reboot's own time-out comes on top."""
-_PAUSE = 1.0
+_STAMP_RETRY = 1.0
 RECONNECTS = (1.0, 4.0)
 """Seconds before the roles are run again on a node whose connection was refused or lost: they may be repeated
 from any point, and a reboot is asked for only while it is needed."""
@@ -41,33 +50,40 @@ class AnsibleProvisioner:
         limit: float = LIMIT,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings = Settings(state_root.resolve(), roles.resolve(), forks, limit)
+        self._settings = RunSettings(state_root.resolve(), roles.resolve(), forks, limit)
         self._resolve = resolve
         self._clock = clock
 
-    def observe(self, targets: Sequence[Target]) -> tuple[Mapping[str, Condition], Mapping[str, str]]:
-        return ask.observe(target.endpoint for target in targets)
+    def observe(
+        self, targets: Sequence[ProvisionTarget]
+    ) -> tuple[Mapping[str, NodeCondition], Mapping[str, str]]:
+        return query.observe_conditions(target.endpoint for target in targets)
 
     def check(
-        self, targets: Sequence[Target], tell: Tell = untold, stop: Stop = never
+        self,
+        targets: Sequence[ProvisionTarget],
+        tell: OnProvisionEvent = ignore_event,
+        stop: StopRequested = never_stop,
     ) -> Mapping[str, HostResult]:
-        ways, problems = routes(targets)
+        routes, problems = ssh_routes(targets)
         results = {node: HostResult(node, False, (), why, True) for node, why in problems.items()}
         able = [target for target in targets if target.node not in problems]
         if able:
             secrets = self._secrets(able)
-            found, _ = self._persistently(
-                able, ways, secrets, label="check", check=True, tell=tell, stop=stop
+            found, _ = self._run_with_reconnects(
+                able, routes, secrets, label="check", check=True, tell=tell, stop=stop
             )  # fmt: skip
             results |= found
         return {target.node: results[target.node] for target in targets}
 
-    def provision(self, target: Target, tell: Tell = untold, stop: Stop = never) -> HostResult:
+    def provision(
+        self, target: ProvisionTarget, tell: OnProvisionEvent = ignore_event, stop: StopRequested = never_stop
+    ) -> HostResult:
         secrets = self._secrets([target])
         tell(ProvisionEvent(target.node, "start"))
         started = time.monotonic()
         try:
-            result = self._held(target, secrets, tell, stop)
+            result = self._provision_locked(target, secrets, tell, stop)
         except ProvisioningImpossible:
             raise
         except ProviderError as error:
@@ -77,46 +93,52 @@ class AnsibleProvisioner:
         tell(ProvisionEvent(target.node, "end", message=result.failed, seconds=result.seconds))
         return result
 
-    def _held(
-        self, target: Target, secrets: Mapping[str, Mapping[str, str]], tell: Tell, stop: Stop
+    def _provision_locked(
+        self,
+        target: ProvisionTarget,
+        secrets: Mapping[str, Mapping[str, str]],
+        tell: OnProvisionEvent,
+        stop: StopRequested,
     ) -> HostResult:
-        ways, problems = routes([target])
+        routes, problems = ssh_routes([target])
         if problems:
             return HostResult(target.node, False, (), problems[target.node], True)
         machine = connect(target.endpoint)
-        token = token_of(self._settings.state_root)
-        with Hold(machine, grace=float(target.reboot_timeout), token=token) as hold:
-            ask.begin(machine)
-            results, ended = self._persistently(
-                [target], ways, secrets, label=target.node, check=False, tell=tell,
-                stop=lambda: bool(hold.lost) or stop(),
+        token = lock_token(self._settings.state_root)
+        with NodeLock(machine, grace=float(target.reboot_timeout), token=token) as lock:
+            query.invalidate_stamp(machine)
+            results, ended = self._run_with_reconnects(
+                [target], routes, secrets, label=target.node, check=False, tell=tell,
+                stop=lambda: bool(lock.lost) or stop(),
             )  # fmt: skip
             result = results[target.node]
-            if hold.lost:
-                result = replace(result, ok=False, failed=hold.lost)
+            if lock.lost:
+                result = replace(result, ok=False, failed=lock.lost)
             if result.ok:
-                result = self._sealed(machine, target, ended.story.report(target.node), result, tell)
+                result = self._write_stamp(machine, target, ended.collector.report(target.node), result, tell)
         write_results(ended.folder, [result])
         return result
 
-    def _persistently(
+    def _run_with_reconnects(
         self,
-        targets: Sequence[Target],
-        ways: Mapping[str, Route],
+        targets: Sequence[ProvisionTarget],
+        routes: Mapping[str, Route],
         secrets: Mapping[str, Mapping[str, str]],
         *,
         label: str,
         check: bool,
-        tell: Tell,
-        stop: Stop,
-    ) -> tuple[dict[str, HostResult], Ended]:
+        tell: OnProvisionEvent,
+        stop: StopRequested,
+    ) -> tuple[dict[str, HostResult], RunOutcome]:
         """What came of each node, and the last run; those that were not reached to the end are run again."""
         results: dict[str, HostResult] = {}
         left = targets
         for attempt, pause in enumerate((*RECONNECTS, None), 1):
-            ended = run(self._settings, left, ways, secrets, label=label, check=check, tell=tell, stop=stop)
+            ended = run_playbook(
+                self._settings, left, routes, secrets, label=label, check=check, tell=tell, stop=stop
+            )
             for target in left:
-                result = ended.story.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
+                result = ended.collector.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
                 before = results.get(target.node)
                 if before is not None and not check:  # what was changed the first time is not changed again
                     changed = (*before.changed, *result.changed)
@@ -131,30 +153,30 @@ class AnsibleProvisioner:
             time.sleep(pause)
         return results, ended
 
-    def _sealed(
+    def _write_stamp(
         self,
         machine: Machine,
-        target: Target,
+        target: ProvisionTarget,
         report: Mapping[str, Any] | None,
         result: HostResult,
-        tell: Tell,
+        tell: OnProvisionEvent,
     ) -> HostResult:
         if report is None:
             return replace(result, ok=False, failed="the site play did not say what is to be watched")
-        seal = Seal(target.profile, target.fingerprint, target.document, self._clock())
+        stamp = ProvisionStamp(target.profile, target.fingerprint, target.document, self._clock())
         deadline = time.monotonic() + max(30.0, float(target.reboot_timeout) if result.rebooted else 0.0)
         while True:
             try:
-                ask.write_seal(machine, seal, merged(report.get("watch") or {}))
+                query.write_stamp(machine, stamp, merge_watches(report.get("watch") or {}))
                 break
             except ProviderUnavailable:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_PAUSE)
+                time.sleep(_STAMP_RETRY)
         tell(ProvisionEvent(target.node, "sealed"))
         return result
 
-    def _secrets(self, targets: Sequence[Target]) -> dict[str, dict[str, str]]:
+    def _secrets(self, targets: Sequence[ProvisionTarget]) -> dict[str, dict[str, str]]:
         """Node → variable → value. Raises SecretMissing."""
         return {
             target.node: {name: self._resolve(reference) for name, reference in target.secrets.items()}
@@ -163,7 +185,7 @@ class AnsibleProvisioner:
         }
 
 
-def merged(watches: Mapping[str, Any]) -> dict[str, Any]:
+def merge_watches(watches: Mapping[str, Any]) -> dict[str, Any]:
     """The lists of all roles as one: kind → names, sorted."""
     found: dict[str, set[str]] = {}
     for watch in watches.values():

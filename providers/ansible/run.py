@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from providers.ansible import files
-from providers.ansible.artefacts import RUNNER, EventFile, new_run, new_scratch, tidy
-from providers.ansible.events import Story
+from providers.ansible.artefacts import RUNNER, EventFile, new_run_folder, new_scratch_folder, tidy_run_folder
+from providers.ansible.events import EventCollector
 from providers.ansible.secrets import Mask
 from providers.condition.fingerprint import PLAY
 from providers.machines.ssh.route import Route
-from providers.provisioning import Stop, Target, Tell
-from schemas.problems.errors import ProvisioningImpossible
+from providers.provisioning import OnProvisionEvent, ProvisionTarget, StopRequested
+from schemas.problems.errors.provisioning import ProvisioningImpossible
 
 GUARD = Path(__file__).resolve().parent / "guard.py"
-_LOOK = 0.5
+_CANCEL_INTERVAL = 0.5
 """Seconds between looks whether the run is to be stopped."""
 _KEPT_ENV = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "SSH_AUTH_SOCK", "PYTHONPATH", "VIRTUAL_ENV",
@@ -35,17 +35,17 @@ _RUNNER_ENV = ("ANSIBLE_", "AWX_", "RUNNER_", "ORIGINAL_STDOUT_CALLBACK")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunOutcome:
     """A run that came to an end, good or bad."""
 
-    story: Story
+    collector: EventCollector
     folder: Path
     stopped: str
     """Why it was ended early, or what Ansible said last when it failed; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """What is the same for all runs of one provisioner."""
 
     state_root: Path
@@ -55,37 +55,39 @@ class Settings:
     """Seconds after which a run is ended."""
 
 
-def run(
-    settings: Settings,
-    targets: Sequence[Target],
-    ways: Mapping[str, Route],
+def run_playbook(
+    settings: RunSettings,
+    targets: Sequence[ProvisionTarget],
+    routes: Mapping[str, Route],
     secrets: Mapping[str, Mapping[str, str]],
     *,
     label: str,
     check: bool,
-    tell: Tell,
-    stop: Stop,
-) -> Ended:
+    tell: OnProvisionEvent,
+    stop: StopRequested,
+) -> RunOutcome:
     """Run it to its end. Raises ProvisioningImpossible when Ansible did not get to any node."""
-    _usable(settings.roles, ways)
+    _check_usable(settings.roles, routes)
     mask = Mask(value for values in secrets.values() for value in values.values())
-    folder, scratch = new_run(settings.state_root, label), new_scratch()
+    folder, scratch = new_run_folder(settings.state_root, label), new_scratch_folder()
     try:
         forks = max(1, min(len(targets), settings.forks))
-        files.write(folder, scratch, targets, ways, roles=settings.roles, forks=forks, secrets=secrets)
-        story = Story((target.node for target in targets), tell, time.monotonic, check=check)
-        why = _carry_out(settings, folder, scratch, story, mask, check=check, stop=stop)
+        files.write_run_files(
+            folder, scratch, targets, routes, roles=settings.roles, forks=forks, secrets=secrets
+        )
+        collector = EventCollector((target.node for target in targets), tell, time.monotonic, check=check)
+        why = _execute_run(settings, folder, scratch, collector, mask, check=check, stop=stop)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        tail = tidy(folder, mask)
-    if not why and not story.told:
+        tail = tidy_run_folder(folder, mask)
+    if not why and not collector.has_events:
         raise ProvisioningImpossible(
             why=f"Ansible did not begin: {tail or 'it said nothing'}", hint=f"see {folder}"
         )
-    return Ended(story, folder, why)
+    return RunOutcome(collector, folder, why)
 
 
-def _usable(roles: Path, ways: Mapping[str, Route]) -> None:
+def _check_usable(roles: Path, routes: Mapping[str, Route]) -> None:
     from importlib.util import find_spec
 
     if any(find_spec(name) is None for name in ("ansible_runner", "ansible", "ansible_mitogen")):
@@ -93,37 +95,37 @@ def _usable(roles: Path, ways: Mapping[str, Route]) -> None:
         raise ProvisioningImpossible(why="Ansible is not installed here", hint=hint)
     if not (roles / PLAY).is_file():
         raise ProvisioningImpossible(why=f"there is no {PLAY} in {roles}")
-    if ways and shutil.which("ssh") is None:
+    if routes and shutil.which("ssh") is None:
         raise ProvisioningImpossible(why="there is no ssh here", hint="install openssh-client")
 
 
-def _carry_out(
-    settings: Settings,
+def _execute_run(
+    settings: RunSettings,
     folder: Path,
     scratch: Path,
-    story: Story,
+    collector: EventCollector,
     mask: Mask,
     *,
     check: bool,
-    stop: Stop,
+    stop: StopRequested,
 ) -> str:
     """Why it was ended early; empty when Ansible came to its own end."""
     kept = EventFile(folder / "events.jsonl")
-    ending = _Ending(scratch, stop, time.monotonic() + settings.limit, settings.limit)
+    cancel = _CancelCheck(scratch, stop, time.monotonic() + settings.limit, settings.limit)
 
-    def heard(event: Mapping[str, Any]) -> bool:
+    def on_event(event: Mapping[str, Any]) -> bool:
         event = mask.data(event)
         kept.write(event)
-        story.take(event)
+        collector.handle(event)
         return False  # the runner need not keep it as well
 
     try:
-        runner = _runner(settings, folder, scratch, check=check, heard=heard, ending=ending)
+        runner = _make_runner(settings, folder, scratch, check=check, on_event=on_event, cancel=cancel)
         runner.config.env = {**_environment(runner.config.env), "TMPDIR": str(scratch / "tmp")}
         runner.run()
     finally:
         kept.close()
-    return ending.why
+    return cancel.why
 
 
 def init_runner() -> Callable[..., Any]:
@@ -135,14 +137,14 @@ def init_runner() -> Callable[..., Any]:
     return made
 
 
-def _runner(
-    settings: Settings,
+def _make_runner(
+    settings: RunSettings,
     folder: Path,
     scratch: Path,
     *,
     check: bool,
-    heard: Callable[[Mapping[str, Any]], bool],
-    ending: Callable[[], bool],
+    on_event: Callable[[Mapping[str, Any]], bool],
+    cancel: Callable[[], bool],
 ) -> Any:
     (folder / RUNNER).mkdir(mode=0o700)
     words = [str(GUARD), str(os.getpid()), str(scratch), sys.executable, "-m", "ansible", "playbook"]
@@ -159,19 +161,19 @@ def _runner(
             "ANSIBLE_HOST_KEY_CHECKING": "True",
             "ANSIBLE_HOME": str(scratch / "home"),
         },
-        settings={"pexpect_timeout": _LOOK},
+        settings={"pexpect_timeout": _CANCEL_INTERVAL},
         fact_cache_type="memory",
         quiet=True,
-        event_handler=heard,
-        cancel_callback=ending,
+        event_handler=on_event,
+        cancel_callback=cancel,
     )
 
 
-class _Ending:
+class _CancelCheck:
     """Asked by the runner again and again: whether the run is to be ended. Ends it through the guard, so that
     nothing of it is left; the runner itself would kill the guard."""
 
-    def __init__(self, scratch: Path, stop: Stop, deadline: float, limit: float) -> None:
+    def __init__(self, scratch: Path, stop: StopRequested, deadline: float, limit: float) -> None:
         self._pid = scratch / "pid"
         self._stop = stop
         self._deadline = deadline

@@ -1,6 +1,6 @@
 """Whether a node still is what it was provisioned to be, found out without Ansible.
 
-A finished provisioning leaves a seal on the node. Read `values.py` (the seal, and a node's condition),
-`fingerprint.py` (when a seal is the seal of a profile), `node/` (runs on the node: seals and compares) and
-`ask.py` (asks all nodes at the same time).
+A finished provisioning leaves a stamp on the node (`seal.json`). Read `values` (the stamp, and a node's
+condition), `fingerprint` (when a stamp is that of a profile), `node` (runs on the node: writes the stamp and
+compares) and `query` (asks all nodes at the same time).
 """

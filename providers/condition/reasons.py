@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from providers.condition.values import Condition
+from providers.condition.values import NodeCondition
 
 _LEFT_OUT = "left out"
 _LONGEST = 60
 
 
-def reasons(
-    condition: Condition, *, profile: str, fingerprint: str, document: Mapping[str, Any]
+def provision_reasons(
+    condition: NodeCondition, *, profile: str, fingerprint: str, document: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Empty when nothing is to be done."""
-    sealed = condition.sealed
-    if sealed is None:
+    stamp = condition.stamp
+    if stamp is None:
         return (
-            f"never provisioned: {condition.seal_problem}" if condition.seal_problem else "never provisioned",
+            f"never provisioned: {condition.stamp_problem}"
+            if condition.stamp_problem
+            else "never provisioned",
         )
     found = []
-    if sealed.unfinished:
+    if stamp.unfinished:
         found.append("its last provisioning did not come to its end")
-    if sealed.fingerprint != fingerprint:
-        found.append(_changed(sealed.profile, sealed.document, profile, document))
+    if stamp.fingerprint != fingerprint:
+        found.append(_describe_change(stamp.profile, stamp.document, profile, document))
     return (*found, *(f"drift: {each}" for each in condition.deviations))
 
 
-def _changed(before: str, old: Mapping[str, Any], profile: str, new: Mapping[str, Any]) -> str:
-    fields = tuple(changes(old, new))
+def _describe_change(before: str, old: Mapping[str, Any], profile: str, new: Mapping[str, Any]) -> str:
+    fields = tuple(document_changes(old, new))
     if before != profile:
         start = f"profile {before} → {profile}"
     elif fields:
@@ -39,7 +41,7 @@ def _changed(before: str, old: Mapping[str, Any], profile: str, new: Mapping[str
     return start + (f": {', '.join(fields)}" if fields else "")
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def document_changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """`nvidiaDriver.version 550.90.07 → 560.35.03`, by field."""
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
@@ -47,7 +49,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> I
             continue
         where = f"{path}.{name}" if path else str(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from changes(before, after, where)
+            yield from document_changes(before, after, where)
         else:
             yield f"{where} {_text(before)} → {_text(after)}"
 

@@ -1,4 +1,4 @@
-"""What a provisioned node carries, and how it stands against it."""
+"""What a provisioned node carries, and whether it still is what that says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class ProvisionStamp:
     """What the last finished provisioning left on the node: `/var/lib/bai/seal.json`."""
 
     profile: str
@@ -36,28 +36,28 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class NodeCondition:
     """How a node stands."""
 
     node: str
-    sealed: Seal | None = None
-    """None: never provisioned (or its seal cannot be read: `seal_problem`)."""
+    stamp: ProvisionStamp | None = None
+    """None: never provisioned (or its stamp cannot be read: `stamp_problem`)."""
     deviations: tuple[Deviation, ...] = ()
     os: str = ""
-    """As in Target.os; another name (`fedora-40`) for a system that is not known."""
+    """As in ProvisionTarget.os; another name (`fedora-40`) for a system that is not known."""
     kernel: str = ""
     """The release that runs."""
     boot_id: str = ""
     reboot_pending: str = ""
     """Why the node waits for a reboot; empty when it does not."""
-    seal_problem: str = ""
+    stamp_problem: str = ""
 
     def converged(self, fingerprint: str) -> bool:
         """Whether nothing is to be done for a profile of this fingerprint."""
-        sealed = self.sealed
+        stamp = self.stamp
         return (
-            sealed is not None
-            and not sealed.unfinished
-            and sealed.fingerprint == fingerprint
+            stamp is not None
+            and not stamp.unfinished
+            and stamp.fingerprint == fingerprint
             and not self.deviations
         )

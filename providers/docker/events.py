@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 from providers.abilities import KernelEvent
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Pieces, lines
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import StreamedAnswer, split_lines
 from providers.docker.fleet import Fleet
 from providers.docker.labels import ID
-from providers.docker.observe import moment
-from schemas.problems.errors import ProviderError
+from providers.docker.observe import parse_time
+from schemas.problems.errors.provider import ProviderError
 
-What = Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
-_WHAT: Mapping[str, What] = {
+KernelEventType = Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
+_WHAT: Mapping[str, KernelEventType] = {
     "create": "created",
     "start": "started",
     "die": "ended",
@@ -41,10 +41,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before an engine that does not answer is asked again."""
 
 
-def everywhere(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+def stream_events(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
     """On all nodes from now on, until `stop()`."""
     told: queue.Queue[KernelEvent] = queue.Queue(AHEAD)
-    listeners = [Listener(engine, told) for engine in fleet.engines.values()]
+    listeners = [EventListener(engine, told) for engine in fleet.engines.values()]
     for listener in listeners:
         listener.start()
     try:
@@ -60,16 +60,16 @@ def everywhere(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
             listener.join()
 
 
-class Listener(threading.Thread):
+class EventListener(threading.Thread):
     """Listens to one engine."""
 
     def __init__(self, engine: Engine, told: queue.Queue[KernelEvent]) -> None:
         super().__init__(name=f"events of {engine.node}", daemon=True)
         self._engine = engine
-        self._told = told
+        self._events = told
         self._closed = threading.Event()
         self._lock = threading.Lock()
-        self._pieces: Pieces | None = None
+        self._pieces: StreamedAnswer | None = None
         self._last = 0
         """Nanoseconds of the engine's clock at the last event."""
 
@@ -78,7 +78,7 @@ class Listener(threading.Thread):
         while not self._closed.is_set():
             heard = time.monotonic()
             try:
-                with speaking(self._engine.node):
+                with engine_errors(self._engine.node):
                     self._listen()
             except ProviderError:
                 pass
@@ -100,29 +100,29 @@ class Listener(threading.Thread):
             if self._closed.is_set():
                 pieces.close()
         try:
-            for said in map(json.loads, lines(pieces)):
+            for said in map(json.loads, split_lines(pieces)):
                 if int(said.get("timeNano", 0)) > self._last:
                     self._last = int(said["timeNano"])
-                    self._tell(event(said, self._engine.node))
+                    self._put(parse_event(said, self._engine.node))
         except (ValueError, AttributeError) as error:
             # A response that was closed in the midst of a read.
             raise ProviderError(provider=NAME, why=str(error)) from error
 
-    def _tell(self, event: KernelEvent) -> None:
+    def _put(self, event: KernelEvent) -> None:
         """Waits while nobody hears: an engine that tells without end is read no faster."""
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
-                return self._told.put(event, timeout=TICK)
+                return self._events.put(event, timeout=TICK)
 
     def _since(self) -> str:
         """The engine's own time at first, so that nothing is missed between asking and listening."""
         if not self._last:
-            now = moment(str(self._engine.info()["SystemTime"]))
+            now = parse_time(str(self._engine.info()["SystemTime"]))
             self._last = int(now.timestamp() * 1e9) if now else time.time_ns()
         return f"{self._last // 10**9}.{self._last % 10**9:09d}"
 
 
-def event(said: Mapping[str, Any], node: str) -> KernelEvent:
+def parse_event(said: Mapping[str, Any], node: str) -> KernelEvent:
     """From one event of an engine. Pure."""
     attributes = (said.get("Actor") or {}).get("Attributes") or {}
     what = _WHAT[str(said.get("Action"))]

@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal
 from providers.docker.labels import ID, NODE
-from schemas.problems.errors import KernelNotFound, ProviderError, ProviderUnavailable
+from schemas.problems.errors.kernel import KernelNotFound
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 AT_ONCE = 32
 """Most nodes that are asked at the same time."""
@@ -24,24 +25,24 @@ class Fleet:
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.engines = dict(engines)
-        self._where: dict[str, str] = {}
-        self._placed: dict[str, str] = {}
+        self._seen_on: dict[str, str] = {}
+        self._assigned_to: dict[str, str] = {}
 
-    def everywhere(self, ask: Callable[[Engine], T]) -> tuple[dict[str, T], dict[str, str]]:
+    def ask_all(self, ask: Callable[[Engine], T]) -> tuple[dict[str, T], dict[str, str]]:
         """Node → answer, in the order of the nodes, and node → why it could not be asked."""
         engines = list(self.engines.values())
         if len(engines) < 2:
-            answers = [_asked(engine, ask) for engine in engines]
+            answers = [_ask(engine, ask) for engine in engines]
         else:
             with ThreadPoolExecutor(min(AT_ONCE, len(engines)), "docker") as pool:
-                answers = list(pool.map(lambda engine: _asked(engine, ask), engines))
+                answers = list(pool.map(lambda engine: _ask(engine, ask), engines))
         pairs = list(zip(self.engines, answers, strict=True))
         found = {node: answer for node, answer in pairs if not isinstance(answer, ProviderError)}
         return found, {
-            node: _why(answer, node) for node, answer in pairs if isinstance(answer, ProviderError)
+            node: _shorten_reason(answer, node) for node, answer in pairs if isinstance(answer, ProviderError)
         }
 
-    def of(self, node: str) -> Engine:
+    def engine_of(self, node: str) -> Engine:
         """Raises ProviderError."""
         try:
             return self.engines[node]
@@ -49,50 +50,50 @@ class Fleet:
             raise ProviderError(provider=NAME, why=f"the cluster has no node {node}") from None
 
     def locate(self, where: Mapping[str, str]) -> None:
-        """See `providers.abilities.Locates`."""
-        self._placed = dict(where)
+        """See `providers.abilities.AcceptsLocations`."""
+        self._assigned_to = dict(where)
 
-    def found(self, where: Mapping[str, str]) -> None:
+    def record_location(self, where: Mapping[str, str]) -> None:
         """These kernels are on these nodes."""
-        self._where.update(where)
+        self._seen_on.update(where)
 
-    def lost(self, kernel: str) -> None:
-        self._where.pop(kernel, None)
-        self._placed.pop(kernel, None)
+    def forget_location(self, kernel: str) -> None:
+        self._seen_on.pop(kernel, None)
+        self._assigned_to.pop(kernel, None)
 
-    def believed(self, made_for: str, node: str) -> bool:
+    def may_be_made_for(self, made_for: str, node: str) -> bool:
         """Whether a container of this node may be a kernel that was made for that one: a node that somebody
         else has taken over has none of the others'. One that was renamed keeps its own."""
         return made_for == node or made_for not in self.engines
 
     def may_have(self, kernel: str, node: str) -> bool:
         """Whether nothing is known of it on another node."""
-        known = self._known(kernel)
+        known = self._believed_node(kernel)
         return known == node or known not in self.engines
 
-    def _known(self, kernel: str) -> str:
-        return self._placed.get(kernel) or self._where.get(kernel, "")
+    def _believed_node(self, kernel: str) -> str:
+        return self._assigned_to.get(kernel) or self._seen_on.get(kernel, "")
 
     def find(self, kernel: str) -> tuple[Engine, dict[str, Any]]:
         """Where a kernel is, and its container as inspected. Raises KernelNotFound; ProviderUnavailable when
         it may be on a node that cannot be reached; ProviderError when several nodes claim to have it."""
-        known = self.engines.get(self._known(kernel))
+        known = self.engines.get(self._believed_node(kernel))
         if known is not None:
-            with speaking(known.node, kernel):
-                here = inspected(known, kernel)
+            with engine_errors(known.node, kernel):
+                here = inspect_kernel(known, kernel)
             if here is not None:
                 return known, here
-        answers, unreachable = self.everywhere(lambda engine: inspected(engine, kernel))
+        answers, unreachable = self.ask_all(lambda engine: inspect_kernel(engine, kernel))
         claims = {
             node: answer
             for node, answer in answers.items()
-            if answer is not None and self.believed(answer["Config"]["Labels"].get(NODE, ""), node)
+            if answer is not None and self.may_be_made_for(answer["Config"]["Labels"].get(NODE, ""), node)
         }
         if len({(each["Id"], each["Config"]["Labels"].get(NODE)) for each in claims.values()}) > 1:
             why = f"kernel {kernel} is said to be on several nodes: {', '.join(claims)}"
             raise ProviderError(provider=NAME, why=why)
         for node, answer in claims.items():
-            self.found({kernel: node})
+            self.record_location({kernel: node})
             return self.engines[node], answer
         if unreachable:
             nodes = "; ".join(f"{node}: {said}" for node, said in unreachable.items())
@@ -101,25 +102,30 @@ class Fleet:
         raise KernelNotFound(provider=NAME, kernel=kernel)
 
 
-def inspected(engine: Engine, kernel: str) -> dict[str, Any] | None:
-    """The kernel's container, also when somebody renamed it; None when there is none. Raises Refusal,
+def inspect_kernel(engine: Engine, kernel: str) -> dict[str, Any] | None:
+    """The kernel's container, also when somebody renamed it; None when there is none. Raises EngineRefusal,
     OSError."""
-    return _named(engine, kernel, kernel) or next(
-        (found for each in engine.containers(kernel) if (found := _named(engine, each["Id"], kernel))), None
+    return _inspect_named(engine, kernel, kernel) or next(
+        (
+            found
+            for each in engine.containers(kernel)
+            if (found := _inspect_named(engine, each["Id"], kernel))
+        ),
+        None,
     )
 
 
-def _named(engine: Engine, name: str, kernel: str) -> dict[str, Any] | None:
+def _inspect_named(engine: Engine, name: str, kernel: str) -> dict[str, Any] | None:
     try:
         found = engine.inspect(name)
-    except Refusal as refusal:
+    except EngineRefusal as refusal:
         if refusal.status == _GONE:
             return None
         raise
     return found if (found["Config"]["Labels"] or {}).get(ID) == kernel else None
 
 
-def _why(error: ProviderError, node: str) -> str:
+def _shorten_reason(error: ProviderError, node: str) -> str:
     """Without what whoever reads it knows: which node, and that it was not reached."""
     why = str(error.fields.get("why", error.message)).removeprefix(f"node {node}: ")
     if "target" in error.fields:
@@ -127,9 +133,9 @@ def _why(error: ProviderError, node: str) -> str:
     return f"{why} ({error.hint})" if error.hint else why
 
 
-def _asked(engine: Engine, ask: Callable[[Engine], T]) -> T | ProviderError:
+def _ask(engine: Engine, ask: Callable[[Engine], T]) -> T | ProviderError:
     try:
-        with speaking(engine.node):
+        with engine_errors(engine.node):
             return ask(engine)
     except ProviderError as error:
         return error

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.docker.fleet import Fleet
-from providers.docker.pull_progress import Layers, messages, refused
-from providers.images import NodeImage, PullProgress, PullRequest, Tell
-from schemas.images.facts import Platform
-from schemas.problems.errors import PullFailed
+from providers.docker.pull_progress import LayerProgress, parse_messages, pull_error
+from providers.images import NodeImage, OnPullProgress, PullProgress, PullRequest
+from schemas.images.facts import ImagePlatform
+from schemas.problems.errors.node import PullFailed
 from schemas.values.image_reference import parse_reference
 
 AT_ONCE = 2
@@ -25,10 +25,10 @@ _GONE = 404
 
 
 @dataclass
-class _Shared:
+class _PullInFlight:
     """A pull that several may wait for."""
 
-    listeners: list[Tell]
+    listeners: list[OnPullProgress]
     over: threading.Event = field(default_factory=threading.Event)
     fetched: bool = False
     error: BaseException | None = None
@@ -45,30 +45,32 @@ class Puller:
         self._fleet = fleet
         self._at_once = at_once
         self._lock = threading.Lock()
-        self._running: dict[tuple[str, str, str], _Shared] = {}
+        self._running: dict[tuple[str, str, str], _PullInFlight] = {}
         self._slots: dict[str, threading.Semaphore] = {}
 
-    def pull(self, request: PullRequest, tell: Tell) -> bool:
+    def pull(self, request: PullRequest, tell: OnPullProgress) -> bool:
         """False when the node had it. Raises ProviderError, RegistryError."""
-        engine = self._fleet.of(request.node)
+        engine = self._fleet.engine_of(request.node)
         key = (request.node, request.image, request.auth)
         with self._lock:
             shared = self._running.get(key)
             mine = shared is None
             if shared is None:
-                shared = self._running[key] = _Shared([])
+                shared = self._running[key] = _PullInFlight([])
             shared.listeners.append(tell)
         if mine:
-            self._own(engine, request, shared, key)
+            self._run_pull(engine, request, shared, key)
         else:
             shared.over.wait()
         if shared.error is not None:
             raise shared.error
         return shared.fetched
 
-    def _own(self, engine: Engine, request: PullRequest, shared: _Shared, key: tuple[str, str, str]) -> None:
+    def _run_pull(
+        self, engine: Engine, request: PullRequest, shared: _PullInFlight, key: tuple[str, str, str]
+    ) -> None:
         try:
-            if request.policy == "always" or inspected(engine, request.image) is None:
+            if request.policy == "always" or inspect_image(engine, request.image) is None:
                 with self._slot(request.node):
                     _fetch(engine, request, shared.tell)
                 shared.fetched = True
@@ -84,61 +86,65 @@ class Puller:
             return self._slots.setdefault(node, threading.Semaphore(self._at_once))
 
 
-def _fetch(engine: Engine, request: PullRequest, tell: Tell) -> None:
+def _fetch(engine: Engine, request: PullRequest, tell: OnPullProgress) -> None:
     reference = parse_reference(request.image)
-    layers = Layers(request.node, request.image)
+    layers = LayerProgress(request.node, request.image)
     tell(layers.news())
     # An empty one keeps the engine from looking for credentials of its own.
     headers = {"X-Registry-Auth": request.auth or "e30="}
     query = {"fromImage": reference.name, "tag": reference.selector}
-    with speaking(engine.node):
+    with engine_errors(engine.node):
         try:
             pieces = engine.stream("POST", "/images/create", query=query, headers=headers, timeout=SILENCE)
-        except Refusal as refusal:
-            raise refused(request, refusal.why) from None
-        for message in messages(pieces):
+        except EngineRefusal as refusal:
+            raise pull_error(request, refusal.why) from None
+        for message in parse_messages(pieces):
             if "error" in message:
                 detail = message.get("errorDetail") or {}
-                raise refused(request, str(detail.get("message") or message["error"]))
-            if layers.heard(message):
+                raise pull_error(request, str(detail.get("message") or message["error"]))
+            if layers.update(message):
                 tell(layers.news())
-    if inspected(engine, request.image) is None:
+    if inspect_image(engine, request.image) is None:
         why = "the engine ended without a word, and the image is not there"
         raise PullFailed(provider=NAME, node=request.node, image=request.image, why=why)
     tell(layers.news(over=True))
 
 
-def inspected(engine: Engine, image: str) -> dict[str, Any] | None:
+def inspect_image(engine: Engine, image: str) -> dict[str, Any] | None:
     """An image as the engine knows it; None when it does not. Raises ProviderError."""
     reference = parse_reference(image)
     name = f"{reference.name}@{reference.digest}" if reference.digest else str(reference)
-    with speaking(engine.node):
+    with engine_errors(engine.node):
         try:
-            found: dict[str, Any] = engine.call("GET", f"/images/{segment(name)}/json")
-        except Refusal as refusal:
+            found: dict[str, Any] = engine.call("GET", f"/images/{quote_segment(name)}/json")
+        except EngineRefusal as refusal:
             if refusal.status != _GONE:
                 raise
             return None
     return found
 
 
-def listed(
+def list_images(
     fleet: Fleet, nodes: frozenset[str]
 ) -> tuple[Mapping[str, tuple[NodeImage, ...]], Mapping[str, str]]:
     """What these nodes have, and why some could not be asked."""
     asked = Fleet({node: engine for node, engine in fleet.engines.items() if node in nodes})
-    return asked.everywhere(_images)
+    return asked.ask_all(_node_images)
 
 
-def _images(engine: Engine) -> tuple[NodeImage, ...]:
+def _node_images(engine: Engine) -> tuple[NodeImage, ...]:
     found = engine.call("GET", "/images/json")
     return tuple(
-        NodeImage(_full(each.get("RepoTags")), _full(each.get("RepoDigests")), int(each.get("Size") or 0))
+        NodeImage(
+            _full_names(each.get("RepoTags")),
+            _full_names(each.get("RepoDigests")),
+            int(each.get("Size") or 0),
+        )
         for each in found
     )
 
 
-def _full(names: list[str] | None) -> tuple[str, ...]:
+def _full_names(names: list[str] | None) -> tuple[str, ...]:
     full = []
     for name in names or ():
         try:
@@ -148,15 +154,17 @@ def _full(names: list[str] | None) -> tuple[str, ...]:
     return tuple(full)
 
 
-def facts(engine: Engine, image: str) -> tuple[str, Platform, str] | None:
+def image_facts(engine: Engine, image: str) -> tuple[str, ImagePlatform, str] | None:
     """Architecture, what the engine knows, and the digest that the image was pulled by."""
-    found = inspected(engine, image)
+    found = inspect_image(engine, image)
     if found is None:
         return None
     name = parse_reference(image).name
-    digests = [parse_reference(each) for each in _full(found.get("RepoDigests"))]
+    digests = [parse_reference(each) for each in _full_names(found.get("RepoDigests"))]
     digest = next((each.digest for each in digests if each.name == name), "")
     layers = (found.get("RootFS") or {}).get("Layers") or ()
     labels = (found.get("Config") or {}).get("Labels") or {}
-    platform = Platform(digest=digest, size=int(found.get("Size") or 0), layers=len(layers), labels=labels)
+    platform = ImagePlatform(
+        digest=digest, size=int(found.get("Size") or 0), layers=len(layers), labels=labels
+    )
     return str(found.get("Architecture") or "amd64"), platform, digest

@@ -17,7 +17,7 @@ _SHORT = frozenset(_TEXTS) - {"document", "placement"}
 _NAME = re.compile(r"[!-~]{0,1024}")
 
 
-def written(kernel_id: str, labels: Labels) -> dict[str, str]:
+def to_engine_labels(kernel_id: str, labels: Labels) -> dict[str, str]:
     """Labels for the engine."""
     texts = {PREFIX + name: str(getattr(labels, name)) for name in _TEXTS}
     numbers = {
@@ -27,7 +27,7 @@ def written(kernel_id: str, labels: Labels) -> dict[str, str]:
     return {ID: kernel_id, **texts, **numbers}
 
 
-def read(found: Mapping[str, str]) -> Labels | None:
+def from_engine_labels(found: Mapping[str, str]) -> Labels | None:
     """What an engine's labels say; None when they are not of a kernel, or such as bai never writes."""
     try:
         if not all(_NAME.fullmatch(found.get(PREFIX + name, "")) for name in _SHORT):

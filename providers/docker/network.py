@@ -20,21 +20,22 @@ from typing import Any
 
 from providers.base import KernelSpec, Network
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.docker.swarm import Swarms
-from schemas.problems.errors import KernelRefused, ProviderError
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderError
 
 SCOPE = "bai.scope"
 """The label that marks a network as a session's, with what all ids of its containers end in."""
 _ID = re.compile(r"-[0-9a-f]+-g[0-9]+\Z")
-_LINGERING = 2.0
+_RELEASE_PATIENCE = 2.0
 """Seconds for which a network may seem to be in use by a container that has just gone."""
-_ABANDONED = "10m"
+_PRUNE_AGE = "10m"
 """How old an unused network is before it counts as left behind: a container may be on its way to it."""
 
 
-class Networks:
+class SessionNetworks:
     """The networks of sessions on these engines. May be used by several threads."""
 
     def __init__(self, engines: Mapping[str, Engine], swarms: Swarms) -> None:
@@ -44,22 +45,22 @@ class Networks:
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._swept: set[str] = set()
 
-    def prepared(self, spec: KernelSpec) -> KernelSpec:
+    def prepare(self, spec: KernelSpec) -> KernelSpec:
         """The spec with addresses for host names; the network that it wants is there afterwards. Raises
         ProviderError."""
         engine = self._engines[spec.labels.node]
-        self._ensure(spec, engine)
-        hosts = resolved(spec.network, _resolver(engine, spec.id))
+        self._ensure_network(spec, engine)
+        hosts = resolve_hosts(spec.network, _resolver(engine, spec.id))
         return replace(spec, network=replace(spec.network, hosts=hosts))
 
-    def _ensure(self, spec: KernelSpec, engine: Engine) -> None:
+    def _ensure_network(self, spec: KernelSpec, engine: Engine) -> None:
         network = spec.network
         if network.mode == "bridge":
-            self._make(engine, spec, "bridge")
+            self._create_network(engine, spec, "bridge")
         elif network.mode == "overlay":
-            self._make(self._manager(spec), spec, "overlay")
+            self._create_network(self._swarm_manager(spec), spec, "overlay")
 
-    def drop(self, kernel_id: str, nodes: tuple[str, ...]) -> None:
+    def release(self, kernel_id: str, nodes: tuple[str, ...]) -> None:
         """Remove the network of a kernel that is gone from these nodes, unless others still use it.
 
         Raises ProviderError when the kernel's own node does not answer; what stays elsewhere is swept another
@@ -70,31 +71,34 @@ class Networks:
             return
         for node in dict.fromkeys((*nodes, *self._swarms.managers())):
             try:
-                with speaking(node):
-                    for found in _labelled(self._engines[node], f"{SCOPE}={scope}"):
-                        _remove(self._engines[node], found["Id"])
+                with engine_errors(node):
+                    for found in _list_labelled(self._engines[node], f"{SCOPE}={scope}"):
+                        _remove_network(self._engines[node], found["Id"])
             except ProviderError:
                 if (node,) == nodes:
                     raise
 
-    def _manager(self, spec: KernelSpec) -> Engine:
+    def _swarm_manager(self, spec: KernelSpec) -> Engine:
         node = self._swarms.manager_of(spec.labels.node)
         if node is None:
             why = f"node {spec.labels.node}: {self._swarms.why_not(spec.labels.node)}"
             raise KernelRefused(provider=NAME, kernel=spec.id, why=f"there can be no overlay network: {why}")
         return self._engines[node]
 
-    def _make(self, engine: Engine, spec: KernelSpec, driver: str) -> None:
-        with self._alone(engine.node, spec.network.name), speaking(engine.node, spec.id, making=True):
+    def _create_network(self, engine: Engine, spec: KernelSpec, driver: str) -> None:
+        with (
+            self._lock_name(engine.node, spec.network.name),
+            engine_errors(engine.node, spec.id, making=True),
+        ):
             if engine.node not in self._swept:
-                _sweep(engine)
+                _prune_abandoned(engine)
                 self._swept.add(engine.node)
-            if not _present(engine, spec.network.name):
-                with _already_there():
-                    engine.call("POST", "/networks/create", body=payload(spec, driver), timeout=60)
+            if not _exists(engine, spec.network.name):
+                with _accept_existing():
+                    engine.call("POST", "/networks/create", body=network_payload(spec, driver), timeout=60)
 
     @contextlib.contextmanager
-    def _alone(self, node: str, name: str) -> Iterator[None]:
+    def _lock_name(self, node: str, name: str) -> Iterator[None]:
         """Engines let two bridges of one name be made at the same time."""
         with self._lock:
             lock = self._locks.setdefault((node, name), threading.Lock())
@@ -108,7 +112,7 @@ def scope_of(kernel_id: str) -> str:
     return found[0][1:] if found else ""
 
 
-def payload(spec: KernelSpec, driver: str) -> dict[str, Any]:
+def network_payload(spec: KernelSpec, driver: str) -> dict[str, Any]:
     """The body of `POST /networks/create`. Pure."""
     labels = {
         SCOPE: scope_of(spec.id),
@@ -126,7 +130,7 @@ def payload(spec: KernelSpec, driver: str) -> dict[str, Any]:
     }
 
 
-def resolved(network: Network, resolve: Callable[[str], str]) -> dict[str, str]:
+def resolve_hosts(network: Network, resolve: Callable[[str], str]) -> dict[str, str]:
     """Host name → IP address: engines write nothing else into a container's hosts. `resolve`: a name that is
     no address, as the node resolves it."""
     return {name: host if _is_address(host) else resolve(host) for name, host in network.hosts.items()}
@@ -154,47 +158,47 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _present(engine: Engine, name: str) -> bool:
+def _exists(engine: Engine, name: str) -> bool:
     found = engine.call("GET", "/networks", query={"filters": {"name": [f"^{re.escape(name)}$"]}})
     return any(each["Name"] == name for each in found)
 
 
-def _labelled(engine: Engine, label: str) -> list[dict[str, Any]]:
+def _list_labelled(engine: Engine, label: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = engine.call("GET", "/networks", query={"filters": {"label": [label]}})
     return found
 
 
 @contextlib.contextmanager
-def _already_there() -> Iterator[None]:
+def _accept_existing() -> Iterator[None]:
     try:
         yield
-    except Refusal as refusal:
+    except EngineRefusal as refusal:
         if refusal.status != 409:
-            raise Refusal(refusal.status, _explained(refusal.why)) from None
+            raise EngineRefusal(refusal.status, _explain(refusal.why)) from None
 
 
-def _explained(why: str) -> str:
+def _explain(why: str) -> str:
     if "non-overlapping" in why or "address pool" in why:
         return f"{why}; give the daemon more or smaller default-address-pools, or end sessions there"
     return why
 
 
-def _remove(engine: Engine, network: str) -> None:
+def _remove_network(engine: Engine, network: str) -> None:
     """Engines refuse while a container uses it, on whatever node; and for a moment after the last one has
     gone."""
-    until = time.monotonic() + _LINGERING
+    until = time.monotonic() + _RELEASE_PATIENCE
     while True:
         try:
-            engine.call("DELETE", f"/networks/{segment(network)}", timeout=60)
+            engine.call("DELETE", f"/networks/{quote_segment(network)}", timeout=60)
             return
-        except Refusal as refusal:
+        except EngineRefusal as refusal:
             if refusal.status == 404 or time.monotonic() > until:
                 return
         time.sleep(0.1)
 
 
-def _sweep(engine: Engine) -> None:
+def _prune_abandoned(engine: Engine) -> None:
     """Networks of sessions that nobody uses, for some time."""
-    filters = {"label": [SCOPE], "until": [_ABANDONED]}
-    with contextlib.suppress(Refusal):
+    filters = {"label": [SCOPE], "until": [_PRUNE_AGE]}
+    with contextlib.suppress(EngineRefusal):
         engine.call("POST", "/networks/prune", query={"filters": filters}, timeout=60)

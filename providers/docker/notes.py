@@ -16,8 +16,8 @@ from typing import Any
 
 from providers.base import Labels
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.http import segment
-from providers.docker.labels import ID, read, written
+from providers.docker.engine.http import quote_segment
+from providers.docker.labels import ID, from_engine_labels, to_engine_labels
 
 NOTE = "bai.note"
 """The kernel that a note is about; a note has no `bai.id`."""
@@ -40,33 +40,33 @@ class Note:
         return (started is None or started < self.stopped + _SECOND) and self.stopped <= finished
 
 
-def gathered(volumes: Iterable[Mapping[str, Any]]) -> dict[str, Note]:
+def parse_notes(volumes: Iterable[Mapping[str, Any]]) -> dict[str, Note]:
     """Container id → what is noted about it; of several labels the newest count. Pure."""
     found: dict[str, Note] = {}
-    for volume in sorted(volumes, key=_number):
+    for volume in sorted(volumes, key=_note_number):
         said = volume.get("Labels") or {}
         container = said.get(_CONTAINER, "")
         note = found.get(container, Note())
         if _STOPPED in said:
-            found[container] = Note(note.labels, _moment(volume))
+            found[container] = Note(note.labels, _created_at(volume))
         else:
-            found[container] = Note(read(said) or note.labels, note.stopped)
+            found[container] = Note(from_engine_labels(said) or note.labels, note.stopped)
     return found
 
 
-def _number(volume: Mapping[str, Any]) -> int:
+def _note_number(volume: Mapping[str, Any]) -> int:
     number = (volume.get("Labels") or {}).get(_NUMBER, "")
     return int(number) if number.isdecimal() else 0
 
 
-def _moment(volume: Mapping[str, Any]) -> datetime | None:
+def _created_at(volume: Mapping[str, Any]) -> datetime | None:
     try:
         return datetime.fromisoformat(volume["CreatedAt"])
     except (KeyError, ValueError):
         return None
 
 
-def all_notes(engine: Engine, kernel: str = "") -> list[dict[str, Any]]:
+def list_notes(engine: Engine, kernel: str = "") -> list[dict[str, Any]]:
     """The volumes that are notes, of one kernel or of all."""
     label = f"{NOTE}={kernel}" if kernel else NOTE
     found = engine.call("GET", "/volumes", query={"filters": {"label": [label]}})
@@ -75,26 +75,26 @@ def all_notes(engine: Engine, kernel: str = "") -> list[dict[str, Any]]:
 
 def relabel(engine: Engine, kernel: str, container: str, labels: Labels) -> None:
     """From now on the kernel has these labels. Older notes of labels go after the new one is there."""
-    before = all_notes(engine, kernel)
-    said = {name: value for name, value in written(kernel, labels).items() if name != ID}
-    _write(engine, kernel, container, said)
+    before = list_notes(engine, kernel)
+    said = {name: value for name, value in to_engine_labels(kernel, labels).items() if name != ID}
+    _write_note(engine, kernel, container, said)
     for volume in before:
         if _STOPPED not in (volume.get("Labels") or {}):
-            _drop(engine, volume["Name"])
+            _remove_note(engine, volume["Name"])
 
 
-def stopped(engine: Engine, kernel: str, container: str) -> None:
+def note_stop(engine: Engine, kernel: str, container: str) -> None:
     """It is about to be stopped by bai, not by itself."""
-    _write(engine, kernel, container, {_STOPPED: "true"})
+    _write_note(engine, kernel, container, {_STOPPED: "true"})
 
 
-def forget(engine: Engine, kernel: str) -> None:
+def remove_notes(engine: Engine, kernel: str) -> None:
     """All that is noted about a kernel."""
-    for volume in all_notes(engine, kernel):
-        _drop(engine, volume["Name"])
+    for volume in list_notes(engine, kernel):
+        _remove_note(engine, volume["Name"])
 
 
-def _write(engine: Engine, kernel: str, container: str, said: Mapping[str, str]) -> str:
+def _write_note(engine: Engine, kernel: str, container: str, said: Mapping[str, str]) -> str:
     number = time.time_ns()
     name = f"bai-{kernel}-{number}"
     labels = {**said, NOTE: kernel, _CONTAINER: container, _NUMBER: str(number)}
@@ -102,5 +102,5 @@ def _write(engine: Engine, kernel: str, container: str, said: Mapping[str, str])
     return name
 
 
-def _drop(engine: Engine, name: str) -> None:
-    engine.call("DELETE", f"/volumes/{segment(name)}", query={"force": True})
+def _remove_note(engine: Engine, name: str) -> None:
+    engine.call("DELETE", f"/volumes/{quote_segment(name)}", query={"force": True})

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from providers.base import KernelState, Labels, Observed
-from providers.docker.labels import ID, read
+from providers.docker.labels import ID, from_engine_labels
 from schemas.hardware.cpuset import parse_cpus
 
 _STATES: Mapping[str, KernelState] = {
@@ -30,10 +30,10 @@ def kernel_id(listed: Mapping[str, Any]) -> str:
 
 
 def labels_of(listed: Mapping[str, Any]) -> Labels | None:
-    return read(listed.get("Labels") or {})
+    return from_engine_labels(listed.get("Labels") or {})
 
 
-def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
+def parse_container(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
     """A kernel from what `GET /containers/{id}/json` says."""
     state, host = found["State"], found["HostConfig"]
     now = _STATES.get(state["Status"], "lost")
@@ -44,23 +44,23 @@ def observed(kernel: str, labels: Labels, found: Mapping[str, Any]) -> Observed:
         id=kernel,
         labels=labels,
         state=now,
-        exit_code=number(state["ExitCode"]) if ended else None,
+        exit_code=parse_number(state["ExitCode"]) if ended else None,
         reason=_reason(state) if ended else str(state.get("Error") or ""),
-        created=moment(found.get("Created", "")),
-        started=moment(state.get("StartedAt", "")),
-        finished=moment(state.get("FinishedAt", "")) if ended else None,
-        restarts=number(found.get("RestartCount")),
-        pid=number(state.get("Pid")) or None,
+        created=parse_time(found.get("Created", "")),
+        started=parse_time(state.get("StartedAt", "")),
+        finished=parse_time(state.get("FinishedAt", "")) if ended else None,
+        restarts=parse_number(found.get("RestartCount")),
+        pid=parse_number(state.get("Pid")) or None,
         cpus=parse_cpus(host.get("CpusetCpus") or ""),
         memory_nodes=parse_cpus(host.get("CpusetMems") or ""),
-        memory=number(host.get("Memory")),
-        pids=max(0, number(host.get("PidsLimit"))),
-        scratch=number((host.get("StorageOpt") or {}).get("size")),
+        memory=parse_number(host.get("Memory")),
+        pids=max(0, parse_number(host.get("PidsLimit"))),
+        scratch=parse_number((host.get("StorageOpt") or {}).get("size")),
         image=str(found["Config"].get("Image") or ""),
     )
 
 
-def number(said: Any) -> int:
+def parse_number(said: Any) -> int:
     """Of whoever answers for an engine. Raises ValueError, TypeError where it is none."""
     found = int(said or 0)
     if abs(found) >= 2**63:
@@ -75,14 +75,14 @@ def _reason(state: Mapping[str, Any]) -> str:
     return f"signal {code - 128}" if _SIGNALLED < code <= _SIGNALLED + _SIGNALS else "exit"
 
 
-def ended_unseen(found: Mapping[str, Any]) -> bool:
+def exit_was_unobserved(found: Mapping[str, Any]) -> bool:
     """Whether the engine only found out afterwards that it had ended: it gives 255 then, as programs may,
     too."""
     state = found["State"]
     return bool(state["Status"] == "exited" and state["ExitCode"] == _UNSEEN)
 
 
-def moment(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     """The engine's time stamps have nine digits after the point, and the year 1 for never."""
     if not text or text.startswith("0001-"):
         return None

@@ -10,21 +10,21 @@ from typing import Any
 
 from providers.base import Claim, Labels, Observation, Observed
 from providers.docker import notes
-from providers.docker.container.gpu_share import Keeper
+from providers.docker.container.gpu_share import ShareKeeper
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.http import Refusal
+from providers.docker.engine.http import EngineRefusal
 from providers.docker.fleet import Fleet
 from providers.docker.image_naming import image_now
 from providers.docker.notes import Note
-from providers.docker.observe import ended_unseen, kernel_id, labels_of, observed
-from providers.docker.shared_cores import Cores
-from schemas.problems.errors import ProviderError
+from providers.docker.observe import exit_was_unobserved, kernel_id, labels_of, parse_container
+from providers.docker.shared_cores import SharedCores
+from schemas.problems.errors.provider import ProviderError
 
 _GONE = 404
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedContainer:
     """One container: the engine's id of it and what it says."""
 
     container: str
@@ -32,16 +32,16 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeObservation:
     """What one node shows. `unlabelled`: ids of kernels without readable labels; `claimed`: kernel →
     container, of those that were made for other nodes."""
 
-    kernels: list[Seen]
+    kernels: list[ObservedContainer]
     unlabelled: list[str]
     claimed: Mapping[str, str]
 
 
-def _is_double(each: Mapping[str, Any], listed: list[dict[str, Any]]) -> bool:
+def _is_copy(each: Mapping[str, Any], listed: list[dict[str, Any]]) -> bool:
     """Whether it bears the labels of another one: somebody copied them. The one that is named so is meant."""
     kernel = kernel_id(each)
     if f"/{kernel}" in (each.get("Names") or ()):
@@ -49,21 +49,22 @@ def _is_double(each: Mapping[str, Any], listed: list[dict[str, Any]]) -> bool:
     return any(kernel_id(other) == kernel and other["Id"] != each["Id"] for other in listed)
 
 
-class Sight:
+class FleetObserver:
     """Looks at the engines of a fleet. May be used by several threads."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.cores = {
-            node: Cores(engine, partial(self._node, engine)) for node, engine in fleet.engines.items()
+            node: SharedCores(engine, partial(self._observe_node, engine))
+            for node, engine in fleet.engines.items()
         }
         self._ended: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._booted: dict[str, float] = {}
-        self.keeper = Keeper()
+        self.share_keeper = ShareKeeper()
 
     def observe(self) -> Observation:
         """Everything; nodes that cannot be asked are named with the reason."""
-        found, unreachable = self._fleet.everywhere(self._node)
+        found, unreachable = self._fleet.ask_all(self._observe_node)
         everything = [each for node in found.values() for each in node.kernels]
         # An id that another node's container has, too, is no reason to leave that one out.
         kernels = {
@@ -71,7 +72,7 @@ class Sight:
         }
         containers = {each.container for each in everything}
         for name, node in found.items():
-            self._fleet.found({each.kernel.id: name for each in node.kernels})
+            self._fleet.record_location({each.kernel.id: name for each in node.kernels})
         return Observation(
             tuple(sorted(kernels.values(), key=lambda kernel: kernel.id)),
             unlabelled=tuple(sorted({name for node in found.values() for name in node.unlabelled})),
@@ -85,43 +86,43 @@ class Sight:
             unreachable=unreachable,
         )
 
-    def one(self, engine: Engine, kernel: str, found: Mapping[str, Any], *, new: bool) -> Observed:
+    def observe_kernel(self, engine: Engine, kernel: str, found: Mapping[str, Any], *, new: bool) -> Observed:
         """A kernel from its inspected container; nothing is noted yet about a new one. Raises ProviderError,
-        Refusal, OSError."""
+        EngineRefusal, OSError."""
         labels = labels_of(found["Config"])
         if labels is None:
             why = f"node {engine.node}: {kernel} has no readable labels"
             raise ProviderError(provider="docker", why=why)
-        noted = {} if new else notes.gathered(notes.all_notes(engine, kernel))
-        return self._told(engine, labels, found, noted.get(found["Id"], Note()))
+        noted = {} if new else notes.parse_notes(notes.list_notes(engine, kernel))
+        return self._apply_note(engine, labels, found, noted.get(found["Id"], Note()))
 
-    def _node(self, engine: Engine) -> NodeSeen:
+    def _observe_node(self, engine: Engine) -> NodeObservation:
         """What is on one node."""
         listed = engine.containers()
-        self.keeper.tend(engine, listed)
-        noted = notes.gathered(notes.all_notes(engine)) if listed else {}
-        seen: list[Seen] = []
+        self.share_keeper.revive_daemons(engine, listed)
+        noted = notes.parse_notes(notes.list_notes(engine)) if listed else {}
+        seen: list[ObservedContainer] = []
         unlabelled: list[str] = []
         claimed: dict[str, str] = {}
         for each in listed:
             labels = labels_of(each)
-            if labels is None or _is_double(each, listed):
+            if labels is None or _is_copy(each, listed):
                 unlabelled.append(kernel_id(each))
                 continue
-            found = self._inspected(engine, each)
+            found = self._inspect(engine, each)
             if found is not None:
-                kernel = self._told(engine, labels, found, noted.get(each["Id"], Note()))
-                if not self._fleet.believed(kernel.labels.node, engine.node):
+                kernel = self._apply_note(engine, labels, found, noted.get(each["Id"], Note()))
+                if not self._fleet.may_be_made_for(kernel.labels.node, engine.node):
                     claimed[kernel.id] = each["Id"]
                     continue
                 if kernel.state == "running":
                     kernel = replace(kernel, image_now=image_now(engine, each, kernel.image))
-                seen.append(Seen(each["Id"], kernel))
-        self._forget(engine, {each["Id"] for each in listed})
-        self.cores[engine.node].see(each.kernel for each in seen)
-        return NodeSeen(seen, unlabelled, claimed)
+                seen.append(ObservedContainer(each["Id"], kernel))
+        self._forget_missing(engine, {each["Id"] for each in listed})
+        self.cores[engine.node].update(each.kernel for each in seen)
+        return NodeObservation(seen, unlabelled, claimed)
 
-    def _inspected(self, engine: Engine, listed: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _inspect(self, engine: Engine, listed: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """None when it has gone meanwhile. What has ended stays as it is until it is started again, which the
         list's words for its state would show: `Exited (0)`."""
         key = (engine.node, listed["Id"])
@@ -130,7 +131,7 @@ class Sight:
             return kept
         try:
             found = engine.inspect(listed["Id"])
-        except Refusal as refusal:
+        except EngineRefusal as refusal:
             if refusal.status == _GONE:
                 return None
             raise
@@ -140,19 +141,19 @@ class Sight:
             self._ended.pop(key, None)
         return found
 
-    def _forget(self, engine: Engine, there: set[str]) -> None:
+    def _forget_missing(self, engine: Engine, there: set[str]) -> None:
         for key in [key for key in list(self._ended) if key[0] == engine.node and key[1] not in there]:
             self._ended.pop(key, None)
 
-    def _told(self, engine: Engine, labels: Labels, found: Mapping[str, Any], note: Note) -> Observed:
-        kernel = observed(kernel_id(found["Config"]), note.labels or labels, found)
+    def _apply_note(self, engine: Engine, labels: Labels, found: Mapping[str, Any], note: Note) -> Observed:
+        kernel = parse_container(kernel_id(found["Config"]), note.labels or labels, found)
         if kernel.state == "exited" and note.ended(kernel.started, kernel.finished):
             return replace(kernel, reason="stopped")
-        if ended_unseen(found) and self._rebooted(engine, kernel):
+        if exit_was_unobserved(found) and self._was_rebooted(engine, kernel):
             return replace(kernel, state="lost", exit_code=None, reason="its node was restarted")
         return kernel
 
-    def _rebooted(self, engine: Engine, kernel: Observed) -> bool:
+    def _was_rebooted(self, engine: Engine, kernel: Observed) -> bool:
         """Whether its node has been started since it was: engines cannot tell what ended such a kernel."""
         if engine.node not in self._booted:
             try:

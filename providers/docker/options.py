@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from providers.docker.engine.connection import dialer, way
+from providers.docker.engine.connection import dialer, engine_address
 from providers.docker.engine.engine import Engine
 from providers.docker.provider import DockerProvider
 from providers.machines.base import Endpoint, Machine
-from schemas.kinds.docker import WAYS, Docker
-from schemas.kinds.docker_network import NetworkRules
-from schemas.problems.errors import InvalidOption
+from schemas.kinds.parts.docker import CONNECTION_FIELDS, Docker
+from schemas.kinds.parts.docker_network import NetworkRules
+from schemas.problems.errors.provider import InvalidOption
 
 
 def open_docker(
@@ -22,24 +22,24 @@ def open_docker(
     """The entry point; without nodes, the engine of this machine. Raises InvalidOption."""
     nodes = machines or (Endpoint("localhost", "localhost", local=True),)
     return DockerProvider(
-        {node.name: _engine(node, _options(_merged(options, node.options))) for node in nodes}
+        {node.name: _engine(node, _parse_options(_merge_options(options, node.options))) for node in nodes}
     )
 
 
 def _engine(node: Endpoint, options: Docker) -> Engine:
-    found = way(node, options)
-    machine = _connection(found.endpoint)
+    found = engine_address(node, options)
+    machine = _machine_getter(found.endpoint)
     return Engine(
         node.name,
         options,
         dialer(found, machine),
         machine,
         local=found.endpoint.local,
-        beside=found.host is None,
+        has_machine=found.host is None,
     )
 
 
-def _connection(node: Endpoint) -> Callable[[], Machine]:
+def _machine_getter(node: Endpoint) -> Callable[[], Machine]:
     """What that takes is imported only when it is asked for."""
 
     def get() -> Machine:
@@ -54,13 +54,13 @@ _PLANNED = frozenset(NetworkRules.model_fields)
 """Options that the plan has heeded: each kernel's spec says what came of them."""
 
 
-def _merged(cluster: Mapping[str, object], node: Mapping[str, object]) -> dict[str, object]:
+def _merge_options(cluster: Mapping[str, object], node: Mapping[str, object]) -> dict[str, object]:
     """A node's own options win; a way to its engine takes the place of the cluster's, whichever that is."""
-    replaced = WAYS if any(name in node for name in WAYS) else ()
+    replaced = CONNECTION_FIELDS if any(name in node for name in CONNECTION_FIELDS) else ()
     return {name: value for name, value in cluster.items() if name not in replaced} | dict(node)
 
 
-def _options(given: Mapping[str, object]) -> Docker:
+def _parse_options(given: Mapping[str, object]) -> Docker:
     try:
         return Docker.model_validate(
             {name: value for name, value in given.items() if value is not None and name not in _PLANNED}

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from providers.docker.engine.errors import NAME
-from providers.docker.engine.http import lines
+from providers.docker.engine.http import split_lines
 from providers.images import PullProgress, PullRequest
-from schemas.problems.errors import (
-    BaiError,
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.node import PullFailed
+from schemas.problems.errors.registry import (
     NoSuchImage,
-    PullFailed,
     RegistryRefused,
     RegistryUnreachable,
     RegistryUntrusted,
@@ -23,9 +23,9 @@ _STEP = 20
 """A pull is told of at least so often, as parts of what is known to come."""
 
 
-def messages(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def parse_messages(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The JSON objects of a stream, one to a line; what else is said is passed over."""
-    for line in lines(pieces):
+    for line in split_lines(pieces):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
@@ -34,7 +34,7 @@ def messages(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield value
 
 
-class Layers:
+class LayerProgress:
     """The layers of one image, as far as they have come."""
 
     def __init__(self, node: str, image: str) -> None:
@@ -43,7 +43,7 @@ class Layers:
         self._bytes: dict[str, tuple[int, int]] = {}
         self._told = -1
 
-    def heard(self, message: Mapping[str, Any]) -> bool:
+    def update(self, message: Mapping[str, Any]) -> bool:
         """Take in one message; whether it is worth telling."""
         layer, status = str(message.get("id") or ""), str(message.get("status") or "")
         if not layer or status.startswith("Pulling from"):
@@ -86,7 +86,7 @@ _DENIED = ("unauthorized", "access denied", "no basic auth credentials", "authen
 _ABSENT = ("manifest unknown", "not found", "name unknown", "name_unknown", "no such image")
 
 
-def refused(request: PullRequest, why: str) -> BaiError:
+def pull_error(request: PullRequest, why: str) -> BaiError:
     """The engine's words as an error that says what to do."""
     reference = parse_reference(request.image)
     said, told = why.lower(), f"node {request.node}: {why}"

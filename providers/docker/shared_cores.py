@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from providers.base import KernelSpec, Observed
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from schemas.hardware.cpuset import format_cpus, parse_cpus
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 
 LIVE = frozenset({"creating", "running", "stopping"})
 ONLINE = "/sys/devices/system/cpu/online"
@@ -24,106 +24,107 @@ Cpus = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class CoreHolder:
     """A live kernel: the cores that it has alone, or those that it shares with others (none: not bound)."""
 
     alone: Cpus = ()
     bound: Cpus = ()
 
 
-class Cores:
-    """Of one engine's node. `look` observes it and has `see` called. May be used by several threads."""
+class SharedCores:
+    """Of one engine's node. `observe` looks at it and has `update` called. May be used by several threads."""
 
-    def __init__(self, engine: Engine, look: Callable[[], object]) -> None:
+    def __init__(self, engine: Engine, observe: Callable[[], object]) -> None:
         self._engine = engine
-        self._look = look
+        self._observe = observe
         self._lock = threading.RLock()
-        self._holders: dict[str, Holder] | None = None
-        self._coming: set[str] = set()
+        self._holders: dict[str, CoreHolder] | None = None
+        self._pending: set[str] = set()
         self._all: Cpus = ()
 
-    def see(self, kernels: Iterable[Observed]) -> None:
+    def update(self, kernels: Iterable[Observed]) -> None:
         """What was seen just now; kernels that are being made are kept as they were begun."""
         with self._lock:
-            coming = {name: held for name, held in (self._holders or {}).items() if name in self._coming}
-            seen = {kernel.id: self._holder(kernel) for kernel in kernels if kernel.state in LIVE}
+            coming = {name: held for name, held in (self._holders or {}).items() if name in self._pending}
+            seen = {kernel.id: self._parse_holder(kernel) for kernel in kernels if kernel.state in LIVE}
             self._holders = {**seen, **coming}
 
     @contextlib.contextmanager
-    def given(self, spec: KernelSpec) -> Iterator[Cpus]:
+    def reserve(self, spec: KernelSpec) -> Iterator[Cpus]:
         """The cores that this kernel is to be bound to (none: not bound), while it is made or changed; nobody
-        else uses those that it has alone. When that fails, they are as before. Raises Refusal, OSError."""
+        else uses those that it has alone. When that fails, they are as before. Raises EngineRefusal,
+        OSError."""
         with self._lock:
-            before = self._held().get(spec.id)
-            self._coming.add(spec.id)
+            before = self._current_holders().get(spec.id)
+            self._pending.add(spec.id)
         try:
-            yield self._begun(spec)
+            yield self._take(spec)
         except BaseException:
             with self._lock:
-                self._coming.discard(spec.id)
-                self._held().pop(spec.id, None)
+                self._pending.discard(spec.id)
+                self._current_holders().pop(spec.id, None)
                 if before is not None:
-                    self._held()[spec.id] = before
+                    self._current_holders()[spec.id] = before
             raise
         with self._lock:
-            self._coming.discard(spec.id)
+            self._pending.discard(spec.id)
             self._share_out()  # Somebody may have taken cores while it was made.
 
-    def free(self, kernel: str) -> None:
+    def release(self, kernel: str) -> None:
         """It is gone. What cannot be told to the others now is told at the next change."""
         with self._lock:
-            held = self._held().pop(kernel, None)
+            held = self._current_holders().pop(kernel, None)
             if held is not None and held.alone:
-                with contextlib.suppress(OSError, Refusal, ProviderError):
+                with contextlib.suppress(OSError, EngineRefusal, ProviderError):
                     self._share_out()
 
-    def everybody(self) -> Cpus:
+    def all_cores(self) -> Cpus:
         """All cores that are online."""
         if not self._all:
             self._all = tuple(range(self._engine.facts.cpus))
-            if self._engine.beside:
+            if self._engine.has_machine:
                 with contextlib.suppress(OSError, ValueError, ProviderError):
                     self._all = parse_cpus(self._engine.machine.get(ONLINE).decode().strip())
         return self._all
 
-    def _begun(self, spec: KernelSpec) -> Cpus:
+    def _take(self, spec: KernelSpec) -> Cpus:
         with self._lock:
-            held = Holder(alone=spec.cpus) if spec.cpus else Holder(bound=self._left(spec.id))
-            self._held()[spec.id] = held
+            held = CoreHolder(alone=spec.cpus) if spec.cpus else CoreHolder(bound=self._shared_cores(spec.id))
+            self._current_holders()[spec.id] = held
             if spec.cpus:
                 self._share_out()
             return held.alone or held.bound
 
-    def _held(self) -> dict[str, Holder]:
+    def _current_holders(self) -> dict[str, CoreHolder]:
         if self._holders is None:
-            self._look()
+            self._observe()
         return self._holders if self._holders is not None else {}
 
-    def _left(self, but: str = "") -> Cpus:
+    def _shared_cores(self, but: str = "") -> Cpus:
         """None when nobody (`but` this one) has cores alone, or everything is somebody's."""
-        alone = {cpu for name, held in self._held().items() if name != but for cpu in held.alone}
-        return tuple(cpu for cpu in self.everybody() if cpu not in alone) if alone else ()
+        alone = {cpu for name, held in self._current_holders().items() if name != but for cpu in held.alone}
+        return tuple(cpu for cpu in self.all_cores() if cpu not in alone) if alone else ()
 
     def _share_out(self) -> None:
         """Bind again whoever shares and is bound to others than are left."""
-        left = self._left()
-        for kernel, held in list(self._held().items()):
-            if not held.alone and held.bound != left and kernel not in self._coming:
-                self._bind(kernel, left or self.everybody())
-                self._held()[kernel] = Holder(bound=left)
+        left = self._shared_cores()
+        for kernel, held in list(self._current_holders().items()):
+            if not held.alone and held.bound != left and kernel not in self._pending:
+                self._bind(kernel, left or self.all_cores())
+                self._current_holders()[kernel] = CoreHolder(bound=left)
 
     def _bind(self, kernel: str, cpus: Cpus) -> None:
         """One that has ended just now is nobody's trouble."""
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(EngineRefusal):
             body = {"CpusetCpus": format_cpus(cpus)}
-            self._engine.call("POST", f"/containers/{segment(kernel)}/update", body=body, timeout=60)
+            self._engine.call("POST", f"/containers/{quote_segment(kernel)}/update", body=body, timeout=60)
 
-    def _holder(self, kernel: Observed) -> Holder:
+    def _parse_holder(self, kernel: Observed) -> CoreHolder:
         """By its placement, where it has one: a sharer is bound, too, once cores were taken."""
         alone = bool(kernel.cpus)
         if alone and kernel.labels.placement:
             with contextlib.suppress(ValueError, AttributeError, RecursionError):
                 alone = bool(json.loads(kernel.labels.placement).get("cpus"))
         if alone:
-            return Holder(alone=kernel.cpus)
-        return Holder(bound=() if kernel.cpus and kernel.cpus == self.everybody() else kernel.cpus)
+            return CoreHolder(alone=kernel.cpus)
+        return CoreHolder(bound=() if kernel.cpus and kernel.cpus == self.all_cores() else kernel.cpus)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SwarmStatus:
     """What an engine says of its part in a swarm. `cluster`: the swarm's id, which only managers know."""
 
     state: str
@@ -19,10 +19,10 @@ class Part:
     managers: tuple[str, ...] = ()
 
 
-def part(info: Mapping[str, Any]) -> Part:
+def parse_swarm_status(info: Mapping[str, Any]) -> SwarmStatus:
     """Of an engine's `GET /info`."""
     swarm = info.get("Swarm") or {}
-    return Part(
+    return SwarmStatus(
         str(swarm.get("LocalNodeState") or "inactive"),
         str(swarm.get("Error") or "").strip(),
         str(swarm.get("NodeID") or ""),
@@ -32,7 +32,7 @@ def part(info: Mapping[str, Any]) -> Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SwarmMember:
     """One engine. `domain`: the swarm's id, empty where no manager of it is among the engines; then `why`."""
 
     domain: str = ""
@@ -40,44 +40,48 @@ class Member:
     why: str = ""
 
 
-def members(parts: Mapping[str, Part]) -> dict[str, Member]:
+def swarm_members(parts: Mapping[str, SwarmStatus]) -> dict[str, SwarmMember]:
     """Node → its part in a swarm. Pure.
 
     Only managers know their swarm's id, and only they make networks; a worker knows its managers.
     """
     ids = {each.own: each.cluster for each in parts.values() if each.cluster}
-    return {node: _member(each, ids) for node, each in parts.items()}
+    return {node: _swarm_member(each, ids) for node, each in parts.items()}
 
 
-def _member(found: Part, ids: Mapping[str, str]) -> Member:
+def _swarm_member(found: SwarmStatus, ids: Mapping[str, str]) -> SwarmMember:
     if found.state != "active":
         error = f": {found.error}" if found.error else ""
-        return Member(why=NONE if found.state == "inactive" else f"its swarm is {found.state}{error}")
+        return SwarmMember(
+            why=NOT_IN_SWARM if found.state == "inactive" else f"its swarm is {found.state}{error}"
+        )
     domain = next((ids[node] for node in (found.own, *found.managers) if node in ids), "")
     if domain:
-        return Member(domain, manager=found.own in ids)
-    return Member(why="no manager of its swarm is a node of this cluster, so that no network can be made")
+        return SwarmMember(domain, manager=found.own in ids)
+    return SwarmMember(
+        why="no manager of its swarm is a node of this cluster, so that no network can be made"
+    )
 
 
-NONE = "is in no swarm (docker swarm init, docker swarm join)"
+NOT_IN_SWARM = "is in no swarm (docker swarm init, docker swarm join)"
 
 
 class Swarms:
     """What the engines say about swarms, as last looked at. `ask`: every engine that answers, and
     what it says."""
 
-    def __init__(self, ask: Callable[[], Mapping[str, Part]]) -> None:
+    def __init__(self, ask: Callable[[], Mapping[str, SwarmStatus]]) -> None:
         self._ask = ask
         self._lock = threading.Lock()
-        self._members: dict[str, Member] | None = None
+        self._members: dict[str, SwarmMember] | None = None
 
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, SwarmMember]:
         with self._lock:
             if self._members is None:
-                self._members = members(self._ask())
+                self._members = swarm_members(self._ask())
             return self._members
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Ask anew, the next time that anybody wants to know."""
         with self._lock:
             self._members = None
@@ -100,10 +104,10 @@ class Swarms:
 
     def manager_of(self, node: str) -> str | None:
         """The manager that makes networks for this node."""
-        domain = self.members().get(node, Member()).domain
+        domain = self.members().get(node, SwarmMember()).domain
         found = (name for name in self.managers() if self.members()[name].domain == domain)
         return next(found, None) if domain else None
 
     def why_not(self, node: str) -> str:
         """Why this node can have no network that spans others."""
-        return self.members().get(node, Member(why="does not answer")).why
+        return self.members().get(node, SwarmMember(why="does not answer")).why

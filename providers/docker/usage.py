@@ -9,11 +9,11 @@ from typing import Any
 
 from providers.abilities import GpuUsage, Usage
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import speaking
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.errors import engine_errors
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.docker.fleet import Fleet
-from providers.docker.observe import kernel_id, moment, number
-from schemas.problems.errors import ProviderError
+from providers.docker.observe import kernel_id, parse_number, parse_time
+from schemas.problems.errors.provider import ProviderError
 
 NVIDIA = (
     "nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits",
@@ -21,67 +21,67 @@ NVIDIA = (
 MIB = 2**20
 
 
-def everywhere(fleet: Fleet) -> Iterator[Usage]:
+def measure_all(fleet: Fleet) -> Iterator[Usage]:
     """Every live kernel's use now; nodes that cannot be asked are left out."""
-    found, _ = fleet.everywhere(lambda engine: list(_of(engine)))
+    found, _ = fleet.ask_all(lambda engine: list(_measure_node(engine)))
     for node, kernels in found.items():
         yield from (each for each in kernels if fleet.may_have(each.kernel, node))
 
 
-def _of(engine: Engine) -> Iterator[Usage]:
+def _measure_node(engine: Engine) -> Iterator[Usage]:
     listed = engine.call(
         "GET", "/containers/json", query={"filters": {"label": ["bai.id"], "status": ["running"]}}
     )
-    devices: dict[str, tuple[str, ...]] = {kernel_id(each): _devices(each) for each in listed}
-    gpus = _gpus(engine) if any(devices.values()) else {}
+    devices: dict[str, tuple[str, ...]] = {kernel_id(each): _placed_gpus(each) for each in listed}
+    gpus = _query_gpus(engine) if any(devices.values()) else {}
     for each in listed:
         query = {"stream": False, "one-shot": True}
         try:
-            stats = engine.call("GET", f"/containers/{segment(each['Id'])}/stats", query=query)
-        except Refusal:
+            stats = engine.call("GET", f"/containers/{quote_segment(each['Id'])}/stats", query=query)
+        except EngineRefusal:
             continue  # It has ended meanwhile.
         kernel = kernel_id(each)
-        yield measured(kernel, stats, {name: gpus[name] for name in devices[kernel] if name in gpus})
+        yield parse_stats(kernel, stats, {name: gpus[name] for name in devices[kernel] if name in gpus})
 
 
-def measured(kernel: str, stats: Mapping[str, Any], gpus: Mapping[str, GpuUsage]) -> Usage:
+def parse_stats(kernel: str, stats: Mapping[str, Any], gpus: Mapping[str, GpuUsage]) -> Usage:
     """From what the engine says. Pure."""
     memory = stats.get("memory_stats") or {}
     nanoseconds = ((stats.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage")
     networks = (stats.get("networks") or {}).values()
     return Usage(
         kernel=kernel,
-        at=moment(str(stats.get("read", ""))) or datetime.now(UTC),
-        cpu_seconds=None if nanoseconds is None else number(nanoseconds) / 1e9,
-        memory=_memory(memory),
-        memory_limit=_known(memory.get("limit")),
-        network_in=_sum(networks, "rx_bytes"),
-        network_out=_sum(networks, "tx_bytes"),
-        pids=_known((stats.get("pids_stats") or {}).get("current")),
+        at=parse_time(str(stats.get("read", ""))) or datetime.now(UTC),
+        cpu_seconds=None if nanoseconds is None else parse_number(nanoseconds) / 1e9,
+        memory=_used_memory(memory),
+        memory_limit=_as_count(memory.get("limit")),
+        network_in=_sum_networks(networks, "rx_bytes"),
+        network_out=_sum_networks(networks, "tx_bytes"),
+        pids=_as_count((stats.get("pids_stats") or {}).get("current")),
         gpus=gpus,
     )
 
 
-def _memory(memory: Mapping[str, Any]) -> int | None:
+def _used_memory(memory: Mapping[str, Any]) -> int | None:
     """Without page cache that can be given back, as `docker stats` counts."""
     if "usage" not in memory:
         return None
     stats = memory.get("stats") or {}
     cache = stats.get("total_inactive_file", stats.get("inactive_file", 0))
-    return max(0, number(memory["usage"]) - number(cache))
+    return max(0, parse_number(memory["usage"]) - parse_number(cache))
 
 
-def _known(said: Any) -> int | None:
-    return None if said is None else number(said)
+def _as_count(said: Any) -> int | None:
+    return None if said is None else parse_number(said)
 
 
-def _sum(networks: Iterable[Mapping[str, Any]], name: str) -> int | None:
+def _sum_networks(networks: Iterable[Mapping[str, Any]], name: str) -> int | None:
     """None where the kernel has its node's network."""
-    values = [number(each[name]) for each in networks if name in each]
+    values = [parse_number(each[name]) for each in networks if name in each]
     return sum(values) if values else None
 
 
-def _devices(listed: Mapping[str, Any]) -> tuple[str, ...]:
+def _placed_gpus(listed: Mapping[str, Any]) -> tuple[str, ...]:
     """The NVIDIA GPUs that a kernel's placement names."""
     try:
         said = json.loads((listed.get("Labels") or {}).get("bai.placement") or "{}")
@@ -91,17 +91,17 @@ def _devices(listed: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name.startswith("GPU-"))
 
 
-def _gpus(engine: Engine) -> Mapping[str, GpuUsage]:
+def _query_gpus(engine: Engine) -> Mapping[str, GpuUsage]:
     """By UUID; none where the node has no `nvidia-smi` or cannot be reached beside its engine."""
     try:
-        with speaking(engine.node):
+        with engine_errors(engine.node):
             done = engine.machine.run(NVIDIA, timeout=20)
     except ProviderError:
         return {}
-    return read_gpus(done.out.decode(errors="replace")) if done.code == 0 else {}
+    return parse_gpu_usage(done.out.decode(errors="replace")) if done.code == 0 else {}
 
 
-def read_gpus(text: str) -> dict[str, GpuUsage]:
+def parse_gpu_usage(text: str) -> dict[str, GpuUsage]:
     """Lines of `NVIDIA`; what the driver does not support reads `[N/A]`. Pure."""
     found = {}
     for line in text.splitlines():

@@ -4,7 +4,7 @@
 which pull request a pipeline runs for.
 """
 
-from providers.forge.base import Forge, State
-from providers.forge.ci import Run, from_environment, open_forge
+from providers.forge.base import CommitState, Forge
+from providers.forge.ci import PipelineRun, open_forge, run_from_environment
 
-__all__ = ["Forge", "Run", "State", "from_environment", "open_forge"]
+__all__ = ["CommitState", "Forge", "PipelineRun", "open_forge", "run_from_environment"]

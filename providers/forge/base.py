@@ -10,10 +10,10 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from schemas.files.foreign_json import parse
-from schemas.problems.errors import ForgeRefused, ForgeUnreachable
+from schemas.files.strict_json import parse_json
+from schemas.problems.errors.forge import ForgeRefused, ForgeUnreachable
 
-State = Literal["success", "failure", "error"]
+CommitState = Literal["success", "failure", "error"]
 PAGES = 100
 """Most pages of comments that are looked through."""
 PAGE = 50
@@ -30,12 +30,12 @@ class Forge(Protocol):
         address. Raises ForgeError."""
         ...
 
-    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
+    def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
         """Say how a commit fares in the eyes of `context`. Raises ForgeError."""
         ...
 
 
-class Api:
+class ForgeApi:
     """JSON over HTTPS with a token. What may pass (429, 5xx) is tried again, honouring `Retry-After`."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
@@ -70,11 +70,11 @@ class Api:
             raise ForgeRefused(
                 forge=where,
                 request=f"{method} {path}",
-                why=_why(answer),
+                why=_error_message(answer),
                 hint=_HINTS.get(answer.status_code, ""),
             )
         try:
-            return parse(answer.content) if answer.content else None
+            return parse_json(answer.content) if answer.content else None
         except ValueError as error:
             raise ForgeRefused(
                 forge=where, request=f"{method} {path}", why="it does not answer in JSON"
@@ -96,14 +96,14 @@ _HINTS = {
 }
 
 
-def shortened(description: str) -> str:
+def shorten_description(description: str) -> str:
     """As long as a status may be."""
     return description if len(description) <= _LONGEST else description[: _LONGEST - 1] + "…"
 
 
-def _why(answer: requests.Response) -> str:
+def _error_message(answer: requests.Response) -> str:
     try:
-        said = parse(answer.content)
+        said = parse_json(answer.content)
     except ValueError:
         said = None
     words = said.get("message") or said.get("error") if isinstance(said, dict) else ""

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from providers.forge.base import Forge
 from providers.forge.github import GitHub
 from providers.forge.gitlab import GitLab
-from schemas.files.foreign_json import parse
-from schemas.files.plain_files import read_plain
-from schemas.problems.errors import ForgeUnknown
+from schemas.files.regular_files import read_regular_file
+from schemas.files.strict_json import parse_json
+from schemas.problems.errors.forge import ForgeUnknown
 
-Kind = Literal["github", "gitea", "gitlab"]
+ForgeKind = Literal["github", "gitea", "gitlab"]
 TOKEN = "BAI_FORGE_TOKEN"
 LARGEST_EVENT = 64 << 20
 """Bytes of what a forge says about a run; its own limit is 25 MB."""
@@ -21,10 +21,10 @@ _HINT = f"it needs a token in {TOKEN} (or GITHUB_TOKEN, GITLAB_TOKEN) and a run 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PipelineRun:
     """A pipeline's run for one pull request."""
 
-    kind: Kind
+    kind: ForgeKind
     url: str
     """Of the forge's API."""
     repository: str
@@ -38,17 +38,17 @@ class Run:
     token: str = field(default="", repr=False)
 
 
-def from_environment(environment: Mapping[str, str]) -> Run:
+def run_from_environment(environment: Mapping[str, str]) -> PipelineRun:
     """GitHub, Gitea and Forgejo Actions, and GitLab CI. Raises ForgeUnknown when it is none of these, or not
     for a pull request."""
     if environment.get("GITLAB_CI"):
-        return _gitlab(environment)
+        return _gitlab_run(environment)
     if environment.get("GITHUB_ACTIONS"):
-        return _actions(environment)
+        return _actions_run(environment)
     raise ForgeUnknown(why="this is no run of GitHub, Gitea or Forgejo Actions or GitLab CI", hint=_HINT)
 
 
-def open_forge(run: Run) -> Forge:
+def open_forge(run: PipelineRun) -> Forge:
     """Raises ForgeUnknown without a token."""
     if not run.token:
         raise ForgeUnknown(why="there is no token", hint=_HINT)
@@ -57,15 +57,15 @@ def open_forge(run: Run) -> Forge:
     return GitHub(run.url, run.repository, run.token)
 
 
-def _actions(environment: Mapping[str, str]) -> Run:
-    event = _event(environment.get("GITHUB_EVENT_PATH", ""))
+def _actions_run(environment: Mapping[str, str]) -> PipelineRun:
+    event = _read_event(environment.get("GITHUB_EVENT_PATH", ""))
     request = event.get("pull_request")
     if not isinstance(request, Mapping):
         name = environment.get("GITHUB_EVENT_NAME", "something else")
         raise ForgeUnknown(why=f"this run is for {name}, not for a pull request", hint=_HINT)
     server, repository = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
     other = environment.get("GITEA_ACTIONS") or environment.get("FORGEJO_ACTIONS")
-    return Run(
+    return PipelineRun(
         kind="gitea" if other else "github",
         url=environment.get("GITHUB_API_URL", "https://api.github.com"),
         repository=repository,
@@ -77,9 +77,9 @@ def _actions(environment: Mapping[str, str]) -> Run:
     )
 
 
-def _event(path: str) -> Mapping[str, Any]:
+def _read_event(path: str) -> Mapping[str, Any]:
     try:
-        found = parse(read_plain(path, LARGEST_EVENT))
+        found = parse_json(read_regular_file(path, LARGEST_EVENT))
     except (OSError, ValueError) as error:
         raise ForgeUnknown(
             why=f"what the run is for cannot be read from {path or 'GITHUB_EVENT_PATH'}"
@@ -87,12 +87,12 @@ def _event(path: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _gitlab(environment: Mapping[str, str]) -> Run:
+def _gitlab_run(environment: Mapping[str, str]) -> PipelineRun:
     number = environment.get("CI_MERGE_REQUEST_IID", "")
     if not number.isdigit():
         hint = "run the job where $CI_PIPELINE_SOURCE is merge_request_event"
         raise ForgeUnknown(why="this pipeline is not for a merge request", hint=hint)
-    return Run(
+    return PipelineRun(
         kind="gitlab",
         url=environment["CI_API_V4_URL"],
         repository=environment["CI_PROJECT_ID"],

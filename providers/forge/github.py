@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from providers.forge.base import Api, State, shortened
+from providers.forge.base import CommitState, ForgeApi, shorten_description
 
 
 class GitHub:
@@ -13,7 +13,7 @@ class GitHub:
 
     def __init__(self, url: str, repository: str, token: str) -> None:
         headers: Mapping[str, str] = {"Authorization": f"token {token}"}
-        self._api = Api(url, headers)
+        self._api = ForgeApi(url, headers)
         self._at = f"/repos/{repository}"
         # Gitea and Forgejo call the size of a page `limit`; GitHub ignores that.
         self._size = "per_page" if "api.github" in url or url.endswith("/api/v3") else "limit"
@@ -26,6 +26,11 @@ class GitHub:
                 return str(found["html_url"])
         return str(self._api.call("POST", issue, {"body": body})["html_url"])
 
-    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
-        body = {"state": state, "context": context, "description": shortened(description), "target_url": url}
+    def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
+        body = {
+            "state": state,
+            "context": context,
+            "description": shorten_description(description),
+            "target_url": url,
+        }
         self._api.call("POST", f"{self._at}/statuses/{commit}", body)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from providers.forge.base import Api, State, shortened
+from providers.forge.base import CommitState, ForgeApi, shorten_description
 
-_STATES: dict[State, str] = {"success": "success", "failure": "failed", "error": "failed"}
+_STATES: dict[CommitState, str] = {"success": "success", "failure": "failed", "error": "failed"}
 
 
 class GitLab:
     """A `Forge`. `repository` is a project's id or path; `url` the API's, `https://gitlab.example/api/v4`."""
 
     def __init__(self, url: str, repository: str, token: str) -> None:
-        self._api = Api(url, {"PRIVATE-TOKEN": token})
+        self._api = ForgeApi(url, {"PRIVATE-TOKEN": token})
         self._at = f"/projects/{quote(repository, safe='')}"
 
     def comment(self, number: int, marker: str, body: str) -> str:
@@ -27,6 +27,6 @@ class GitLab:
         request = self._api.call("GET", f"{self._at}/merge_requests/{number}")
         return f"{request['web_url']}#note_{note['id']}"
 
-    def status(self, commit: str, state: State, context: str, description: str, url: str = "") -> None:
-        body = {"state": _STATES[state], "name": context, "description": shortened(description)}
+    def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
+        body = {"state": _STATES[state], "name": context, "description": shorten_description(description)}
         self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))

@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from providers.base import Share
+from providers.base import GpuShare
 from providers.gpu.node import hami, mps, probe
 from providers.machines.base import Machine
-from providers.machines.remote_modules import call
-from schemas.problems.errors import KernelRefused, ProviderError
+from providers.machines.remote_modules import call_remote
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderError
 
 ROOT = "/run/bai/mps"
 HAMI_ROOT = "/run/bai/hami"
@@ -18,14 +19,14 @@ LIBRARIES = ("/usr/local/vgpu/libvgpu.so", "/usr/local/lib/libvgpu.so", "/usr/li
 """Where HAMi-core is looked for when no option says where."""
 PIPE, LOG = "/run/nvidia-mps/pipe", "/run/nvidia-mps/log"
 """Where a container finds its MPS daemon."""
-_HERE = "providers.gpu.node"
-_MPS = (f"{_HERE}.daemon", f"{_HERE}.mps")
-_HAMI = (f"{_HERE}.hami",)
-_PROBE = (f"{_HERE}.daemon", f"{_HERE}.probe")
+_PACKAGE = "providers.gpu.node"
+_MPS = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.mps")
+_HAMI = (f"{_PACKAGE}.hami",)
+_PROBE = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.probe")
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BindMount:
     """A folder or file of the node, as the kernel sees it."""
 
     source: str
@@ -34,16 +35,16 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SharePreparation:
     """What a kernel gets beyond its spec. `host_ipc`: it must share the machine's own shared memory."""
 
     env: Mapping[str, str] = field(default_factory=dict)
-    binds: tuple[Bound, ...] = ()
+    binds: tuple[BindMount, ...] = ()
     host_ipc: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShareHost:
     """Where kernels run: the machine (None: this one), what they see of it, and where its things are."""
 
     machine: Machine | None
@@ -56,7 +57,7 @@ class Place:
     libraries: Sequence[str] = LIBRARIES
 
 
-def problem(share: Share | None) -> str:
+def share_problem(share: GpuShare | None) -> str:
     """Why these parts cannot be had together; empty when they can."""
     if share is None or share.means != "mps" or len(share.milli) < 2:
         return ""
@@ -65,83 +66,91 @@ def problem(share: Share | None) -> str:
     )
 
 
-def means(place: Place) -> Mapping[str, str]:
+def available_means(host: ShareHost) -> Mapping[str, str]:
     """Means (`mps`, `hami`, `mig`) → why the node cannot enforce parts so; empty when it can. Raises
     ProviderError."""
-    request = {"libraries": list(place.libraries)}
-    found = probe.serve(request) if place.machine is None else call(place.machine, _PROBE, request)
+    request = {"libraries": list(host.libraries)}
+    found = probe.serve(request) if host.machine is None else call_remote(host.machine, _PROBE, request)
     return cast(Mapping[str, str], found)
 
 
-def give(place: Place, kernel: str, share: Share | None, running: Collection[str] | None = None) -> Given:
+def prepare(
+    host: ShareHost, kernel: str, share: GpuShare | None, running: Collection[str] | None = None
+) -> SharePreparation:
     """Everything that the kernel's parts of GPUs need. `running`: the kernels that live on the node, so that
     what the others left behind is cleared away. Raises KernelRefused, ProviderUnavailable."""
     if share is None or share.means in ("none", "mig"):
-        return Given()
-    if why := problem(share):
-        raise KernelRefused(provider=place.provider, kernel=kernel, why=why)
+        return SharePreparation()
+    if why := share_problem(share):
+        raise KernelRefused(provider=host.provider, kernel=kernel, why=why)
     if share.means == "mps":
-        return _mps_given(place, kernel, share, running)
-    return _hami_given(place, kernel, running)
+        return _prepare_mps(host, kernel, share, running)
+    return _prepare_hami(host, kernel, running)
 
 
-def _mps_given(place: Place, kernel: str, share: Share, running: Collection[str] | None) -> Given:
+def _prepare_mps(
+    host: ShareHost, kernel: str, share: GpuShare, running: Collection[str] | None
+) -> SharePreparation:
     [(gpu, milli)] = share.milli.items()
     request = {
-        "do": "hold", "root": place.root, "gpu": gpu, "kernel": kernel, "percent": max(1, milli // 10),
-        "memory": share.memory.get(gpu, 0), "shm": "own" if place.inside else "host",
+        "do": "hold", "root": host.root, "gpu": gpu, "kernel": kernel, "percent": max(1, milli // 10),
+        "memory": share.memory.get(gpu, 0), "shm": "own" if host.inside else "host",
         "running": None if running is None else sorted({*running, kernel}),
     }  # fmt: skip
-    answer = _ask(place, kernel, _MPS, request)
-    if not place.inside:
-        return Given({"CUDA_MPS_PIPE_DIRECTORY": answer["pipe"], "CUDA_MPS_LOG_DIRECTORY": answer["log"]})
-    binds = [Bound(answer["pipe"], PIPE), Bound(answer["log"], LOG)]
+    answer = _ask_node(host, kernel, _MPS, request)
+    if not host.inside:
+        return SharePreparation(
+            {"CUDA_MPS_PIPE_DIRECTORY": answer["pipe"], "CUDA_MPS_LOG_DIRECTORY": answer["log"]}
+        )
+    binds = [BindMount(answer["pipe"], PIPE), BindMount(answer["log"], LOG)]
     if answer["shm"]:
-        binds.append(Bound(answer["shm"], "/dev/shm"))
+        binds.append(BindMount(answer["shm"], "/dev/shm"))
     env = {"CUDA_MPS_PIPE_DIRECTORY": PIPE, "CUDA_MPS_LOG_DIRECTORY": LOG}
-    return Given(env, tuple(binds), host_ipc=not answer["shm"])
+    return SharePreparation(env, tuple(binds), host_ipc=not answer["shm"])
 
 
-def _hami_given(place: Place, kernel: str, running: Collection[str] | None) -> Given:
+def _prepare_hami(host: ShareHost, kernel: str, running: Collection[str] | None) -> SharePreparation:
     request = {
-        "do": "hold", "root": place.hami_root, "kernel": kernel, "libraries": list(place.libraries),
+        "do": "hold", "root": host.hami_root, "kernel": kernel, "libraries": list(host.libraries),
         "running": None if running is None else sorted({*running, kernel}),
     }  # fmt: skip
-    answer = _ask(place, kernel, _HAMI, request)
-    if not place.inside:
-        return Given(_hami_env(answer["library"], answer["cache"]))
+    answer = _ask_node(host, kernel, _HAMI, request)
+    if not host.inside:
+        return SharePreparation(_hami_env(answer["library"], answer["cache"]))
     binds = (
-        Bound(answer["library"], hami.LIBRARY, read_only=True),
-        Bound(answer["cache"], hami.CACHE),
-        Bound(answer["lock"], hami.LOCK),
+        BindMount(answer["library"], hami.LIBRARY, read_only=True),
+        BindMount(answer["cache"], hami.CACHE),
+        BindMount(answer["lock"], hami.LOCK),
     )
-    return Given(_hami_env(hami.LIBRARY, hami.CACHE), binds)
+    return SharePreparation(_hami_env(hami.LIBRARY, hami.CACHE), binds)
 
 
 def _hami_env(library: str, cache: str) -> dict[str, str]:
     return {"LD_PRELOAD": library, "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{cache}/vgpu.cache"}
 
 
-def take(place: Place, kernel: str, running: Collection[str] | None = None) -> None:
+def release(host: ShareHost, kernel: str, running: Collection[str] | None = None) -> None:
     """Take away what a kernel had, whichever means it was. Raises ProviderError, ProviderUnavailable."""
     words = {"do": "drop", "kernel": kernel, "running": None if running is None else sorted(running)}
-    for modules, root in ((_MPS, place.root), (_HAMI, place.hami_root)):
-        _ask(place, kernel, modules, {**words, "root": root})
+    for modules, root in ((_MPS, host.root), (_HAMI, host.hami_root)):
+        _ask_node(host, kernel, modules, {**words, "root": root})
 
 
-def revive(place: Place, running: Collection[str] | None = None) -> tuple[str, ...]:
+def revive(host: ShareHost, running: Collection[str] | None = None) -> tuple[str, ...]:
     """Start MPS daemons again that died under their sharers; gives their GPUs. Raises ProviderError."""
-    request = {"do": "revive", "root": place.root, "running": None if running is None else sorted(running)}
-    return tuple(_ask(place, "", _MPS, request)["started"])
+    request = {"do": "revive", "root": host.root, "running": None if running is None else sorted(running)}
+    return tuple(_ask_node(host, "", _MPS, request)["started"])
 
 
-def _ask(place: Place, kernel: str, modules: tuple[str, ...], request: dict[str, Any]) -> Mapping[str, Any]:
+def _ask_node(
+    host: ShareHost, kernel: str, modules: tuple[str, ...], request: dict[str, Any]
+) -> Mapping[str, Any]:
     local = mps.serve if modules is _MPS else hami.serve
-    answer = local(request) if place.machine is None else call(place.machine, modules, request)
+    answer = local(request) if host.machine is None else call_remote(host.machine, modules, request)
     found = cast(Mapping[str, Any], answer)
     if "failed" not in found:
         return found
-    why = f"node {place.node}: {found['failed']}"
+    why = f"node {host.node}: {found['failed']}"
     if kernel:
-        raise KernelRefused(provider=place.provider, kernel=kernel, why=why)
-    raise ProviderError(provider=place.provider, why=why)
+        raise KernelRefused(provider=host.provider, kernel=kernel, why=why)
+    raise ProviderError(provider=host.provider, why=why)

@@ -17,7 +17,7 @@ class KernelInstalled(_Part):
     """Has a module for NVIDIA's GPUs."""
 
 
-class Software(_Part):
+class DriverSoftware(_Part):
     loaded: str = ""
     """Version of the driver in the kernel."""
     on_disk: str = ""
@@ -82,7 +82,7 @@ class GpuState(_Part):
     instances: int | None = None
 
 
-class Gpus(_Part):
+class GpuFacts(_Part):
     """`problem` is the driver's, not a GPU's."""
 
     source: str = ""
@@ -92,7 +92,7 @@ class Gpus(_Part):
     devices: tuple[GpuState, ...] = ()
 
 
-class Xid(_Part):
+class XidCount(_Part):
     pci: str
     xid: int
     count: int
@@ -101,21 +101,21 @@ class Xid(_Part):
     words: str = ""
 
 
-class Log(_Part):
+class KernelLog(_Part):
     problem: str = ""
-    xids: tuple[Xid, ...] = ()
+    xids: tuple[XidCount, ...] = ()
     machine_checks: int = 0
     read_only: tuple[str, ...] = ()
 
 
-class Specification(_Part):
+class CdiSpecification(_Part):
     path: str
     written: float = 0.0
     devices: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
 
-class Disk(_Part):
+class DiskSpace(_Part):
     path: str
     size: int
     free: int
@@ -123,7 +123,7 @@ class Disk(_Part):
     files_free: int = 0
 
 
-class Mounts(_Part):
+class NetworkMounts(_Part):
     there: tuple[str, ...] = ()
     stale: dict[str, str] = {}
     missing: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class MemoryController(_Part):
     uncorrected: int = 0
 
 
-class Port(_Part):
+class RdmaPort(_Part):
     device: str
     port: str
     state: str = ""
@@ -146,20 +146,20 @@ class Port(_Part):
     downs: int | None = None
 
 
-class Facts(_Part):
+class MachineFacts(_Part):
     """One machine at one moment."""
 
-    software: Software = Software()
+    software: DriverSoftware = DriverSoftware()
     pci: tuple[PciDevice, ...] = ()
-    gpus: Gpus = Gpus()
-    log: Log = Log()
+    gpus: GpuFacts = GpuFacts()
+    log: KernelLog = KernelLog()
     units: dict[str, str] = {}
-    cdi: tuple[Specification, ...] = ()
+    cdi: tuple[CdiSpecification, ...] = ()
     unlinked: tuple[str, ...] = ()
     """Links of NVIDIA's devices in /dev/char that are missing."""
-    disks: tuple[Disk, ...] = ()
-    mounts: Mounts = Mounts()
+    disks: tuple[DiskSpace, ...] = ()
+    mounts: NetworkMounts = NetworkMounts()
     synchronised: bool | None = None
     memory: tuple[MemoryController, ...] = ()
-    rdma: tuple[Port, ...] = ()
+    rdma: tuple[RdmaPort, ...] = ()
     now: float = 0.0

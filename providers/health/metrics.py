@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from providers.health.facts import GpuState
-from providers.health.rules.matched import matched, slot
-from providers.health.values import Health
+from providers.health.rules.matching import match_gpus, normalise_slot
+from providers.health.values import NodeHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ _OF_GPU = {
 }
 
 
-def health_metrics(nodes: Iterable[Health]) -> Iterator[Metric]:
+def health_metrics(nodes: Iterable[NodeHealth]) -> Iterator[Metric]:
     """All values of these nodes; what is not known is left out."""
     for health in nodes:
         yield from _node(health)
@@ -64,7 +64,7 @@ def health_metrics(nodes: Iterable[Health]) -> Iterator[Metric]:
             yield from _machine(health)
 
 
-def _node(health: Health) -> Iterator[Metric]:
+def _node(health: NodeHealth) -> Iterator[Metric]:
     node = {"node": health.node}
     yield Metric("bai_node_health_known", node, float(health.facts is not None))
     if health.facts is None:
@@ -76,14 +76,14 @@ def _node(health: Health) -> Iterator[Metric]:
             yield Metric("bai_node_finding", labels, 1.0)
 
 
-def _gpus(health: Health) -> Iterator[Metric]:
+def _gpus(health: NodeHealth) -> Iterator[Metric]:
     assert health.facts is not None
-    for gpu in matched(health.facts, health.expected):
+    for gpu in match_gpus(health.facts, health.expected):
         labels = {"node": health.node, "gpu": str(gpu.index), "uuid": gpu.id}
         yield Metric("bai_gpu_usable", labels, float(gpu.id not in health.unfit))
         yield from _state(gpu.state, labels)
         for xid in health.facts.log.xids:
-            if gpu.pci and gpu.pci.startswith(slot(xid.pci)):
+            if gpu.pci and gpu.pci.startswith(normalise_slot(xid.pci)):
                 yield Metric("bai_gpu_xid_events", {**labels, "xid": str(xid.xid)}, float(xid.count))
 
 
@@ -94,7 +94,7 @@ def _state(state: GpuState | None, labels: Mapping[str, str]) -> Iterator[Metric
             yield Metric(name, labels, float(value))
 
 
-def _machine(health: Health) -> Iterator[Metric]:
+def _machine(health: NodeHealth) -> Iterator[Metric]:
     assert health.facts is not None
     for disk in health.facts.disks:
         labels = {"node": health.node, "path": disk.path}

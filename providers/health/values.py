@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from providers.health.codes import CODES, RANK, Finding, Severity
 
 if TYPE_CHECKING:
-    from providers.health.facts import Facts
+    from providers.health.facts import MachineFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ExpectedGpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedNode:
     """What a node's records and profile say. Nothing is expected where they say nothing."""
 
     gpus: tuple[ExpectedGpu, ...] = ()
@@ -45,13 +45,13 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Health:
+class NodeHealth:
     """One node now. `problem`: why it could not be asked; then nothing else is known."""
 
     node: str
     findings: tuple[Finding, ...] = ()
-    facts: Facts | None = None
-    expected: Expected = Expected()
+    facts: MachineFacts | None = None
+    expected: ExpectedNode = ExpectedNode()
     problem: str = ""
 
     @property

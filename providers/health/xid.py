@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["application", "fatal"]
+XidKind = Literal["application", "fatal"]
 _RESET = "stop what runs on the GPU and reset it (then: bai nodes check --settle), or reboot"
 _REBOOT = "reboot the node; when it happens again, replace the GPU"
 _LINK = "check NVLink (nvidia-smi nvlink -e), reset the GPUs of the link; when it happens again, replace"
@@ -19,9 +19,9 @@ _ECC = "drain the node, reset the GPU; row remapping tells whether it must be re
 
 
 @dataclass(frozen=True, slots=True)
-class Xid:
+class XidMeaning:
     words: str
-    kind: Kind
+    kind: XidKind
     advice: str = ""
 
 
@@ -54,21 +54,21 @@ _LINKS = {
     150: "NVLink MSE error",
 }  # fmt: skip
 _OTHERS = {
-    48: Xid("double-bit ECC error", "fatal", _ECC),
-    54: Xid("auxiliary power is not connected", "fatal", "check the GPU's power cables"),
-    58: Xid("memory error", "fatal", _RESET),
-    61: Xid("the power controller stopped at a breakpoint", "fatal", _RESET),
-    79: Xid("the GPU has fallen off the bus", "fatal", _REBOOT),
-    122: Xid("the power controller cannot read its flash", "fatal", _REBOOT),
-    123: Xid("the power controller cannot write its flash", "fatal", _REBOOT),
-    125: Xid("the InfoROM's file system is damaged", "fatal", _REBOOT),
-    151: Xid("key rotation failed", "fatal", "restart the virtual machine"),
-    160: Xid("a memory channel was retired", "fatal", _REBOOT),
+    48: XidMeaning("double-bit ECC error", "fatal", _ECC),
+    54: XidMeaning("auxiliary power is not connected", "fatal", "check the GPU's power cables"),
+    58: XidMeaning("memory error", "fatal", _RESET),
+    61: XidMeaning("the power controller stopped at a breakpoint", "fatal", _RESET),
+    79: XidMeaning("the GPU has fallen off the bus", "fatal", _REBOOT),
+    122: XidMeaning("the power controller cannot read its flash", "fatal", _REBOOT),
+    123: XidMeaning("the power controller cannot write its flash", "fatal", _REBOOT),
+    125: XidMeaning("the InfoROM's file system is damaged", "fatal", _REBOOT),
+    151: XidMeaning("key rotation failed", "fatal", "restart the virtual machine"),
+    160: XidMeaning("a memory channel was retired", "fatal", _REBOOT),
 }
 
-XIDS: dict[int, Xid] = {
-    **{number: Xid(words, "application") for number, words in _APPLICATION.items()},
-    **{number: Xid(words, "fatal", _RESET) for number, words in _RESETS.items()},
-    **{number: Xid(words, "fatal", _LINK) for number, words in _LINKS.items()},
+XIDS: dict[int, XidMeaning] = {
+    **{number: XidMeaning(words, "application") for number, words in _APPLICATION.items()},
+    **{number: XidMeaning(words, "fatal", _RESET) for number, words in _RESETS.items()},
+    **{number: XidMeaning(words, "fatal", _LINK) for number, words in _LINKS.items()},
     **_OTHERS,
 }

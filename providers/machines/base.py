@@ -23,7 +23,7 @@ def _no_values() -> Ssh:
 
 def no_secret(reference: str) -> str:
     """Raises SecretMissing."""
-    from schemas.problems.errors import SecretMissing
+    from schemas.problems.errors.plan import SecretMissing
 
     raise SecretMissing(reference=reference, why="nobody was given who reads it")
 

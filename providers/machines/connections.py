@@ -17,7 +17,7 @@ LIMIT = 256
 """Most connections that are kept open; each costs a thread and two file descriptors."""
 
 
-class Pool:
+class ConnectionPool:
     """Machines by where they are. May be used by several threads."""
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -46,10 +46,11 @@ class Pool:
         with self._lock:
             machines = [each for each in self._machines.values() if isinstance(each, SshMachine)]
         connected = sorted(
-            (each.keeper for each in machines if each.keeper.connected), key=lambda keeper: keeper.used
+            (each.ssh_connection for each in machines if each.ssh_connection.connected),
+            key=lambda kept: kept.used,
         )
-        for keeper in connected[: max(0, len(connected) - self._limit)]:
-            keeper.close(if_idle=True)
+        for idle in connected[: max(0, len(connected) - self._limit)]:
+            idle.close(if_idle=True)
 
     def close(self) -> None:
         """Close all connections; they come back when they are needed."""
@@ -59,15 +60,15 @@ class Pool:
             machine.close()
 
 
-_SHARED = Pool()
+_SHARED = ConnectionPool()
 
 
-def forget() -> None:
+def close_connections() -> None:
     """Close the process's connections, and forget what failed; whoever asks for a node connects anew."""
     _SHARED.close()
 
 
-atexit.register(forget)
+atexit.register(close_connections)
 
 
 def connect(endpoint: Endpoint) -> Machine:
@@ -75,7 +76,7 @@ def connect(endpoint: Endpoint) -> Machine:
     return _SHARED.get(endpoint)
 
 
-class Machines:
+class ClusterMachines:
     """The nodes of one cluster by name."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:

@@ -1,8 +1,8 @@
 """Whether a folder that bai keeps something in could be another user's: who may replace a folder on the way
 has bai believe what stands there, or write and delete where he likes.
 
-One rule in two languages: `foreign` for this machine, `WALK` for a node's shell. Each folder on the way is
-root's or our own, and nobody else may write to it. On the way, a sticky folder that everybody may write to
+One rule in two languages: `foreign_owner` for this machine, `WALK` for a node's shell. Each folder on the way
+is root's or our own, and nobody else may write to it. On the way, a sticky folder that everybody may write to
 (/tmp, /dev/shm) will do, for there nobody renames or removes what is another's.
 """
 
@@ -13,15 +13,15 @@ import stat
 from pathlib import Path
 
 
-def _belongs(folder: str, user: object) -> str:
+def _owner_problem(folder: str, user: object) -> str:
     return f"{folder} belongs to user {user}, who could replace what is in it"
 
 
-def _open(folder: str) -> str:
+def _writable_problem(folder: str) -> str:
     return f"others may write to {folder}, and replace what is in it"
 
 
-def foreign(path: Path) -> str:
+def foreign_owner(path: Path) -> str:
     """Why what bai keeps there could be another user's; empty when it cannot. Links are followed: the way to
     them and the way that they lead are both looked at. What is not there yet is ours to make."""
     for end in (path.absolute(), path.resolve()):
@@ -35,12 +35,12 @@ def foreign(path: Path) -> str:
             if stat.S_ISLNK(found.st_mode):
                 continue  # Where it leads to is looked at, too.
             if found.st_uid not in (0, os.geteuid()):
-                return _belongs(str(folder), found.st_uid)
+                return _owner_problem(str(folder), found.st_uid)
             # Many users have a group of their own, whose folders it may write to.
             groups = 0 if found.st_gid in (0, os.getegid()) else stat.S_IWGRP
             sticky = folder != end and found.st_mode & stat.S_ISVTX
             if found.st_mode & (groups | stat.S_IWOTH) and not sticky:
-                return _open(str(folder))
+                return _writable_problem(str(folder))
     return ""
 
 
@@ -74,7 +74,7 @@ walk() {{
             *) why="$1 is not a folder"; return {FOREIGN} ;;
         esac
         if [ "$user" != 0 ] && [ ! -O "$1" ]; then
-            why="{_belongs("$1", "$user")}"; return {FOREIGN}
+            why="{_owner_problem("$1", "$user")}"; return {FOREIGN}
         fi
         case $rights in
             ????????w*) open=yes ;;
@@ -85,7 +85,7 @@ walk() {{
             ?????????[tT]*) [ $# = 1 ] || open= ;;
         esac
         if [ -n "$open" ]; then
-            why="{_open("$1")}"; return {FOREIGN}
+            why="{_writable_problem("$1")}"; return {FOREIGN}
         fi
         shift
     done

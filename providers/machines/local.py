@@ -18,12 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from providers.machines.base import Done, Process, Stream
-from schemas.problems.errors import CommandTimedOut, MachineRefused, TargetRefused
+from schemas.problems.errors.node import CommandTimedOut, MachineRefused, TargetRefused
 
 DIAL = 20.0
 """Seconds for a local socket to accept."""
 CHUNK = 1 << 16
-KEPT = 1 << 16
+KEPT_ERRORS = 1 << 16
 """Bytes of standard error that are remembered."""
 
 
@@ -64,26 +64,26 @@ class LocalMachine:
             raise CommandTimedOut(node=self._name, command=argv[0], seconds=f"{timeout:g}") from None
         finally:
             if child.returncode is None:
-                _end(child)
+                _end_command(child)
         return Done(_exit_code(child.returncode), out, err)
 
     def start(self, argv: Sequence[str], *, tty: bool = False) -> Process:
         try:
             return _TtyProcess(argv) if tty else _PipeProcess(argv)
         except OSError as error:
-            raise MachineRefused(node=self._name, what=f"to run {argv[0]}", why=_why(error)) from error
+            raise MachineRefused(node=self._name, what=f"to run {argv[0]}", why=_reason(error)) from error
 
     def put(self, path: str, content: bytes, *, mode: int = 0o600) -> None:
         folder, draft = Path(path).parent, ""
         try:
-            _folders(folder)
+            _make_private_folders(folder)
             descriptor, draft = tempfile.mkstemp(prefix=".bai-", dir=folder)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 os.fchmod(file.fileno(), mode)
             os.replace(draft, path)
         except OSError as error:
-            raise MachineRefused(node=self._name, what=f"to write {path}", why=_why(error)) from error
+            raise MachineRefused(node=self._name, what=f"to write {path}", why=_reason(error)) from error
         finally:
             if draft:
                 Path(draft).unlink(missing_ok=True)
@@ -94,18 +94,18 @@ class LocalMachine:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise MachineRefused(node=self._name, what=f"to read {path}", why=_why(error)) from error
+            raise MachineRefused(node=self._name, what=f"to read {path}", why=_reason(error)) from error
 
     def dial(self, target: str | tuple[str, int]) -> Stream:
         try:
             if not isinstance(target, str):
                 connection = socket.create_connection(target, timeout=DIAL)
             else:
-                connection = _unix(target)
+                connection = _dial_unix(target)
         except OSError as error:
             where = target if isinstance(target, str) else f"{target[0]}:{target[1]}"
             hint = "may this user use it?" if isinstance(error, PermissionError) else ""
-            raise TargetRefused(node=self._name, target=where, why=_why(error), hint=hint) from error
+            raise TargetRefused(node=self._name, target=where, why=_reason(error), hint=hint) from error
         connection.settimeout(None)
         return connection
 
@@ -113,7 +113,7 @@ class LocalMachine:
         return None
 
 
-def _unix(path: str) -> socket.socket:
+def _dial_unix(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(DIAL)
     try:
@@ -124,11 +124,11 @@ def _unix(path: str) -> socket.socket:
     return connection
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _end_command(child: subprocess.Popen[bytes]) -> None:
     """End a command with all that it started, which may hold its pipes."""
     if child.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -140,10 +140,10 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
-def _folders(folder: Path) -> None:
+def _make_private_folders(folder: Path) -> None:
     """Every folder that is made here is its owner's alone."""
     if not folder.exists():
-        _folders(folder.parent)
+        _make_private_folders(folder.parent)
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
 
@@ -167,7 +167,7 @@ class _PipeProcess:
         with contextlib.suppress(OSError, ValueError):
             while data := self._child.stderr.read(CHUNK):
                 self._errors += data
-                del self._errors[:-KEPT]
+                del self._errors[:-KEPT_ERRORS]
 
     def write(self, data: bytes) -> None:
         assert self._child.stdin is not None
@@ -197,7 +197,7 @@ class _PipeProcess:
         return code
 
     def close(self) -> None:
-        _end(self._child)
+        _end_command(self._child)
 
 
 class _TtyProcess:
@@ -243,7 +243,7 @@ class _TtyProcess:
         if self._master >= 0:
             os.close(self._master)
             self._master = -1
-        _end(self._child)
+        _end_command(self._child)
 
 
 def _exit_code(code: int) -> int:

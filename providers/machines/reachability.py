@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from providers.machines.base import Endpoint
-from schemas.problems.errors import BaiError
+from schemas.problems.errors.base import BaiError
 
 AT_ONCE = 32
 NEEDED = ("python3", "timeout")
@@ -17,7 +17,7 @@ _ASK = 'id -un; for name in "$@"; do command -v "$name" >/dev/null || echo "$nam
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reachability:
     """What came of trying. `problem` is empty for a node that can be used."""
 
     node: str
@@ -31,16 +31,16 @@ class Reach:
     hint: str = ""
 
 
-def reach_all(endpoints: Iterable[Endpoint]) -> tuple[Reach, ...]:
+def check_nodes(endpoints: Iterable[Endpoint]) -> tuple[Reachability, ...]:
     """All at the same time, in their order. Never raises."""
     wanted = tuple(endpoints)
     if not wanted:
         return ()
     with ThreadPoolExecutor(min(AT_ONCE, len(wanted)), "reach") as pool:
-        return tuple(pool.map(reach, wanted))
+        return tuple(pool.map(check_node, wanted))
 
 
-def reach(endpoint: Endpoint) -> Reach:
+def check_node(endpoint: Endpoint) -> Reachability:
     """Log in and run one command."""
     from providers.machines.connections import connect
 
@@ -48,7 +48,9 @@ def reach(endpoint: Endpoint) -> Reach:
     try:
         done = connect(endpoint).run(["sh", "-c", _ASK, "sh", *NEEDED])
     except BaiError as error:
-        return Reach(endpoint.name, endpoint.address, endpoint.local, problem=error.message, hint=error.hint)
+        return Reachability(
+            endpoint.name, endpoint.address, endpoint.local, problem=error.message, hint=error.hint
+        )
     seconds = time.monotonic() - started
     user, *missing = done.out.decode(errors="replace").split() or [""]
     if done.code == 127:  # what puts a limit on commands is not there itself
@@ -58,4 +60,4 @@ def reach(endpoint: Endpoint) -> Reach:
         problem, hint = f"{' and '.join(missing)} missing there", f"install {' and '.join(missing)} on it"
     elif done.code or not user:
         problem = f"commands do not work there: {done.err.decode(errors='replace').strip()[:200]}"
-    return Reach(endpoint.name, endpoint.address, endpoint.local, seconds, user, problem, hint)
+    return Reachability(endpoint.name, endpoint.address, endpoint.local, seconds, user, problem, hint)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from providers.machines.base import Machine
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 
 BOOT = """
 import json, sys, types
@@ -28,7 +28,7 @@ json.dump(sys.modules[order["main"]].serve(order["request"]), sys.stdout)
 """
 
 
-def call(machine: Machine, modules: Sequence[str], request: object, *, timeout: float = 120) -> object:
+def call_remote(machine: Machine, modules: Sequence[str], request: object, *, timeout: float = 120) -> object:
     """What `serve(request)` of the last of `modules` (in the order of their imports) answers on the machine.
 
     Both are values of JSON. Raises ProviderError when the machine has no Python or the modules fail there,
@@ -43,20 +43,20 @@ def call(machine: Machine, modules: Sequence[str], request: object, *, timeout: 
         said = done.err.decode(errors="replace").strip().splitlines()
         raise ProviderError(provider=machine.name, why=said[-1] if said else f"exit code {done.code}")
     try:
-        return _as_text(json.loads(done.out))
+        return _decode_surrogates(json.loads(done.out))
     except (ValueError, RecursionError) as error:
         raise ProviderError(provider=machine.name, why="what it answered is not JSON") from error
 
 
-def _as_text(value: Any) -> Any:
+def _decode_surrogates(value: Any) -> Any:
     """With a question mark for each half letter: names of files that are in no encoding are told as such, and
     nothing here could be written down or sent on with them."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_as_text(name): _as_text(each) for name, each in value.items()}
+        return {_decode_surrogates(name): _decode_surrogates(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_as_text(each) for each in value]
+        return [_decode_surrogates(each) for each in value]
     return value
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from schemas.problems.errors import ProviderUnavailable
+from schemas.problems.errors.provider import ProviderUnavailable
 
 T = TypeVar("T")
 

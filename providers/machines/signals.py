@@ -10,7 +10,9 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def handling(numbers: Iterable[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+def signal_handlers(
+    numbers: Iterable[int], handler: Callable[[int, FrameType | None], object]
+) -> Iterator[None]:
     """While it lasts, these signals call `handler`; what was there before is put back however it ends.
 
     Signals are for the main thread: in another one nothing is changed.

@@ -11,7 +11,7 @@ from typing import IO
 CHUNK = 1 << 18
 
 
-def piped(write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
+def pipe_writer(write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
     """What `write` writes, in a thread of its own, as it comes; what it raises is raised at the end. When
     nobody reads on, it gets a BrokenPipeError."""
     out, into = os.pipe()
@@ -38,7 +38,7 @@ def piped(write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
         raise error
 
 
-def readable(chunks: Iterator[bytes]) -> io.BufferedReader:
+def chunks_as_file(chunks: Iterator[bytes]) -> io.BufferedReader:
     """The chunks as a file, which raises what they raise."""
     return io.BufferedReader(_Chunks(chunks), CHUNK)
 

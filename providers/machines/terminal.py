@@ -1,7 +1,7 @@
 """The caller's keyboard and terminal, joined to a program that runs elsewhere.
 
-What is typed goes to a `Far` from a thread of its own, window sizes too; the detach keys hang up. Raw mode
-and signal handlers are put back however it ends.
+What is typed goes to a `RemoteEnd` from a thread of its own, window sizes too; the detach keys hang up. Raw
+mode and signal handlers are put back however it ends.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import tty as modes
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
-from providers.machines.signals import handling
-from schemas.problems.errors import BaiError
+from providers.machines.signals import signal_handlers
+from schemas.problems.errors.base import BaiError
 
 CTRL_P, CTRL_Q = b"\x10", b"\x11"
 CHUNK = 1 << 14
 
 
-class Far(Protocol):
+class RemoteEnd(Protocol):
     """The far end of what is typed. Methods may raise OSError and ProviderError when it is gone."""
 
     def send(self, data: bytes) -> None: ...
@@ -59,15 +59,15 @@ class DetachKeys:
         return data[: len(data) - len(self._held)], False
 
 
-class Typing:
+class InputForwarder:
     """What is typed, on its way to `far`. `detached` once the detach keys were found."""
 
-    def __init__(self, far: Far, stdin: IO[bytes] | None, *, tty: bool, keys: bool) -> None:
+    def __init__(self, far: RemoteEnd, stdin: IO[bytes] | None, *, tty: bool, keys: bool) -> None:
         self.detached = False
         self._far = far
         self._keys = DetachKeys() if keys else None
-        self._given = stdin
-        self._source = outside(stdin)
+        self._stdin = stdin
+        self._source = input_descriptor(stdin)
         self._sizes = tty
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -79,23 +79,23 @@ class Typing:
 
     def resized(self) -> None:
         """The window has another size now."""
-        self._tell(b"r")
+        self._wake_up(b"r")
 
     def finish(self) -> None:
-        self._tell(b"q")
+        self._wake_up(b"q")
         self._thread.join(timeout=5)
         if not self._thread.is_alive():
             os.close(self._wake)
             os.close(self._waker)
 
-    def _tell(self, note: bytes) -> None:
+    def _wake_up(self, note: bytes) -> None:
         with contextlib.suppress(OSError):
             os.write(self._waker, note)
 
     def _run(self) -> None:
         with contextlib.suppress(OSError, BaiError):
             if self._source is None:
-                self._far.send(self._given.read() if self._given else b"")
+                self._far.send(self._stdin.read() if self._stdin else b"")
                 self._far.end()
             self._pump()
 
@@ -108,13 +108,13 @@ class Typing:
                 if b"q" in notes:
                     return
                 self._resize()
-            if self._source in ready and not self._pass_on():
+            if self._source in ready and not self._pass_on_input():
                 if self.detached:
                     return
                 reading = [self._wake]
                 self._far.end()
 
-    def _pass_on(self) -> bool:
+    def _pass_on_input(self) -> bool:
         """One read's worth; False at the end of input, or when the detach keys came."""
         assert self._source is not None
         data = os.read(self._source, CHUNK)
@@ -129,23 +129,25 @@ class Typing:
         return not self.detached
 
     def _resize(self) -> None:
-        size = window(self._source)
+        size = window_size(self._source)
         if size is not None:
             with contextlib.suppress(OSError, BaiError):
                 self._far.resize(*size)
 
 
 @contextlib.contextmanager
-def typing(far: Far, stdin: IO[bytes] | None, *, tty: bool, keys: bool = False) -> Iterator[Typing]:
+def forward_input(
+    far: RemoteEnd, stdin: IO[bytes] | None, *, tty: bool, keys: bool = False
+) -> Iterator[InputForwarder]:
     """While it lasts, what is typed goes to `far`.
 
     `stdin` None: nothing is typed, unless `tty`. `tty`: the terminal is raw and its size is followed. `keys`:
     the detach keys count.
     """
-    typed = Typing(far, stdin, tty=tty, keys=keys)
-    source = outside(stdin)
-    sizes = handling([signal.SIGWINCH] if tty else [], lambda *_: typed.resized())
-    with raw(source if tty else None), sizes:
+    typed = InputForwarder(far, stdin, tty=tty, keys=keys)
+    source = input_descriptor(stdin)
+    sizes = signal_handlers([signal.SIGWINCH] if tty else [], lambda *_: typed.resized())
+    with raw_mode(source if tty else None), sizes:
         typed.start()
         try:
             yield typed
@@ -153,7 +155,7 @@ def typing(far: Far, stdin: IO[bytes] | None, *, tty: bool, keys: bool = False) 
             typed.finish()
 
 
-def outside(stdin: IO[bytes] | None) -> int | None:
+def input_descriptor(stdin: IO[bytes] | None) -> int | None:
     """The descriptor that input comes from; None when the stream has none."""
     try:
         return stdin.fileno() if stdin is not None else None
@@ -161,7 +163,7 @@ def outside(stdin: IO[bytes] | None) -> int | None:
         return None
 
 
-def window(descriptor: int | None) -> tuple[int, int] | None:
+def window_size(descriptor: int | None) -> tuple[int, int] | None:
     """Rows and columns; None where there is no terminal (or one that does not say)."""
     try:
         rows, columns, _, _ = struct.unpack(
@@ -178,21 +180,21 @@ def write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def show(chunks: Iterator[bytes]) -> None:
+def write_output(chunks: Iterator[bytes]) -> None:
     """Output as it comes, on the caller's standard output."""
     for data in chunks:
         write_all(sys.stdout.fileno(), data)
 
 
 @contextlib.contextmanager
-def raw(descriptor: int | None) -> Iterator[None]:
+def raw_mode(descriptor: int | None) -> Iterator[None]:
     """Every key goes through as it is, while this lasts; nothing is changed where there is no terminal."""
     if descriptor is None or not os.isatty(descriptor):
         yield
         return
     before = termios.tcgetattr(descriptor)
     # Who is terminated, or loses the terminal, puts it in order first.
-    with handling((signal.SIGTERM, signal.SIGHUP), lambda got, _: sys.exit(128 + got)):
+    with signal_handlers((signal.SIGTERM, signal.SIGHUP), lambda got, _: sys.exit(128 + got)):
         try:
             modes.setraw(descriptor, termios.TCSADRAIN)  # What was typed ahead is kept.
             yield
@@ -201,7 +203,7 @@ def raw(descriptor: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def passing_on_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
+def forward_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
     """While it lasts, an interrupt (SIGINT) calls `pass_on` in a thread of its own, and breaks nothing off
     here: an exception could come between receiving a piece of output and showing it.
 
@@ -225,7 +227,7 @@ def passing_on_interrupts(pass_on: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        with handling([signal.SIGINT], interrupted):
+        with signal_handlers([signal.SIGINT], interrupted):
             yield
     finally:
         os.close(waker)

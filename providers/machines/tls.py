@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def as_file(text: str) -> Iterator[str]:
+def text_as_file(text: str) -> Iterator[str]:
     """The path of a file with this text, in memory and nowhere else, until the end."""
     with open(os.memfd_create("bai", os.MFD_CLOEXEC), "wb") as file:
         file.write(text.encode())
@@ -17,11 +17,13 @@ def as_file(text: str) -> Iterator[str]:
         yield f"/proc/self/fd/{file.fileno()}"
 
 
-def trusting(ca: str, cert: str = "", key: str = "") -> ssl.SSLContext:
+def client_context(ca: str, cert: str = "", key: str = "") -> ssl.SSLContext:
     """Believes in these certificates (PEM), in the system's when empty, and shows ours. Raises ssl.SSLError
     for what is none."""
     with contextlib.ExitStack() as files:
-        trust = ssl.create_default_context(cafile=files.enter_context(as_file(ca)) if ca else None)
+        trust = ssl.create_default_context(cafile=files.enter_context(text_as_file(ca)) if ca else None)
         if cert and key:
-            trust.load_cert_chain(files.enter_context(as_file(cert)), files.enter_context(as_file(key)))
+            trust.load_cert_chain(
+                files.enter_context(text_as_file(cert)), files.enter_context(text_as_file(key))
+            )
     return trust

@@ -16,12 +16,12 @@ def probe_local(root: Path = Path("/")) -> Hardware:
     """What this machine is, or the one whose /sys and /proc were copied below `root`; raises CannotRead."""
     from providers.probe.collect.main import collect
     from schemas.hardware.model import Hardware
-    from schemas.hardware.sysfs.machine import NotAMachine
-    from schemas.problems.errors import CannotRead
+    from schemas.hardware.sysfs.machine import NoMachineTree
+    from schemas.problems.errors.repository import CannotRead
 
     try:
         return Hardware.model_validate(collect(str(root)))
-    except NotAMachine as error:
+    except NoMachineTree as error:
         raise CannotRead(what=f"the machine below {root}", why=str(error)) from None
 
 
@@ -30,7 +30,7 @@ def parse(output: bytes | str, *, source: str = "the probe") -> Hardware:
     from pydantic import ValidationError
 
     from schemas.hardware.model import Hardware
-    from schemas.problems.errors import CannotRead
+    from schemas.problems.errors.repository import CannotRead
 
     try:
         return Hardware.model_validate_json(output)

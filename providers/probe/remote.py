@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from providers.machines.base import Machine
-from schemas.problems.errors import BaiError, MachineRefused
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.node import MachineRefused
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware

@@ -13,7 +13,7 @@ from pathlib import Path
 _TOP = Path(__file__).resolve().parents[2]
 _MODULES = (
     "schemas/hardware/cpulist.py",
-    "schemas/hardware/health.py",
+    "schemas/hardware/gpu_health.py",
     "schemas/hardware/sysfs/*.py",
     "providers/probe/collect/*.py",
 )

@@ -1,7 +1,7 @@
 """Kernels as native Linux process trees, each under a tiny supervisor of its own.
 
-Read `provider.py` (the five things a provider does), then `supervisor.py` (what outlives bai), `cgroup.py`
-(limits), `records.py` (what is on disk), `sandbox.py` (what a kernel sees). `cgroup.py`, `procfs.py`,
-`files.py`, `child.py`, `logfile.py` and `supervisor.py` run inside the supervisor: they import a handful of
-cheap standard-library modules only.
+Read `provider` first (what a provider does, on this machine), then `launch` (from a spec to a supervisor).
+`supervision` is what outlives bai, and what is on disk; `sandbox` what a kernel sees; `interaction` what a
+person does with one that runs; `linux` control groups, /proc and files. What runs inside the supervisor or
+enters a kernel says "cheap imports only": a handful of modules of the standard library.
 """

@@ -13,7 +13,7 @@ from providers.base import Observation, Observed
 PAUSE = 0.3
 
 
-def events(observe: Callable[[], Observation], stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+def watch_events(observe: Callable[[], Observation], stop: Callable[[], bool]) -> Iterator[KernelEvent]:
     """From now on, until `stop()`. A look that was not complete makes nobody appear or disappear."""
     before = {kernel.id: kernel for kernel in observe().kernels}
     while not stop():
@@ -22,17 +22,17 @@ def events(observe: Callable[[], Observation], stop: Callable[[], bool]) -> Iter
         after = {kernel.id: kernel for kernel in seen.kernels}
         if not seen.complete:
             after = {**before, **after}
-        yield from differences(before, after)
+        yield from diff_observations(before, after)
         before = after
 
 
-def differences(before: Mapping[str, Observed], after: Mapping[str, Observed]) -> Iterator[KernelEvent]:
+def diff_observations(before: Mapping[str, Observed], after: Mapping[str, Observed]) -> Iterator[KernelEvent]:
     """What must have happened between two looks, in the order it happened to each kernel."""
     for name in sorted({*before, *after}):
-        yield from _of_one(before.get(name), after.get(name))
+        yield from _kernel_events(before.get(name), after.get(name))
 
 
-def _of_one(was: Observed | None, now: Observed | None) -> Iterator[KernelEvent]:
+def _kernel_events(was: Observed | None, now: Observed | None) -> Iterator[KernelEvent]:
     if now is None:
         assert was is not None
         yield _event(was, "removed", datetime.now(UTC))
@@ -44,26 +44,26 @@ def _of_one(was: Observed | None, now: Observed | None) -> Iterator[KernelEvent]
     elif was is not None and now.restarts > was.restarts:
         yield _event(now, "started", datetime.now(UTC))
     if now.state in ("exited", "lost") and (was is None or was.state not in ("exited", "lost")):
-        yield _end(now)
-    elif was is not None and _limits(was) != _limits(now) and was.pid == now.pid:
+        yield _end_event(now)
+    elif was is not None and _limit_values(was) != _limit_values(now) and was.pid == now.pid:
         yield _event(now, "changed", datetime.now(UTC))
 
 
-def _end(kernel: Observed) -> KernelEvent:
+def _end_event(kernel: Observed) -> KernelEvent:
     starved = kernel.reason == "out-of-memory"
     what: Literal["out-of-memory", "ended"] = "out-of-memory" if starved else "ended"
-    return KernelEvent(_moment(kernel.finished), kernel.id, kernel.labels.node, what, kernel.exit_code)
+    return KernelEvent(_as_time(kernel.finished), kernel.id, kernel.labels.node, what, kernel.exit_code)
 
 
-def _limits(kernel: Observed) -> tuple[object, ...]:
+def _limit_values(kernel: Observed) -> tuple[object, ...]:
     return kernel.cpus, kernel.memory_nodes, kernel.memory, kernel.pids, kernel.labels
 
 
-def _moment(at: datetime | None) -> datetime:
+def _as_time(at: datetime | None) -> datetime:
     return at or datetime.now(UTC)
 
 
 def _event(
     kernel: Observed, what: Literal["created", "started", "removed", "changed"], at: datetime | None
 ) -> KernelEvent:
-    return KernelEvent(_moment(at), kernel.id, kernel.labels.node, what)
+    return KernelEvent(_as_time(at), kernel.id, kernel.labels.node, what)

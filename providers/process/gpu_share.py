@@ -12,10 +12,10 @@ from providers.base import KernelSpec
 from providers.gpu import shares
 from providers.gpu.node import hami
 from providers.process.sandbox.bubblewrap import LINKS, SYSTEM
-from providers.process.supervision.records import Root
-from schemas.problems.errors import ProviderError
+from providers.process.supervision.records import KernelRoot
+from schemas.problems.errors.provider import ProviderError
 
-EVERY = 60.0
+CHECK_INTERVAL = 60.0
 """Seconds between looks at the MPS daemons."""
 _PRELOAD = "LD_PRELOAD"
 _LIBRARY = "/run/libvgpu.so"
@@ -23,61 +23,63 @@ _LIBRARY = "/run/libvgpu.so"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ShareLimits:
     """`env` wins over the spec's own; `binds`: source, target and whether it is read-only, for a sandbox."""
 
     env: Mapping[str, str] = field(default_factory=dict)
-    binds: tuple[shares.Bound, ...] = ()
+    binds: tuple[shares.BindMount, ...] = ()
 
 
-class Sharing:
+class GpuSharing:
     """What this provider's kernels share, kept below its root. `hami`: where libvgpu.so is, when said."""
 
-    def __init__(self, root: Root, *, hami: str = "") -> None:
+    def __init__(self, root: KernelRoot, *, hami: str = "") -> None:
         self._root = root
         self._libraries = (hami,) if hami else shares.LIBRARIES
-        self._looked = -EVERY
+        self._looked = -CHECK_INTERVAL
 
-    def give(self, spec: KernelSpec, *, sandboxed: bool) -> Limits:
+    def prepare(self, spec: KernelSpec, *, sandboxed: bool) -> ShareLimits:
         """Raises KernelRefused where nothing enforces its limits."""
         if spec.share is None or spec.share.means in ("none", "mig"):
-            return Limits()
-        given = shares.give(self._place(sandboxed=sandboxed), spec.id, spec.share, running=self._living())
+            return ShareLimits()
+        given = shares.prepare(
+            self._share_host(sandboxed=sandboxed), spec.id, spec.share, running=self._live_kernels()
+        )
         env, binds = dict(given.env), list(given.binds)
         for at, bound in enumerate(binds):
             if bound.target == hami.LIBRARY:
-                binds[at] = bound = _library(bound)
+                binds[at] = bound = _shown_library(bound)
                 env[_PRELOAD] = bound.target
         if _PRELOAD in env and spec.env.get(_PRELOAD):
             env[_PRELOAD] = f"{env[_PRELOAD]}:{spec.env[_PRELOAD]}"
-        return Limits(env, tuple(each for each in binds if each.source != each.target))
+        return ShareLimits(env, tuple(each for each in binds if each.source != each.target))
 
-    def take(self, spec: KernelSpec) -> None:
+    def release(self, spec: KernelSpec) -> None:
         """What a kernel that ended had. Raises ProviderError."""
         if spec.share is not None and spec.share.means in ("mps", "hami"):
-            shares.take(self._place(sandboxed=True), spec.id)
+            shares.release(self._share_host(sandboxed=True), spec.id)
 
-    def tend(self, living: Collection[str]) -> None:
+    def revive_daemons(self, living: Collection[str]) -> None:
         """Start MPS daemons of living kernels again that died. Whoever needs one that does not start asks
         for it and is told why."""
-        if time.monotonic() - self._looked < EVERY or not (self._root.path / "mps").is_dir():
+        if time.monotonic() - self._looked < CHECK_INTERVAL or not (self._root.path / "mps").is_dir():
             return
         self._looked = time.monotonic()
         with contextlib.suppress(ProviderError):
-            shares.revive(self._place(sandboxed=True), living)
+            shares.revive(self._share_host(sandboxed=True), living)
 
     def means(self) -> Mapping[str, str]:
         """Means → why it cannot enforce parts of GPUs here; empty when it can."""
-        return shares.means(self._place(sandboxed=True))
+        return shares.available_means(self._share_host(sandboxed=True))
 
-    def _place(self, *, sandboxed: bool) -> shares.Place:
+    def _share_host(self, *, sandboxed: bool) -> shares.ShareHost:
         top = self._root.path
-        return shares.Place(
+        return shares.ShareHost(
             None, "process", "this machine", inside=sandboxed, root=str(top / "mps"),
             hami_root=str(top / "hami"), libraries=self._libraries,
         )  # fmt: skip
 
-    def _living(self) -> set[str]:
+    def _live_kernels(self) -> set[str]:
         found = set()
         for kernel_id in self._root.ids():
             try:
@@ -90,7 +92,7 @@ class Sharing:
         return found
 
 
-def _library(bound: shares.Bound) -> shares.Bound:
+def _shown_library(bound: shares.BindMount) -> shares.BindMount:
     """A sandbox shows the system's folders, and nothing can be put into them."""
     seen = any(PurePosixPath(bound.source).is_relative_to(top) for top in (*SYSTEM, *LINKS))
-    return shares.Bound(bound.source, bound.source if seen else _LIBRARY, read_only=True)
+    return shares.BindMount(bound.source, bound.source if seen else _LIBRARY, read_only=True)

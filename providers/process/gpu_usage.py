@@ -8,7 +8,7 @@ from typing import Any
 from providers.abilities import GpuUsage
 
 
-def now(devices: Iterable[str]) -> Mapping[str, GpuUsage]:
+def measure_gpus(devices: Iterable[str]) -> Mapping[str, GpuUsage]:
     """By id (UUID of a GPU or MIG device, or PCI address); a device that NVML does not know is left out."""
     wanted = sorted(set(devices))
     if not wanted:
@@ -20,12 +20,12 @@ def now(devices: Iterable[str]) -> Mapping[str, GpuUsage]:
     except (pynvml.NVMLError, OSError):
         return {}
     try:
-        return {name: _device(pynvml, handle) for name in wanted if (handle := _handle(pynvml, name))}
+        return {name: _measure_device(pynvml, handle) for name in wanted if (handle := _handle(pynvml, name))}
     finally:
-        _ask(pynvml, pynvml.nvmlShutdown)
+        _ask_nvml(pynvml, pynvml.nvmlShutdown)
 
 
-def _ask(pynvml: Any, question: Any, *arguments: Any) -> Any:
+def _ask_nvml(pynvml: Any, question: Any, *arguments: Any) -> Any:
     """None where the driver or the device has no answer."""
     try:
         return question(*arguments)
@@ -36,12 +36,12 @@ def _ask(pynvml: Any, question: Any, *arguments: Any) -> Any:
 def _handle(pynvml: Any, name: str) -> Any:
     by_uuid = name.startswith(("GPU-", "MIG-"))
     find = pynvml.nvmlDeviceGetHandleByUUID if by_uuid else pynvml.nvmlDeviceGetHandleByPciBusId
-    return _ask(pynvml, find, name.encode())
+    return _ask_nvml(pynvml, find, name.encode())
 
 
-def _device(pynvml: Any, handle: Any) -> GpuUsage:
-    rates = _ask(pynvml, pynvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = _ask(pynvml, pynvml.nvmlDeviceGetMemoryInfo, handle)
+def _measure_device(pynvml: Any, handle: Any) -> GpuUsage:
+    rates = _ask_nvml(pynvml, pynvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _ask_nvml(pynvml, pynvml.nvmlDeviceGetMemoryInfo, handle)
     return GpuUsage(
         busy=None if rates is None else int(rates.gpu),
         memory=None if memory is None else int(memory.used),

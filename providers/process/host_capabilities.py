@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from providers.base import Limit
 from providers.process.linux import cgroup, cgroup_mounts
-from providers.process.sandbox import bubblewrap as sandbox
+from providers.process.sandbox.bubblewrap import sandbox_problem
 from providers.process.supervision import scratch
 
 CONTROLLER = {
@@ -20,7 +20,7 @@ CONTROLLER = {
     Limit.PIDS: "pids",
     Limit.CPU_SHARE: "cpu",
 }
-INSTEAD = {
+SUBSTITUTES = {
     Limit.CPUSET: "affinity is set instead, which a process can change",
     Limit.MEMORY: "each process's data is limited instead, not their sum",
     Limit.SCRATCH: "its files are counted instead now and then, and it is stopped when they are too much",
@@ -28,7 +28,7 @@ INSTEAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostCapabilities:
     """`groups`: the base group per hierarchy; `scope`: supervisors start as systemd user scopes.
 
     `missing`: limit → reason.
@@ -44,42 +44,44 @@ class Machine:
         return frozenset(Limit) - self.missing.keys()
 
 
-def examine(base: str, root: str, *, want_sandbox: bool = True, want_groups: bool = True) -> Machine:
+def examine_host(
+    base: str, root: str, *, want_sandbox: bool = True, want_groups: bool = True
+) -> HostCapabilities:
     """`base` names our group in every hierarchy; it stays only where it holds kernels. `root`: where their
     files are.
 
     Both wishes can be turned off by the cluster's options.
     """
-    scope = want_groups and os.geteuid() != 0 and _user_manager()
+    scope = want_groups and os.geteuid() != 0 and _has_user_manager()
     groups: list[cgroup.Group] = []
     if want_groups and not scope:
         groups, lacking = cgroup_mounts.prepare(base)
         cgroup.tidy(groups, seconds=0.0)
     else:
-        lacking = _lacking(scope, want_groups)
+        lacking = _undelegated(scope, want_groups)
     missing = {
         limit: _with_substitute(limit, lacking[name]) for limit, name in CONTROLLER.items() if name in lacking
     }
-    unseen = sandbox.problem() if want_sandbox else "turned off by the cluster's option `sandbox: false`"
+    unseen = sandbox_problem() if want_sandbox else "turned off by the cluster's option `sandbox: false`"
     if unseen:
         missing[Limit.FILESYSTEM] = unseen
         missing[Limit.DEVICES] = f"device nodes are hidden by the sandbox only; {unseen}"
-    if loose := scratch.problem(root, sandboxed=not unseen):
+    if loose := scratch.quota_problem(root, sandboxed=not unseen):
         missing[Limit.SCRATCH] = _with_substitute(Limit.SCRATCH, loose)
     missing[Limit.FRACTION] = "its group demands no enforcement"
-    return Machine(tuple(groups), scope, not unseen, missing)
+    return HostCapabilities(tuple(groups), scope, not unseen, missing)
 
 
 def _with_substitute(limit: Limit, reason: str) -> str:
-    instead = INSTEAD.get(limit)
+    instead = SUBSTITUTES.get(limit)
     return f"{reason}; {instead}" if instead else reason
 
 
-def _lacking(scope: bool, wanted: bool) -> dict[str, str]:
+def _undelegated(scope: bool, wanted: bool) -> dict[str, str]:
     """Controllers that the systemd user manager does not hand down; all when groups are not wanted."""
     if not wanted:
         return dict.fromkeys(cgroup.CONTROLLERS, "turned off by the cluster's option `cgroups: false`")
-    delegated = _delegated() if scope else set()
+    delegated = _delegated_controllers() if scope else set()
     return {
         name: "systemd does not delegate this controller to your user manager"
         for name in cgroup.CONTROLLERS
@@ -87,7 +89,7 @@ def _lacking(scope: bool, wanted: bool) -> dict[str, str]:
     }
 
 
-def _delegated() -> set[str]:
+def _delegated_controllers() -> set[str]:
     for top in cgroup_mounts.mounted():
         if top["version"] == 2:
             uid = os.geteuid()
@@ -99,7 +101,7 @@ def _delegated() -> set[str]:
     return set()
 
 
-def _user_manager() -> bool:
+def _has_user_manager() -> bool:
     """Whether there is a systemd user manager that answers."""
     if not shutil.which("systemd-run") or not os.path.isdir("/run/systemd/system"):
         return False

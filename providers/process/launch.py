@@ -16,16 +16,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from providers import accounts
 from providers.base import KernelSpec, Limit
-from providers.process.gpu_share import Limits
-from providers.process.host_capabilities import Machine
+from providers.process.gpu_share import ShareLimits
+from providers.process.host_capabilities import HostCapabilities
 from providers.process.linux import cgroup
 from providers.process.linux.procfs import MARKER, cpulist
 from providers.process.sandbox import bubblewrap, mounts, runtime_files, seccomp, user_switch
-from providers.process.supervision import scratch as room
+from providers.process.supervision import scratch as scratch_quota
 from providers.process.supervision.kernel_process import FILTER
-from providers.process.supervision.records import Record, Root
-from schemas.problems.errors import KernelRefused, ProviderUnavailable
-from schemas.values.linux_users import FIRST_OF_PEOPLE
+from providers.process.supervision.records import KernelRecord, KernelRoot
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.values.linux_users import FIRST_REGULAR_ID
 
 if TYPE_CHECKING:
     from providers.process.supervision.child import Order
@@ -39,15 +40,15 @@ _BOOT = (
 )
 
 
-def check(spec: KernelSpec) -> None:
+def check_spec(spec: KernelSpec) -> None:
     """What can be known to be wrong before anything is touched. Raises KernelRefused."""
-    why = problem(spec) or _no_user(spec)
+    why = spec_problem(spec) or _user_problem(spec)
     if why:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
-    mounts.check(spec)
+    mounts.check_mounts(spec)
 
 
-def problem(spec: KernelSpec) -> str:
+def spec_problem(spec: KernelSpec) -> str:
     """Why this cannot run here; empty when nothing speaks against it."""
     if not spec.command or not spec.command[0]:
         return "there is no command"
@@ -57,11 +58,11 @@ def problem(spec: KernelSpec) -> str:
     bad = [name for name in (*spec.env, *spec.secret_env) if not name or "=" in name or "\0" in name]
     if bad:
         return f"{bad[0]!r} cannot be the name of an environment variable"
-    if why := runtime_files.problem(spec):
+    if why := runtime_files.files_problem(spec):
         return why
     if ".." in spec.workdir.split("/"):
         return f"working directory {spec.workdir!r} leads out of the kernel"
-    absent = sorted(set(spec.cpus) - _online())
+    absent = sorted(set(spec.cpus) - _online_cpus())
     if absent:
         return f"CPU {absent[0]} is not online on this machine"
     if stop_signal(spec.stop_signal) is None:
@@ -69,11 +70,11 @@ def problem(spec: KernelSpec) -> str:
     return ""
 
 
-def _no_user(spec: KernelSpec) -> str:
+def _user_problem(spec: KernelSpec) -> str:
     """Why root cannot become its user; empty when it can, or has not to."""
     if os.geteuid() != 0:
         return ""
-    if spec.uid is None or spec.uid < FIRST_OF_PEOPLE:
+    if spec.uid is None or spec.uid < FIRST_REGULAR_ID:
         return f"there is no user that it may run as: {spec.uid} is none, or one of the system's"
     # The user namespace of a container has but some users.
     lines = Path("/proc/self/uid_map").read_text().splitlines()
@@ -83,7 +84,7 @@ def _no_user(spec: KernelSpec) -> str:
     return f"this user namespace has no user {spec.uid}: set spec.sessionUids of the Cluster"
 
 
-def _online() -> set[int]:
+def _online_cpus() -> set[int]:
     return set(cpulist(Path("/sys/devices/system/cpu/online").read_text()))
 
 
@@ -94,7 +95,7 @@ def stop_signal(name: str) -> int | None:
         return None
 
 
-def environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) -> dict[str, str]:
+def kernel_environment(spec: KernelSpec, scratch: Path, mark: str, *, sandboxed: bool) -> dict[str, str]:
     """The spec's own, over defaults for PATH, LANG and HOME; nothing else of the caller's."""
     defaults = {
         "PATH": _visible_path() if sandboxed else os.environ.get("PATH") or STANDARD_PATH,
@@ -116,35 +117,33 @@ def _visible_path() -> str:
     return ":".join(dict.fromkeys([*kept, *STANDARD_PATH.split(":")]))
 
 
-def order(
-    root: Root,
-    record: Record,
+def launch_order(
+    root: KernelRoot,
+    record: KernelRecord,
     spec: KernelSpec,
-    machine: Machine,
+    host: HostCapabilities,
     log: tuple[int, int],
-    limits: Limits | None = None,
+    limits: ShareLimits | None = None,
     more: Sequence[str] = (),
 ) -> Order:
     """`log`: bytes of one part, and how many parts are kept; `limits`: on its parts of GPUs; `more`: further
     names of the machine's /etc that it sees. Raises KernelRefused."""
-    limits = limits or Limits()
+    limits = limits or ShareLimits()
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
-    able = Limit.SCRATCH in machine.limits
-    held = able and room.hold(record.folder, spec.id, spec.scratch, new=not record.begun)
-    runtime_files.write(record.folder, spec)
-    if machine.sandbox and spec.mounts and not bubblewrap.mounts_opened():
-        why = "bubblewrap is too old to mount an opened folder (--bind-fd), which volumes need"
-        raise KernelRefused(provider="process", kernel=spec.id, why=why)
-    argv = list(spec.command)
+    able = Limit.SCRATCH in host.limits
+    held = able and scratch_quota.set_limit(record.folder, spec.id, spec.scratch, new=not record.begun)
+    runtime_files.write_files(record.folder, spec)
     cwd = "/"
     user: user_switch.User | None = None
-    wrapped = bubblewrap.Wrapped(argv, [], [])
-    if machine.sandbox:
-        user = user_of(record, spec)
-        wrapped = bubblewrap.wrap(spec, record.folder, [*_controlling(spec), *argv], user, limits.binds, more)
+    wrapped = bubblewrap.BubblewrapCommand(list(spec.command), [], [])
+    if host.sandbox:
+        _require_volume_mounts(spec)
+        user = kernel_user(record, spec)
+        command = [*_terminal_control(spec), *spec.command]
+        wrapped = bubblewrap.wrap_command(spec, record.folder, command, user, limits.binds, more)
     else:
-        mounts.link(spec, scratch)
+        mounts.link_mounts(spec, scratch)
         cwd = str(_workdir(spec, scratch))
     return {
         "id": spec.id,
@@ -155,44 +154,51 @@ def order(
         "sources": wrapped.sources,
         "command": wrapped.after,
         "env": {
-            **environment(spec, scratch, mark, sandboxed=machine.sandbox),
-            **runtime_files.variables(record.folder, spec, sandboxed=machine.sandbox),
+            **kernel_environment(spec, scratch, mark, sandboxed=host.sandbox),
+            **runtime_files.file_variables(record.folder, spec, sandboxed=host.sandbox),
             **limits.env,
         },
         "user": user,
-        "filter": seccomp.put(root.path, record.folder, FILTER) if machine.sandbox else "",
+        "filter": seccomp.put_filter(root.path, record.folder, FILTER) if host.sandbox else "",
         "cwd": cwd,
         "signal": stop_signal(spec.stop_signal) or signal.SIGTERM,
         "grace": spec.stop_grace,
         "timeout": spec.timeout,
         "restart": spec.restart.policy,
         "restarts": spec.restart.max,
-        "groups": cgroup.below(list(machine.groups), spec.id),
-        "scope": machine.scope,
-        "sandboxed": machine.sandbox,
+        "groups": cgroup.below(list(host.groups), spec.id),
+        "scope": host.scope,
+        "sandboxed": host.sandbox,
         "tty": spec.tty,
         "counted": not held,
-        "home": str(mounts.HOME) if machine.sandbox else str(scratch),
+        "home": str(mounts.HOME) if host.sandbox else str(scratch),
         "log_size": log[0],
         "log_files": log[1],
     }
 
 
-def user_of(record: Record, spec: KernelSpec) -> user_switch.User | None:
+def _require_volume_mounts(spec: KernelSpec) -> None:
+    """Raises KernelRefused."""
+    if spec.mounts and not bubblewrap.can_mount_volumes():
+        why = "bubblewrap is too old to mount an opened folder (--bind-fd), which volumes need"
+        raise KernelRefused(provider="process", kernel=spec.id, why=why)
+
+
+def kernel_user(record: KernelRecord, spec: KernelSpec) -> user_switch.User | None:
     """Whom root becomes for it, and whom its files belong to; None for a provider that is not root.
 
     Raises KernelRefused, OSError.
     """
     if os.geteuid() != 0:
         return None
-    if (why := _no_user(spec)) or spec.uid is None:
+    if (why := _user_problem(spec)) or spec.uid is None:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     groups = sorted({*spec.groups, *bubblewrap.device_groups(spec.devices)} - {spec.uid})
     os.chown(record.folder / "scratch", spec.uid, spec.uid)
     return {"uid": spec.uid, "gid": spec.uid, "groups": groups}
 
 
-def _controlling(spec: KernelSpec) -> list[str]:
+def _terminal_control(spec: KernelSpec) -> list[str]:
     """Inside the sandbox's session nobody controls the terminal: the command takes it in one of its own."""
     return [shutil.which("setsid", path=STANDARD_PATH) or "setsid", "-c"] if spec.tty else []
 
@@ -201,21 +207,21 @@ def _workdir(spec: KernelSpec, scratch: Path) -> Path:
     """Without a sandbox: below the scratch folder, made if need be; a mount's link is followed."""
     if not spec.workdir or spec.workdir.rstrip("/") == str(mounts.HOME):
         return scratch
-    place = scratch / str(mounts.inside(spec.id, spec.workdir)).lstrip("/")
+    place = scratch / str(mounts.path_inside(spec.id, spec.workdir)).lstrip("/")
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
-def python() -> list[str]:
+def interpreter_command() -> list[str]:
     """The interpreter without its site: what starts fastest and depends on no environment."""
     return [getattr(sys, "_base_executable", None) or sys.executable, "-I", "-S"]
 
 
 @contextlib.contextmanager
-def waiting(kernel: str, unit: str, *, scope: bool) -> Iterator[subprocess.Popen[bytes]]:
+def waiting_supervisor(kernel: str, unit: str, *, scope: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A supervisor that begins, and then waits for its order: an interpreter takes longer to begin than an
     order to be written. Without an order it ends. Raises ProviderUnavailable."""
-    argv = [*python(), "-c", _BOOT, PACKAGES, kernel]
+    argv = [*interpreter_command(), "-c", _BOOT, PACKAGES, kernel]
     env = {"LANG": "C.UTF-8"}
     if scope:
         options = ["--quiet", "--collect", "--property=Delegate=yes", f"--unit={unit}"]
@@ -246,13 +252,13 @@ def waiting(kernel: str, unit: str, *, scope: bool) -> Iterator[subprocess.Popen
             keeper.wait()
 
 
-def start(order: Order, keeper: subprocess.Popen[bytes]) -> str:
+def start_kernel(order: Order, keeper: subprocess.Popen[bytes]) -> str:
     """Give an order to a supervisor that waits for it, and hear its answer: `running`, `taken` or `gone`.
 
     Raises KernelRefused, ProviderUnavailable.
     """
     try:
-        answer = _talk(keeper, json.dumps(order).encode())
+        answer = _exchange(keeper, json.dumps(order).encode())
     except OSError as error:
         raise ProviderUnavailable(provider="process", why=f"cannot start a supervisor: {error}") from error
     if answer.get("state") == "refused":
@@ -260,15 +266,15 @@ def start(order: Order, keeper: subprocess.Popen[bytes]) -> str:
     return str(answer.get("state", "gone"))
 
 
-def _talk(keeper: subprocess.Popen[bytes], message: bytes) -> dict[str, Any]:
+def _exchange(keeper: subprocess.Popen[bytes], message: bytes) -> dict[str, Any]:
     assert keeper.stdin is not None and keeper.stdout is not None
     with contextlib.suppress(BrokenPipeError), keeper.stdin as orders:
         orders.write(message)
-    line = _line(keeper.stdout)
+    line = _read_line(keeper.stdout)
     return json.loads(line) if line else {}
 
 
-def _line(stream: IO[bytes]) -> bytes:
+def _read_line(stream: IO[bytes]) -> bytes:
     if not select.select([stream], [], [], PATIENCE)[0]:
         return b""
     return stream.readline()

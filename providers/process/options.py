@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from providers.machines.base import Endpoint
-from providers.machines.foreign_owners import foreign
+from providers.machines.foreign_owners import foreign_owner
 from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
 from providers.state_folder import state_folder
-from schemas.problems.errors import InvalidOption
+from schemas.problems.errors.provider import InvalidOption
 
 _BELOW_ETC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
-KNOWN: dict[str, type] = {
+KNOWN_OPTIONS: dict[str, type] = {
     "root": str, "sandbox": bool, "cgroups": bool, "logSize": int, "logFiles": int, "hami": str,
     "etc": list,
 }  # fmt: skip
@@ -34,32 +34,32 @@ def open_process(
 ) -> ProcessProvider:
     """The entry point; it runs on this machine whatever the nodes are. Raises InvalidOption."""
     for name, value in options.items():
-        _check(name, value)
+        _check_type(name, value)
     root = state_root or (Path(str(options["root"])) if "root" in options else default_root())
-    if why := foreign(root):
+    if why := foreign_owner(root):
         raise InvalidOption(provider="process", option="stateRoot", why=why)
     return ProcessProvider(
         root,
         sandbox=bool(options.get("sandbox", True)),
         cgroups=bool(options.get("cgroups", True)),
-        log_size=_number(options, "logSize", LOG_SIZE),
-        log_files=_number(options, "logFiles", LOG_FILES),
+        log_size=_positive_number(options, "logSize", LOG_SIZE),
+        log_files=_positive_number(options, "logFiles", LOG_FILES),
         hami=str(options.get("hami", "")),
-        etc=_names(options.get("etc", [])),
+        etc=_etc_names(options.get("etc", [])),
     )
 
 
-def _check(name: str, value: object) -> None:
-    kind = KNOWN.get(name)
+def _check_type(name: str, value: object) -> None:
+    kind = KNOWN_OPTIONS.get(name)
     if kind is None:
-        raise InvalidOption(provider="process", option=name, why=f"not one of {', '.join(KNOWN)}")
+        raise InvalidOption(provider="process", option=name, why=f"not one of {', '.join(KNOWN_OPTIONS)}")
     if type(value) is not kind:
         raise InvalidOption(provider="process", option=name, why=f"{value!r} is not of type {kind.__name__}")
     if name in ("root", "hami") and not Path(str(value)).is_absolute():
         raise InvalidOption(provider="process", option=name, why="not an absolute path")
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _etc_names(value: object) -> tuple[str, ...]:
     """Files and folders below /etc."""
     names = value if isinstance(value, list) else []
     for name in names:
@@ -68,7 +68,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _number(options: Mapping[str, object], name: str, default: int) -> int:
+def _positive_number(options: Mapping[str, object], name: str, default: int) -> int:
     value = options.get(name, default)
     if not isinstance(value, int) or value <= 0:
         raise InvalidOption(provider="process", option=name, why=f"{value!r} is not a positive number")

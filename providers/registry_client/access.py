@@ -13,7 +13,7 @@ _HUB_KEY = "https://index.docker.io/v1/"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegistryAccess:
     """A registry with the credentials in clear text: made for a call, never kept or printed."""
 
     address: str

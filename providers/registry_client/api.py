@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.transport import Transport
-from schemas.problems.errors import RegistryError
+from schemas.problems.errors.registry import RegistryError
 
 
-class Api:
+class RegistryApi:
     """Every method raises RegistryError and its kinds, nothing else."""
 
-    def __init__(self, access: Access, transport: Transport | None = None) -> None:
+    def __init__(self, access: RegistryAccess, transport: Transport | None = None) -> None:
         self.access = access
         self._transport = transport or Transport(access)
 

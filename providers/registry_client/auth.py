@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from threading import Lock
 from urllib.request import parse_http_list, parse_keqv_list
 
-from providers.registry_client.transport import LARGEST, Answer, Transport
-from schemas.problems.errors import RegistryError, RegistryRefused
+from providers.registry_client.transport import LARGEST, RegistryResponse, Transport
+from schemas.problems.errors.registry import RegistryError, RegistryRefused
 
 _SCHEME = re.compile(r"\s*(Bearer|Basic)\s+", re.IGNORECASE)
 
@@ -24,7 +24,7 @@ def challenges(header: str) -> dict[str, dict[str, str]]:
     return found
 
 
-class Gate:
+class Authenticator:
     """GET with whatever authorization the registry asks for; tokens are kept by scope."""
 
     def __init__(self, transport: Transport) -> None:
@@ -35,7 +35,7 @@ class Gate:
 
     def get(
         self, target: str, *, scope: str = "", headers: Mapping[str, str] | None = None, most: int = LARGEST
-    ) -> Answer:
+    ) -> RegistryResponse:
         """The answer once authorized, of any status but 401 and 403. `scope`: what a token must allow, such
         as `repository:team/x:pull`. Raises RegistryRefused and what Transport raises."""
         answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)}, most=most)
@@ -43,7 +43,7 @@ class Gate:
             self._authorize(answer, scope)
             answer = self.transport.get(target, headers={**(headers or {}), **self._header(scope)}, most=most)
         if answer.status in (401, 403):
-            raise self._refused(answer)
+            raise self._refusal(answer)
         return answer
 
     def _header(self, scope: str) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Gate:
         pair = f"{access.username}:{access.password}".encode()
         return f"Basic {base64.b64encode(pair).decode()}"
 
-    def _authorize(self, answer: Answer, scope: str) -> None:
+    def _authorize(self, answer: RegistryResponse, scope: str) -> None:
         asked = challenges(answer.headers.get("WWW-Authenticate", ""))
         if "bearer" in asked:
             token = self._token(asked["bearer"], scope)
@@ -66,10 +66,10 @@ class Gate:
         elif "basic" in asked and self.transport.access.username:
             with self._lock:
                 if self._basic:
-                    raise self._refused(answer)
+                    raise self._refusal(answer)
                 self._basic = True
         else:
-            raise self._refused(answer)
+            raise self._refusal(answer)
 
     def _token(self, asked: Mapping[str, str], scope: str) -> str:
         access = self.transport.access
@@ -83,7 +83,7 @@ class Gate:
             raise RegistryError(registry=access.address, why="it asks for a token and does not say where")
         answer = self.transport.get(realm, query={k: v for k, v in query.items() if v}, basic=login)
         if answer.status in (400, 401, 403):
-            raise self._refused(answer)
+            raise self._refusal(answer)
         try:
             given = answer.json()
             token = given.get("token") or given.get("access_token")
@@ -95,9 +95,9 @@ class Gate:
             )
         return token
 
-    def _refused(self, answer: Answer) -> RegistryRefused:
+    def _refusal(self, answer: RegistryResponse) -> RegistryRefused:
         access = self.transport.access
-        told = spoken(answer)
+        told = error_message(answer)
         if access.username:
             why, hint = f"{access.username} may not" + (f": {told}" if told else ""), "is the password right?"
         else:
@@ -106,7 +106,7 @@ class Gate:
         return RegistryRefused(registry=access.address, why=why, hint=hint)
 
 
-def spoken(answer: Answer) -> str:
+def error_message(answer: RegistryResponse) -> str:
     """What an answer says is wrong, in its own words: `errors` of the distribution API and of Harbor."""
     try:
         errors = answer.json()["errors"]

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from providers.registry_client.api import Api
-from providers.registry_client.auth import spoken
-from providers.registry_client.transport import Answer
-from schemas.problems.errors import NoSuchImage, RegistryError, RegistryRefused
+from providers.registry_client.api import RegistryApi
+from providers.registry_client.auth import error_message
+from providers.registry_client.transport import RegistryResponse
+from schemas.problems.errors.registry import NoSuchImage, RegistryError, RegistryRefused
 
 _API = "/api/v2.0"
 _PAGE = 100
@@ -50,56 +50,58 @@ class Robot:
     """None: never."""
 
 
-class Harbor(Api):
+class Harbor(RegistryApi):
     """Harbor 2."""
 
     def projects(self) -> Iterator[Project]:
         """Those that the account may see."""
-        return self._all("/projects", _project)
+        return self._paged("/projects", _project)
 
     def repositories(self, project: str) -> Iterator[str]:
         """Full names, `project/name`."""
-        return self._all(f"/projects/{quote(project, safe='')}/repositories", lambda item: str(item["name"]))
+        return self._paged(
+            f"/projects/{quote(project, safe='')}/repositories", lambda item: str(item["name"])
+        )
 
     def artifacts(self, repository: str) -> Iterator[Artifact]:
         """The images of `project/name`, without what only accompanies them (signatures, SBOMs)."""
         project, _, name = repository.partition("/")
         # Harbor decodes the path twice: a slash within a repository's name is escaped twice.
         path = f"/projects/{quote(project, safe='')}/repositories/{quote(quote(name, safe=''), safe='')}"
-        found = self._all(f"{path}/artifacts", _artifact, with_tag="true")
+        found = self._paged(f"{path}/artifacts", _artifact, with_tag="true")
         return (artifact for artifact in found if artifact is not None)
 
     def robots(self, project: str) -> Iterator[Robot]:
         """The robot accounts of a project. Raises RegistryRefused where the account may not see them."""
         answer = self._get(f"{_API}/projects/{quote(project, safe='')}")
-        number = _made(self.access.address, _project, self._read(answer, dict)).number
-        return self._all("/robots", _robot, q=f"Level=project,ProjectID={number}")
+        number = _parse_item(self.access.address, _project, self._read(answer, dict)).number
+        return self._paged("/robots", _robot, q=f"Level=project,ProjectID={number}")
 
-    def _all(self, path: str, make: Callable[[dict[str, Any]], T], **query: str) -> Iterator[T]:
+    def _paged(self, path: str, make: Callable[[dict[str, Any]], T], **query: str) -> Iterator[T]:
         """Every item of a list, page by page."""
         target = f"{_API}{path}?{urlencode({**query, 'page': 1, 'page_size': _PAGE})}"
         while target:
             answer = self._get(target)
             items = self._read(answer, list)
-            yield from (_made(self.access.address, make, item) for item in items)
+            yield from (_parse_item(self.access.address, make, item) for item in items)
             target = answer.following if items else ""
 
-    def _get(self, target: str) -> Answer:
+    def _get(self, target: str) -> RegistryResponse:
         login = (self.access.username, self.access.password) if self.access.username else None
         answer = self._transport.get(target, basic=login, headers={"Accept": "application/json"})
         if answer.status in (401, 403):
             who = self.access.username or "nobody in particular"
-            why = spoken(answer) or "not allowed"
+            why = error_message(answer) or "not allowed"
             hint = "the account needs to read the project"
             raise RegistryRefused(registry=self.access.address, why=f"{who}: {why}", hint=hint)
         if answer.status == 404:
-            told = spoken(answer) or target.partition("?")[0]
+            told = error_message(answer) or target.partition("?")[0]
             raise NoSuchImage(registry=self.access.address, image=f"what was asked for: {told}")
         if answer.status != 200:
-            raise self._error(f"status {answer.status}: {spoken(answer) or 'no reason given'}")
+            raise self._error(f"status {answer.status}: {error_message(answer) or 'no reason given'}")
         return answer
 
-    def _read(self, answer: Answer, kind: type) -> Any:
+    def _read(self, answer: RegistryResponse, kind: type) -> Any:
         try:
             value = answer.json()
         except ValueError:
@@ -109,7 +111,7 @@ class Harbor(Api):
         return value
 
 
-def _made(address: str, make: Callable[[dict[str, Any]], T], item: Any) -> T:
+def _parse_item(address: str, make: Callable[[dict[str, Any]], T], item: Any) -> T:
     try:
         return make(item)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

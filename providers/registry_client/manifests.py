@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.files.foreign_json import parse
+from schemas.files.strict_json import parse_json
 
 INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -50,25 +50,25 @@ def digest_of(content: bytes, like: str = "sha256:") -> str:
     return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
-def read(content: bytes, kind: str) -> Manifest | Index:
+def parse_manifest(content: bytes, kind: str) -> Manifest | Index:
     """`kind` is the media type that came with it. Raises ValueError for anything else."""
-    value = _object(parse(content))
+    value = _as_object(parse_json(content))
     kind = str(value.get("mediaType") or kind.partition(";")[0].strip())
     if kind in INDEXES or (kind not in MANIFESTS and "manifests" in value):
         return Index(digest_of(content), _platforms(value))
     if value.get("schemaVersion") == 1:
         raise ValueError("its manifest is of version 1, which engines no longer pull; push it again")
-    config = _object(value.get("config"))
-    layers = [_object(layer) for layer in _list(value, "layers")]
+    config = _as_object(value.get("config"))
+    layers = [_as_object(layer) for layer in _as_list(value, "layers")]
     size = sum(_size(part) for part in (config, *layers))
     return Manifest(digest_of(content), _digest(config), size, len(layers))
 
 
 def _platforms(value: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for entry in _list(value, "manifests"):
-        entry = _object(entry)
-        platform = _object(entry.get("platform") or {})
+    for entry in _as_list(value, "manifests"):
+        entry = _as_object(entry)
+        platform = _as_object(entry.get("platform") or {})
         name = platform.get("architecture")
         # Attestations stand beside images as the platform unknown/unknown.
         if platform.get("os") == "linux" and isinstance(name, str) and name != "unknown":
@@ -78,20 +78,20 @@ def _platforms(value: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def labels(content: bytes) -> tuple[str, dict[str, str]]:
+def parse_config(content: bytes) -> tuple[str, dict[str, str]]:
     """Architecture and labels of a configuration. Raises ValueError."""
-    value = _object(parse(content))
-    found = _object(value.get("config") or {}).get("Labels") or {}
-    return str(value.get("architecture") or "amd64"), {str(k): str(v) for k, v in _object(found).items()}
+    value = _as_object(parse_json(content))
+    found = _as_object(value.get("config") or {}).get("Labels") or {}
+    return str(value.get("architecture") or "amd64"), {str(k): str(v) for k, v in _as_object(found).items()}
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _as_object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is not what a registry should give")
     return value
 
 
-def _list(value: Mapping[str, Any], field: str) -> list[Any]:
+def _as_list(value: Mapping[str, Any], field: str) -> list[Any]:
     found = value.get(field) or []
     if not isinstance(found, list):
         raise ValueError(f"{field} is not a list")

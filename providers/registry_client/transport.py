@@ -12,20 +12,20 @@ from urllib.parse import urljoin, urlsplit
 import requests
 import urllib3
 
-from providers.machines.tls import as_file
-from providers.registry_client.access import Access
-from schemas.files.foreign_json import parse
-from schemas.problems.errors import RegistryError, RegistryUnreachable, RegistryUntrusted
+from providers.machines.tls import text_as_file
+from providers.registry_client.access import RegistryAccess
+from schemas.files.strict_json import parse_json
+from schemas.problems.errors.registry import RegistryError, RegistryUnreachable, RegistryUntrusted
 
 ATTEMPTS = 3
-_AGAIN = frozenset({429, 500, 502, 503, 504})
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _LONGEST_WAIT = 10.0
 LARGEST = 8 * 2**20
 """Most bytes of an answer that are read: manifests have at most 4 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RegistryResponse:
     """A whole answer."""
 
     status: int
@@ -35,7 +35,7 @@ class Answer:
 
     def json(self) -> Any:
         """Raises ValueError for anything else."""
-        return parse(self.content)
+        return parse_json(self.content)
 
     @property
     def following(self) -> str:
@@ -48,15 +48,17 @@ class Answer:
 class Transport:
     """GET requests to one registry. May be used by several threads, each with its own connection."""
 
-    def __init__(self, access: Access, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, access: RegistryAccess, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.access = access
         self._sleep = sleep
         self._session = requests.Session()
         self._files = contextlib.ExitStack()
-        self._verify = self._files.enter_context(as_file(access.ca)) if access.ca else not access.insecure
+        self._verify = (
+            self._files.enter_context(text_as_file(access.ca)) if access.ca else not access.insecure
+        )
         self._session.headers["User-Agent"] = "bai"
         # An `auth` of our own keeps requests from looking into ~/.netrc.
-        self._session.auth = _unchanged
+        self._session.auth = _keep_request
         if access.insecure:
             # The Registry's document is warned about, once and in words.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -69,7 +71,7 @@ class Transport:
         query: Mapping[str, str] | None = None,
         basic: tuple[str, str] | None = None,
         most: int = LARGEST,
-    ) -> Answer:
+    ) -> RegistryResponse:
         """`target` is a path of the registry or a whole address. An answer of any status below 500, save
         429, and of at most `most` bytes is given back. Raises RegistryUnreachable, RegistryUntrusted,
         RegistryError."""
@@ -79,26 +81,26 @@ class Transport:
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
             try:
-                answer = self._once(url, headers, query, basic, most)
+                answer = self._get_once(url, headers, query, basic, most)
             except RegistryUnreachable as error:
                 if last:
                     raise self._unreachable(str(error.fields["why"])) from None
                 self._sleep(0.3 * 3 ** (attempt - 1))
                 continue
-            if answer.status not in _AGAIN:
+            if answer.status not in _RETRY_STATUSES:
                 return answer
             if not last:
-                self._sleep(_patience(answer, attempt))
+                self._sleep(_retry_after(answer, attempt))
         raise self._unreachable(f"status {answer.status}")
 
-    def _once(
+    def _get_once(
         self,
         url: str,
         headers: Mapping[str, str] | None,
         query: Mapping[str, str] | None,
         basic: tuple[str, str] | None,
         most: int,
-    ) -> Answer:
+    ) -> RegistryResponse:
         try:
             with self._session.get(
                 url,
@@ -110,21 +112,21 @@ class Transport:
                 stream=True,
             ) as response:
                 content = response.raw.read(most + 1, decode_content=True)
-                answer = Answer(response.status_code, response.headers, content, response.url)
+                answer = RegistryResponse(response.status_code, response.headers, content, response.url)
         except requests.exceptions.SSLError as error:
             raise self._untrusted(error) from None
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            raise RegistryUnreachable(registry=self.access.address, why=_reason(error)) from None
+            raise RegistryUnreachable(registry=self.access.address, why=_innermost_reason(error)) from None
         except (requests.exceptions.RequestException, OSError) as error:
-            raise self._error(_reason(error)) from None
+            raise self._error(_innermost_reason(error)) from None
         except Exception as error:  # urllib3's own, while the body is read
-            raise RegistryUnreachable(registry=self.access.address, why=_reason(error)) from None
+            raise RegistryUnreachable(registry=self.access.address, why=_innermost_reason(error)) from None
         if len(answer.content) > most:
             raise self._error(f"an answer has more than {most} bytes")
         return answer
 
     def _untrusted(self, error: Exception) -> RegistryError:
-        why = _reason(error)
+        why = _innermost_reason(error)
         if "WRONG_VERSION_NUMBER" in why or "record layer failure" in why.lower():
             hint = "does it speak TLS at all? A registry without needs plainHttp: true"
         elif "certificate" in why.lower():
@@ -144,17 +146,17 @@ class Transport:
         self._files.close()
 
 
-def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _keep_request(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _patience(answer: Answer, attempt: int) -> float:
+def _retry_after(answer: RegistryResponse, attempt: int) -> float:
     """Seconds that the registry asks to wait, as far as that is bearable."""
     asked = answer.headers.get("Retry-After", "")
     return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else 0.3 * 3 ** (attempt - 1)
 
 
-def _reason(error: BaseException) -> str:
+def _innermost_reason(error: BaseException) -> str:
     """The innermost cause: what libraries wrap around it helps nobody."""
     seen: BaseException | None = error
     text = str(error)

@@ -9,7 +9,7 @@ GROUP = "bai.secret_stores"
 MAX_BYTES = 64 * 1024
 
 
-class Unreadable(Exception):
+class SecretUnreadable(Exception):
     """A value cannot be had; its text says why, and never holds a value."""
 
 
@@ -17,19 +17,19 @@ class Backend(Protocol):
     """May be asked by several threads, each entry once for each apply."""
 
     def read(self, entry: str) -> str:
-        """The value of an entry that the store's declaration lists. Raises Unreadable; the text of any other
-        error is not shown, as it may hold what it is about."""
+        """The value of an entry that the store's declaration lists. Raises SecretUnreadable; the text of any
+        other error is not shown, as it may hold what it is about."""
         ...
 
 
-def text(data: bytes) -> str:
-    """Raises Unreadable for what is no text that a variable could hold."""
+def decode_secret(data: bytes) -> str:
+    """Raises SecretUnreadable for what is no text that a variable could hold."""
     if len(data) > MAX_BYTES:
-        raise Unreadable(f"it is larger than {MAX_BYTES} bytes")
+        raise SecretUnreadable(f"it is larger than {MAX_BYTES} bytes")
     try:
         value = data.decode()
     except UnicodeDecodeError:
-        raise Unreadable("it is not UTF-8 text") from None
+        raise SecretUnreadable("it is not UTF-8 text") from None
     if "\0" in value:
-        raise Unreadable("it holds a NUL byte, which no variable can")
+        raise SecretUnreadable("it holds a NUL byte, which no variable can")
     return value

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from providers.secret_stores.base import Unreadable
+from providers.secret_stores.base import SecretUnreadable
 
 
-class Environment:
+class EnvironmentBackend:
     """The variables of this process."""
 
     def read(self, entry: str) -> str:
         value = os.environ.get(entry)
         if value is None:
-            raise Unreadable("the variable is not set where bai runs")
+            raise SecretUnreadable("the variable is not set where bai runs")
         return value

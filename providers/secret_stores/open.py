@@ -5,28 +5,28 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import cast
 
-from providers.secret_stores.base import GROUP, Backend, Unreadable
+from providers.secret_stores.base import GROUP, Backend, SecretUnreadable
 from schemas.kinds.secret_store import PluginStore
 from schemas.repository.declared_stores import DeclaredStore
 
 
 def open_backend(declared: DeclaredStore) -> Backend:
-    """Raises Unreadable, and whatever a plugin raises."""
+    """Raises SecretUnreadable, and whatever a plugin raises."""
     spec = declared.store.spec
     if spec.directory is not None:
-        from providers.secret_stores.directory import Directory
+        from providers.secret_stores.directory import DirectoryBackend
 
-        return Directory(spec.directory.path)
+        return DirectoryBackend(spec.directory.path)
     if spec.environment is not None:
-        from providers.secret_stores.environment import Environment
+        from providers.secret_stores.environment import EnvironmentBackend
 
-        return Environment()
+        return EnvironmentBackend()
     if spec.sops is not None:
-        from providers.secret_stores.sops import Sops
+        from providers.secret_stores.sops import SopsBackend
 
         if declared.sealed is None:
-            raise Unreadable(declared.why)
-        return Sops(declared.sealed, spec.sops.key_file or "")
+            raise SecretUnreadable(declared.why)
+        return SopsBackend(declared.sealed, spec.sops.key_file or "")
     assert spec.plugin is not None
     return _plugin(spec.plugin)
 
@@ -35,5 +35,5 @@ def _plugin(plugin: PluginStore) -> Backend:
     found = [entry for entry in entry_points(group=GROUP) if entry.name == plugin.name]
     if not found:
         known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP))) or "none"
-        raise Unreadable(f"there is no plugin '{plugin.name}' of {GROUP}; installed are: {known}")
+        raise SecretUnreadable(f"there is no plugin '{plugin.name}' of {GROUP}; installed are: {known}")
     return cast(Backend, found[0].load()(dict(plugin.options)))

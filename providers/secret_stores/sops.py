@@ -12,17 +12,17 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from providers.secret_stores.base import Unreadable, text
-from schemas.files.sealed import Sealed
+from providers.secret_stores.base import SecretUnreadable, decode_secret
+from schemas.files.sops_files import SopsFile
 
 PATIENCE = 60.0
 _USUAL = "sops/age/keys.txt"
 
 
-class Sops:
+class SopsBackend:
     """One encrypted file, decrypted when its first entry is read."""
 
-    def __init__(self, sealed: Sealed, key_file: str = "") -> None:
+    def __init__(self, sealed: SopsFile, key_file: str = "") -> None:
         self._sealed, self._key_file = sealed, key_file
         self._lock = Lock()
         self._values: Mapping[str, Any] | None = None
@@ -33,17 +33,22 @@ class Sops:
                 self._values = self._decrypted()
         value = self._values.get(entry)
         if not isinstance(value, str):
-            raise Unreadable("it is not a text")
-        return text(value.encode())
+            raise SecretUnreadable("it is not a text")
+        return decode_secret(value.encode())
 
     def _decrypted(self) -> Mapping[str, Any]:
         program = shutil.which("sops")
         if program is None:
-            raise Unreadable("the program sops is not installed where bai runs")
+            raise SecretUnreadable("the program sops is not installed where bai runs")
         # What sops itself would look for elsewhere, it is given, or does not find: its environment and home
         # hold no other key, token or setting.
         with tempfile.TemporaryDirectory(prefix="bai-sops-") as home:
-            own = {"PATH": os.defpath, "HOME": home, "SOPS_AGE_KEY_FILE": self._keys(), "LC_ALL": "C"}
+            own = {
+                "PATH": os.defpath,
+                "HOME": home,
+                "SOPS_AGE_KEY_FILE": self._key_environment(),
+                "LC_ALL": "C",
+            }
             words = [program, "decrypt", "--input-type", "json", "--output-type", "json", "/dev/stdin"]
             try:
                 done = subprocess.run(
@@ -51,22 +56,22 @@ class Sops:
                     timeout=PATIENCE, check=False,
                 )  # fmt: skip
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise Unreadable(f"sops did not run to its end: {type(error).__name__}") from None
+                raise SecretUnreadable(f"sops did not run to its end: {type(error).__name__}") from None
         if done.returncode != 0:
-            raise Unreadable(f"sops cannot decrypt {self._sealed.path}: {_reason(done.stderr)}")
+            raise SecretUnreadable(f"sops cannot decrypt {self._sealed.path}: {_reason(done.stderr)}")
         try:
             found = json.loads(done.stdout)
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise Unreadable(f"sops made no mapping of {self._sealed.path}")
+            raise SecretUnreadable(f"sops made no mapping of {self._sealed.path}")
         return found
 
-    def _keys(self) -> str:
+    def _key_environment(self) -> str:
         home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
         path = self._key_file or os.environ.get("SOPS_AGE_KEY_FILE") or str(home / _USUAL)
         if not Path(path).is_file():
-            raise Unreadable("there is no file of age identities; SOPS_AGE_KEY_FILE names one")
+            raise SecretUnreadable("there is no file of age identities; SOPS_AGE_KEY_FILE names one")
         return str(Path(path).absolute())
 
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class VolumeFolder:
     """A volume's folder as it must be. None: as it is, whoever made it."""
 
     volume: str
@@ -43,7 +43,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FolderState:
     """A volume's folder as it is."""
 
     state: Literal["there", "absent", "refused", "unknown"]
@@ -63,7 +63,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Trashed:
+class TrashedVolume:
     """A deleted volume that waits in its storage host's trash."""
 
     volume: str
@@ -79,7 +79,7 @@ class Trashed:
 
 
 @dataclass(frozen=True, slots=True)
-class Trash:
+class TrashLocation:
     """A storage host's trash: where to look for it."""
 
     host: str
@@ -92,26 +92,26 @@ class Storage(Protocol):
     """Raises VolumeRefused for what cannot be, ProviderUnavailable (retryable) where a node cannot be
     reached."""
 
-    def look(self, folders: Sequence[Folder], *, usage: bool = False) -> Mapping[str, Seen]:
+    def observe(self, folders: Sequence[VolumeFolder], *, usage: bool = False) -> Mapping[str, FolderState]:
         """By volume; never raises: what could not be looked at is `unknown`. One call per node."""
         ...
 
-    def make(self, folder: Folder) -> None:
+    def make(self, folder: VolumeFolder) -> None:
         """Bring a folder to what it must be; what is in it stays. Idempotent."""
         ...
 
-    def trash(self, folder: Folder, record: Trashed) -> None:
+    def trash(self, folder: VolumeFolder, record: TrashedVolume) -> None:
         """Move a folder aside. One that is not there is moved already."""
         ...
 
-    def trashed(self, trash: Trash) -> tuple[Trashed, ...]:
+    def trashed(self, trash: TrashLocation) -> tuple[TrashedVolume, ...]:
         """What waits there, oldest first."""
         ...
 
-    def restore(self, trash: Trash, entry: str) -> None:
+    def restore(self, trash: TrashLocation, entry: str) -> None:
         """Put it back where it was, unless something is there."""
         ...
 
-    def purge(self, trash: Trash, entry: str) -> None:
+    def purge(self, trash: TrashLocation, entry: str) -> None:
         """Delete it for good."""
         ...

@@ -83,7 +83,7 @@ def step_by_step(
     here = os.dup(base)
     try:
         for depth, step in enumerate(steps):
-            there = _step(here, step, make, (owner, group), "/".join(steps[: depth + 1]))
+            there = _open_step(here, step, make, (owner, group), "/".join(steps[: depth + 1]))
             os.close(here)
             here = there
     except BaseException:
@@ -92,18 +92,20 @@ def step_by_step(
     return here
 
 
-def _step(here: int, step: str, make: int | None, owner: tuple[int | None, int | None], name: str) -> int:
+def _open_step(
+    here: int, step: str, make: int | None, owner: tuple[int | None, int | None], name: str
+) -> int:
     with contextlib.suppress(FileNotFoundError):
         return _open(here, step, name)
     if make is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     with contextlib.suppress(FileExistsError):
         os.mkdir(step, 0o700, dir_fd=here)
-        _dress(here, step, make, owner, name)
+        _dress_folder(here, step, make, owner, name)
     return _open(here, step, name)
 
 
-def _dress(here: int, step: str, mode: int, owner: tuple[int | None, int | None], name: str) -> None:
+def _dress_folder(here: int, step: str, mode: int, owner: tuple[int | None, int | None], name: str) -> None:
     """Root's umask does not count for a new folder."""
     above = os.fstat(here)
     user, group = owner

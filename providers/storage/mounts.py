@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from providers.base import Mount
 from providers.machines.base import Machine
 from providers.storage.node import main
-from providers.storage.nodes import ask
+from providers.storage.nodes import ask_folders
 
 
-def problem(machine: Machine, mounts: Sequence[Mount], owner: int | None = None) -> str:
+def mount_problem(machine: Machine, mounts: Sequence[Mount], owner: int | None = None) -> str:
     """Why these folders cannot be mounted on a machine; empty when they can.
 
     Each is reached from its root without following links, on a file system of the right type; what is missing
@@ -19,13 +19,13 @@ def problem(machine: Machine, mounts: Sequence[Mount], owner: int | None = None)
     ProviderError.
     """
     wanted, why = _requests(mounts, owner)
-    return why or _first(mounts, ask(machine, "check", wanted) if wanted else [])
+    return why or _first_problem(mounts, ask_folders(machine, "check", wanted) if wanted else [])
 
 
-def problem_here(mounts: Sequence[Mount], owner: int | None = None) -> str:
+def mount_problem_here(mounts: Sequence[Mount], owner: int | None = None) -> str:
     """The same on this machine, in this process."""
     wanted, why = _requests(mounts, owner)
-    return why or _first(mounts, main.serve({"do": "check", "folders": wanted}))
+    return why or _first_problem(mounts, main.serve({"do": "check", "folders": wanted}))
 
 
 def _requests(mounts: Sequence[Mount], owner: int | None = None) -> tuple[list[Mapping[str, object]], str]:
@@ -50,7 +50,7 @@ def _requests(mounts: Sequence[Mount], owner: int | None = None) -> tuple[list[M
     return found, ""
 
 
-def _first(mounts: Sequence[Mount], answers: Sequence[Mapping[str, object]]) -> str:
+def _first_problem(mounts: Sequence[Mount], answers: Sequence[Mapping[str, object]]) -> str:
     for mount, answer in zip(mounts, answers, strict=True):
         if "refused" in answer:
             return f"mount {mount.source}: {answer['refused']}"

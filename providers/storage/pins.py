@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from providers.base import Mount
 from providers.machines.base import Machine
-from providers.machines.remote_modules import call
+from providers.machines.remote_modules import call_remote
 from providers.storage.node import pins
 from providers.storage.nodes import MODULES
 
@@ -16,7 +16,7 @@ PLACE = "/run/bai/mounts"
 _MODULES = (*MODULES[:2], "providers.storage.node.pins")
 
 
-def hold(machine: Machine | None, kernel: str, mounts: Sequence[Mount]) -> tuple[list[str], str]:
+def pin_mounts(machine: Machine | None, kernel: str, mounts: Sequence[Mount]) -> tuple[list[str], str]:
     """Where each is held on the node (None: this machine), and why that cannot be; one of the two is empty.
     Raises ProviderError."""
     folders = [dict(zip(("root", "path"), mount.beneath, strict=True)) for mount in mounts]
@@ -24,12 +24,12 @@ def hold(machine: Machine | None, kernel: str, mounts: Sequence[Mount]) -> tuple
     return answer.get("sources", []), answer.get("refused", "")
 
 
-def let_go(machine: Machine | None, kernel: str) -> str:
+def unpin_mounts(machine: Machine | None, kernel: str) -> str:
     """Let go of all that is held for a kernel; gives why that cannot be. Raises ProviderError."""
     return str(_ask(machine, {"do": "unpin", "kernel": kernel}).get("refused", ""))
 
 
 def _ask(machine: Machine | None, request: dict[str, Any]) -> dict[str, Any]:
     asked = {**request, "place": PLACE}
-    answer = pins.serve(asked) if machine is None else call(machine, _MODULES, asked)
+    answer = pins.serve(asked) if machine is None else call_remote(machine, _MODULES, asked)
     return cast(dict[str, Any], answer)

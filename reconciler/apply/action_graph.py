@@ -12,20 +12,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from planner.model.types import Placement
-from reconciler.apply.steps import Step, StepKind, steps
+from reconciler.apply.steps import Step, StepKind, action_steps
 from reconciler.values.plan import Action, Plan
-from schemas.problems.errors import PlanError
+from schemas.problems.errors.plan import PlanError
+from schemas.values.resource_ref import ref_of
 
 _RELEASING: frozenset[StepKind] = frozenset({"stop", "remove"})
 _ACQUIRING: frozenset[StepKind] = frozenset({"create", "update"})
 _ALONE: frozenset[StepKind] = frozenset({"record", "forget", "ready"})
 _PULL = "#pull@"
-_Unit = tuple[str, str]
+_NodeUnit = tuple[str, str]
 """A node and one of its cores (`cpu 3`) or devices."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ActionPart:
     """Steps of one action that belong together. Each wave's steps run at the same time, the waves one after
     another."""
 
@@ -36,49 +37,51 @@ class Part:
     """Ids of the parts that must have succeeded before."""
 
 
-def build(plan: Plan) -> dict[str, Part]:
+def build_action_graph(plan: Plan) -> dict[str, ActionPart]:
     """The parts of all changes by id, in the plan's order.
 
     Raises PlanError when they wait for each other in a circle.
     """
-    split = {action.id: _split(action, plan) for action in plan.changes}
-    holders = _holders(split)
+    split = {action.id: _split_into_parts(action, plan) for action in plan.changes}
+    holders = _unit_holders(split)
     parts = {part.id: part for action_parts in split.values() for part in action_parts}
-    firm = {part.id: _firm(part, split) for part in parts.values()}
-    freed = {part.id: _freeing(part, holders) - {part.id} for part in parts.values()}
-    for part in _circling({name: firm[name] | freed[name] for name in parts}):
+    firm = {part.id: _fixed_dependencies(part, split) for part in parts.values()}
+    freed = {part.id: _unit_dependencies(part, holders) - {part.id} for part in parts.values()}
+    for part in _parts_on_cycles({name: firm[name] | freed[name] for name in parts}):
         # Two sessions that trade cores while both go on running: their cpusets overlap for a moment.
         freed[part] = {holder for holder in freed[part] if holder.endswith("#release")}
-    pulled = _pulled(split)
+    pulled = _image_dependencies(split)
     after = {name: firm[name] | freed[name] | pulled.get(name, set()) for name in parts}
-    if circle := _in_circles(after):
+    if circle := _parts_after_cycles(after):
         names = ", ".join(sorted({parts[name].action.id for name in circle}))
         raise PlanError(why=f"these wait for each other: {names}")
     return {name: replace(part, after=frozenset(after[name])) for name, part in parts.items()}
 
 
-def _split(action: Action, plan: Plan) -> tuple[Part, ...]:
+def _split_into_parts(action: Action, plan: Plan) -> tuple[ActionPart, ...]:
     """The release and acquire parts of an action, in this order; one of them when the other has nothing to
     do."""
-    todo = steps(action, plan)
-    if action.id.startswith("Image/") and any(step.kind == "pull" for step in todo):
+    todo = action_steps(action, plan)
+    if ref_of(action.id).kind == "Image" and any(step.kind == "pull" for step in todo):
         return _node_by_node(action, todo)
     cut = max((at + 1 for at, step in enumerate(todo) if step.kind in _RELEASING), default=0)
     if not any(step.kind in _ACQUIRING for step in todo[cut:]):
-        return (Part(f"{action.id}#release", action, _waves(todo)),)
-    acquire = Part(f"{action.id}#acquire", action, _waves(todo[cut:]))
-    return (Part(f"{action.id}#release", action, _waves(todo[:cut])), acquire) if cut else (acquire,)
+        return (ActionPart(f"{action.id}#release", action, _step_waves(todo)),)
+    acquire = ActionPart(f"{action.id}#acquire", action, _step_waves(todo[cut:]))
+    return (
+        (ActionPart(f"{action.id}#release", action, _step_waves(todo[:cut])), acquire) if cut else (acquire,)
+    )
 
 
-def _node_by_node(action: Action, todo: tuple[Step, ...]) -> tuple[Part, ...]:
+def _node_by_node(action: Action, todo: tuple[Step, ...]) -> tuple[ActionPart, ...]:
     """Every node gets an image by itself, so that one that cannot be reached stops nobody elsewhere."""
     pulls = [step for step in todo if step.kind == "pull"]
     rest = tuple(step for step in todo if step.kind != "pull")
-    parts = (Part(f"{action.id}{_PULL}{step.kernel_id}", action, ((step,),)) for step in pulls)
-    return (*parts, Part(f"{action.id}#record", action, _waves(rest)))
+    parts = (ActionPart(f"{action.id}{_PULL}{step.kernel_id}", action, ((step,),)) for step in pulls)
+    return (*parts, ActionPart(f"{action.id}#record", action, _step_waves(rest)))
 
 
-def _pulled(split: Mapping[str, tuple[Part, ...]]) -> dict[str, set[str]]:
+def _image_dependencies(split: Mapping[str, tuple[ActionPart, ...]]) -> dict[str, set[str]]:
     """Parts that create kernels → those that bring the images of these to their nodes."""
     brings: dict[tuple[str, str], str] = {}
     for parts in split.values():
@@ -95,7 +98,7 @@ def _pulled(split: Mapping[str, tuple[Part, ...]]) -> dict[str, set[str]]:
     return needs
 
 
-def _waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
+def _step_waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
     """Neighbouring effects of one kind together; every write to the store by itself."""
     waves: list[list[Step]] = []
     for step in todo:
@@ -106,15 +109,15 @@ def _waves(todo: tuple[Step, ...]) -> tuple[tuple[Step, ...], ...]:
     return tuple(tuple(wave) for wave in waves)
 
 
-def _holders(split: Mapping[str, tuple[Part, ...]]) -> dict[_Unit, set[str]]:
+def _unit_holders(split: Mapping[str, tuple[ActionPart, ...]]) -> dict[_NodeUnit, set[str]]:
     """Which parts free which units: a release all that was held, an update in place what it gives up, also
     when something else of its session is removed before."""
-    holders: dict[_Unit, set[str]] = {}
+    holders: dict[_NodeUnit, set[str]] = {}
     for first, *rest in split.values():
         before, after = first.action.before, first.action.after
         if before is None:
             continue
-        holder = rest[-1] if rest and _updates(rest[-1]) else first
+        holder = rest[-1] if rest and _updates_in_place(rest[-1]) else first
         freed = set(_units(before.placement))
         if after is not None and not holder.id.endswith("#release"):
             freed -= set(_units(after.placement))
@@ -123,11 +126,11 @@ def _holders(split: Mapping[str, tuple[Part, ...]]) -> dict[_Unit, set[str]]:
     return holders
 
 
-def _updates(part: Part) -> bool:
+def _updates_in_place(part: ActionPart) -> bool:
     return any(step.kind == "update" for wave in part.waves for step in wave)
 
 
-def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
+def _fixed_dependencies(part: ActionPart, split: Mapping[str, tuple[ActionPart, ...]]) -> set[str]:
     """What must come before in any case: its own release, what the action depends on, whose turn it is."""
     own = split[part.action.id]
     turn = part.action.in_turn
@@ -144,11 +147,11 @@ def _firm(part: Part, split: Mapping[str, tuple[Part, ...]]) -> set[str]:
     return first | {split[other][last].id for other in others if other in split}
 
 
-def _provisions(part: Part) -> bool:
+def _provisions(part: ActionPart) -> bool:
     return part.action.after is not None and part.action.after.provision is not None
 
 
-def _needs_others(part: Part) -> bool:
+def _needs_others(part: ActionPart) -> bool:
     """Whether the action's dependencies matter to this part: one that creates, deletes or only records.
 
     A session that stops to wait, or changes in place, gives up what it gives up without waiting.
@@ -159,7 +162,7 @@ def _needs_others(part: Part) -> bool:
     return after is None or before is None or before.placement is None
 
 
-def _freeing(part: Part, holders: Mapping[_Unit, set[str]]) -> set[str]:
+def _unit_dependencies(part: ActionPart, holders: Mapping[_NodeUnit, set[str]]) -> set[str]:
     """The parts that free what this one takes."""
     after = part.action.after
     if after is None or not part.id.endswith("#acquire"):
@@ -167,7 +170,7 @@ def _freeing(part: Part, holders: Mapping[_Unit, set[str]]) -> set[str]:
     return {holder for unit in _units(after.placement) for holder in holders.get(unit, ())}
 
 
-def _units(placement: Placement | None) -> Iterator[_Unit]:
+def _units(placement: Placement | None) -> Iterator[_NodeUnit]:
     for kernel in placement.kernels if placement else ():
         for cpu in kernel.cpus:
             yield kernel.node, f"cpu {cpu}"
@@ -175,16 +178,16 @@ def _units(placement: Placement | None) -> Iterator[_Unit]:
             yield kernel.node, device.id
 
 
-def _circling(after: Mapping[str, set[str]]) -> set[str]:
+def _parts_on_cycles(after: Mapping[str, set[str]]) -> set[str]:
     """Parts that wait for themselves, or stand between such; not those that only wait for these."""
     followers: dict[str, set[str]] = {part: set() for part in after}
     for part, before in after.items():
         for name in before:
             followers[name].add(part)
-    return _in_circles(after) & _in_circles(followers)
+    return _parts_after_cycles(after) & _parts_after_cycles(followers)
 
 
-def _in_circles(after: Mapping[str, set[str]]) -> set[str]:
+def _parts_after_cycles(after: Mapping[str, set[str]]) -> set[str]:
     """Parts that can never start, because they wait for each other or for ones that do."""
     left = {part: len(before) for part, before in after.items()}
     followers: dict[str, list[str]] = {}

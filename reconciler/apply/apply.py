@@ -4,8 +4,8 @@ The thread that calls `apply` owns the store: it writes what is about to happen,
 and writes down how it went. Killed anywhere, what is left is a journal that names everything that may have
 happened.
 
-Read `graph.py` (a plan as parts that wait for each other), `walk.py` (what may start), `execute.py` (the
-engine), `ledger.py` (what is written).
+Read `action_graph` (a plan as parts that wait for each other), `graph_walk` (what may start), `executor` (the
+engine), `journal_writer` (what is written).
 """
 
 from __future__ import annotations
@@ -14,109 +14,93 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 
-from providers.abilities import Sweeps
+from providers.abilities import SweepsLeftovers
 from providers.base import Observation, Provider
-from providers.storage.base import Storage
-from reconciler.apply.action_graph import build
+from reconciler.apply.action_graph import build_action_graph
 from reconciler.apply.effect_runner import Runner, ThreadRunner
-from reconciler.apply.effects import Values
-from reconciler.apply.executor import Engine
-from reconciler.apply.journal_writer import Ledger
-from reconciler.apply.node_effects import Site
-from reconciler.guards.judge import enforced, judge, refuse
-from reconciler.guards.signers import Signers, asks_for_signatures
-from reconciler.observe.observe import current_basis
-from reconciler.secrets.reader import NOTHING, SecretReader
-from reconciler.store import Store
-from reconciler.store.ownership import seeds_of
-from reconciler.values.clock import Clock
+from reconciler.apply.executor import Executor
+from reconciler.apply.journal_writer import JournalWriter
+from reconciler.apply.targets import ApplyTargets
+from reconciler.guards.judge import enforced_policies, judge_actions, raise_if_violated
+from reconciler.guards.signers import ImageSigners, require_signatures
+from reconciler.observe.observe import current_fingerprint
+from reconciler.store.store import Store
 from reconciler.values.plan import Plan
 from reconciler.values.records import JournalEntry, JournalState, Recorded
-from reconciler.values.results import ActionResult, ApplyEvent, ApplyResult
-from schemas.problems.errors import (
-    IncompleteObservation,
-    LeaseLost,
-    ProviderError,
-    StalePlan,
-    StoreError,
-)
-
-__all__ = ["ActionResult", "ApplyEvent", "ApplyResult", "apply"]
+from reconciler.values.results import ApplyEvent, ApplyResult
+from schemas.problems.errors.plan import IncompleteObservation, StalePlan
+from schemas.problems.errors.provider import ProviderError
+from schemas.problems.errors.store import LeaseLost, StoreError
+from schemas.values.resource_ref import ref_of
 
 
 def apply(
     plan: Plan,
+    targets: ApplyTargets,
     *,
-    store: Store,
-    provider: Provider,
-    storage: Storage | None = None,
-    clock: Clock,
     holder: str,
     parallel: int = 32,
     on_event: Callable[[ApplyEvent], None] | None = None,
     stop: threading.Event | None = None,
-    secrets: SecretReader = NOTHING,
     runner: Runner | None = None,
-    site: Site | None = None,
 ) -> ApplyResult:
-    """Carry out `plan`; `secrets` reads what documents name of secret stores; keys of sessions follow from
-    the one beside the store. `storage` looks after the folders of volumes, `site` after nodes that are
-    provisioned.
+    """Carry out `plan` on `targets`.
 
     Setting `stop` lets what has begun come to its end and starts nothing more. Raises LeaseHeld, StalePlan,
     GuardRefused and IncompleteObservation before anything happens; LeaseLost and StoreError when nothing more
     can be written. What a provider cannot do is not raised: the action's result says it.
     """
-    parts = build(plan)
+    parts = build_action_graph(plan)
     stop = stop or threading.Event()
-    tell = on_event or _say_nothing
+    on_event = on_event or _ignore_event
+    store, provider, clock = targets.store, targets.provider, targets.clock
     nodes = sum(1 for action in plan.changes if action.after and action.after.provision)
     runner = runner or ThreadRunner(max(1, parallel) + min(nodes, parallel))
     started = clock.now()
-    ledger = Ledger(store, clock, plan.cluster, holder, plan.commit, plan.digest)
+    journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
-        _verify(plan, ledger, store, provider, started)
-        _close_intents(ledger, store, provider)
-        ledger.begin(len(plan.changes), plan.overridden)
-        tell(ApplyEvent("begin", started, total=len(plan.changes)))
-        engine = Engine(
-            plan, parts, ledger=ledger, provider=provider, storage=storage, clock=clock, runner=runner,
-            parallel=parallel, values=Values(secrets, seeds_of(store)), on_event=tell,
-            stop=stop, site=site,
-        )  # fmt: skip
-        results = engine.run()
+        _verify_plan(plan, journal, store, provider, started)
+        _close_intents(journal, store, provider)
+        journal.begin(len(plan.changes), plan.overridden)
+        on_event(ApplyEvent("begin", started, total=len(plan.changes)))
+        executor = Executor(
+            plan, parts, targets, journal, runner=runner, parallel=parallel, on_event=on_event, stop=stop
+        )
+        results = executor.run()
     except (Exception, KeyboardInterrupt) as error:
         runner.close()
-        _let_go(ledger, error)
+        _release_lease(journal, error)
         raise
     runner.close()
     # All that counts is written. A lease that cannot be given back is not in our own way, and is over soon.
     with contextlib.suppress(StoreError):
-        ledger.prune()
+        journal.prune()
     with contextlib.suppress(StoreError):
-        ledger.release()
+        journal.release()
     finished = clock.now()
-    tell(ApplyEvent("end", finished, state="done", done=len(results), total=len(results)))
-    return ApplyResult(ledger.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
+    on_event(ApplyEvent("end", finished, state="done", done=len(results), total=len(results)))
+    return ApplyResult(journal.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
 
 
-def _verify(plan: Plan, ledger: Ledger, store: Store, provider: Provider, now: float) -> None:
+def _verify_plan(plan: Plan, journal: JournalWriter, store: Store, provider: Provider, now: float) -> None:
     """The plan may be carried out on what is there now, and nothing stands against it."""
-    ledger.load()
-    _guard(plan, ledger.known, store, now)
-    if current_basis(store, provider, plan) != plan.basis:
+    journal.load()
+    _check_guards(plan, journal.known, store, now)
+    if current_fingerprint(store, provider, plan) != plan.basis:
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
 
 
-def _guard(plan: Plan, recorded: dict[str, Recorded], store: Store, now: float) -> None:
+def _check_guards(plan: Plan, recorded: dict[str, Recorded], store: Store, now: float) -> None:
     """What is recorded by now counts, too: a Policy, or that something is protected; of signatures what the
     store remembers, never what a plan says."""
-    policies = enforced(recorded, *_policies_after(plan, recorded))
-    signers = Signers()
-    if asks_for_signatures(each.policy for each in policies):
-        signers = Signers.of({name: facts for name, (facts, _) in store.images().items()})
-    refuse(plan, judge(plan.actions, policies, recorded, plan.quotas, now, signers).violations)
+    policies = enforced_policies(recorded, *_policies_after(plan, recorded))
+    signers = ImageSigners()
+    if require_signatures(each.policy for each in policies):
+        signers = ImageSigners.of({name: facts for name, (facts, _) in store.images().items()})
+    raise_if_violated(
+        plan, judge_actions(plan.actions, policies, recorded, plan.quotas, now, signers).violations
+    )
     for action in plan.changes:
         if action.verb == "delete" and not plan.complete:
             raise IncompleteObservation(why=f"{action.id} would be deleted on a guess")
@@ -126,9 +110,11 @@ def _policies_after(
     plan: Plan, recorded: dict[str, Recorded]
 ) -> tuple[dict[str, str], dict[str, Mapping[str, object]]]:
     """Digests and documents of the policies that there will be."""
-    found = {name: (one.digest, one.document) for name, one in recorded.items() if name.startswith("Policy/")}
+    found = {
+        name: (one.digest, one.document) for name, one in recorded.items() if ref_of(name).kind == "Policy"
+    }
     for action in plan.changes:
-        if action.id.startswith("Policy/"):
+        if ref_of(action.id).kind == "Policy":
             found.pop(action.id, None)
             if action.after is not None:
                 found[action.id] = (action.after.digest, action.after.document)
@@ -136,9 +122,9 @@ def _policies_after(
     return digests, {name: document for name, (_, document) in found.items()}
 
 
-def _close_intents(ledger: Ledger, store: Store, provider: Provider) -> None:
+def _close_intents(journal: JournalWriter, store: Store, provider: Provider) -> None:
     """Write down how the open steps of applies that died turned out, as far as what runs can tell."""
-    opened = store.open_intents(ledger.lease.cluster)
+    opened = store.open_intents(journal.lease.cluster)
     if not opened:
         return
     try:
@@ -146,17 +132,17 @@ def _close_intents(ledger: Ledger, store: Store, provider: Provider) -> None:
     except ProviderError:
         return
     for entry in opened:
-        outcome = _outcome(entry, seen)
+        outcome = _intent_outcome(entry, seen)
         if outcome is None:
             continue
-        if entry.kind == "create" and outcome[0] == "failed" and isinstance(provider, Sweeps):
+        if entry.kind == "create" and outcome[0] == "failed" and isinstance(provider, SweepsLeftovers):
             with contextlib.suppress(ProviderError):
                 provider.sweep(entry.kernel)
-        ledger.close_intent(entry, *outcome)
-    ledger.flush()
+        journal.close_intent(entry, *outcome)
+    journal.flush()
 
 
-def _outcome(entry: JournalEntry, seen: Observation) -> tuple[JournalState, str] | None:
+def _intent_outcome(entry: JournalEntry, seen: Observation) -> tuple[JournalState, str] | None:
     """None while an incomplete observation leaves it open."""
     state = next((kernel.state for kernel in seen.kernels if kernel.id == entry.kernel), None)
     if state is None and not seen.complete:
@@ -169,11 +155,11 @@ def _outcome(entry: JournalEntry, seen: Observation) -> tuple[JournalState, str]
     return ("done", "interrupted, found done") if done else ("failed", "interrupted")
 
 
-def _let_go(ledger: Ledger, error: BaseException) -> None:
+def _release_lease(journal: JournalWriter, error: BaseException) -> None:
     if not isinstance(error, LeaseLost):
         with contextlib.suppress(StoreError):
-            ledger.release()
+            journal.release()
 
 
-def _say_nothing(event: ApplyEvent) -> None:
+def _ignore_event(event: ApplyEvent) -> None:
     return None

@@ -13,13 +13,13 @@ _FIELDS = 50
 _LENGTH = 300
 
 
-def applying(apply: str, plan: str, commit: str, count: int, at: float) -> Audit:
+def apply_entry(apply: str, plan: str, commit: str, count: int, at: float) -> Audit:
     """Somebody begins to carry out a plan of `count` actions."""
     cause = f"{count} action{'' if count == 1 else 's'}"
     return Audit("apply", "", at, cause, commit=commit, plan=plan, apply=apply)
 
 
-def begun(action: Action, apply: str, plan: str, commit: str, at: float) -> Audit:
+def action_entry(action: Action, apply: str, plan: str, commit: str, at: float) -> Audit:
     """An action of it begins."""
     return Audit(
         action.verb,
@@ -31,35 +31,35 @@ def begun(action: Action, apply: str, plan: str, commit: str, at: float) -> Audi
         apply=apply,
         before=action.before.digest if action.before else "",
         after=action.after.digest if action.after else "",
-        changes=tuple(_changes(action)),
+        changes=tuple(_audited_changes(action)),
     )
 
 
-def overridden(one: Overridden, apply: str, plan: str, commit: str, at: float) -> Audit:
+def override_entry(one: Overridden, apply: str, plan: str, commit: str, at: float) -> Audit:
     """A Policy does not count for a resource, by its annotation."""
     cause = f"Policy/{one.policy}: {one.guard}, until {one.until}: {one.reason}"
     return Audit("override", one.resource, at, cause, commit=commit, plan=plan, apply=apply)
 
 
-def failed(action: Action, error: str, apply: str, plan: str, commit: str, at: float) -> Audit:
+def failure_entry(action: Action, error: str, apply: str, plan: str, commit: str, at: float) -> Audit:
     """It began, and did not come to its end."""
     return Audit("failed", action.id, at, error, commit=commit, plan=plan, apply=apply)
 
 
-def _changes(action: Action) -> Iterator[FieldChange]:
+def _audited_changes(action: Action) -> Iterator[FieldChange]:
     for change in action.changes[:_FIELDS]:
-        yield FieldChange(change.path, _short(change.before), _short(change.after))
-    before, after = _where(action.before), _where(action.after)
+        yield FieldChange(change.path, _truncated(change.before), _truncated(change.after))
+    before, after = _placement_text(action.before), _placement_text(action.after)
     if before != after:
-        yield FieldChange("placement", _short(before), _short(after))
+        yield FieldChange("placement", _truncated(before), _truncated(after))
 
 
-def _where(side: Side | None) -> str | None:
+def _placement_text(side: Side | None) -> str | None:
     """`n1: GPU-1, GPU-2; n2: 4 cores`."""
-    return _placed(side.placement) if side is not None and side.placement is not None else None
+    return _describe_placement(side.placement) if side is not None and side.placement is not None else None
 
 
-def _placed(placement: Placement) -> str:
+def _describe_placement(placement: Placement) -> str:
     parts: dict[str, list[str]] = {}
     for kernel in placement.kernels:
         devices = [grant.id for grant in kernel.devices] or [f"{kernel.cpu_milli / 1000:g} cores"]
@@ -67,7 +67,7 @@ def _placed(placement: Placement) -> str:
     return "; ".join(f"{node}: {', '.join(names)}" for node, names in sorted(parts.items()))
 
 
-def _short(text: str | None) -> str | None:
+def _truncated(text: str | None) -> str | None:
     if text is None or len(text) <= _LENGTH:
         return text
     return text[: _LENGTH - 3] + "..."

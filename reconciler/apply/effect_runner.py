@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-Done = tuple[int, BaseException | None]
+EndedEffect = tuple[int, BaseException | None]
 """The number an effect was submitted under, and what it raised."""
 
 
@@ -17,7 +17,7 @@ class Runner(Protocol):
 
     def submit(self, number: int, effect: Callable[[], None]) -> None: ...
 
-    def wait(self, timeout: float) -> list[Done]:
+    def wait(self, timeout: float) -> list[EndedEffect]:
         """What has ended since the last call; waits up to `timeout` real seconds for the first."""
         ...
 
@@ -31,7 +31,7 @@ class ThreadRunner:
 
     def __init__(self, parallel: int) -> None:
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="bai-apply")
-        self._ended: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[EndedEffect] = queue.SimpleQueue()
 
     def submit(self, number: int, effect: Callable[[], None]) -> None:
         self._pool.submit(self._run, number, effect)
@@ -44,7 +44,7 @@ class ThreadRunner:
         else:
             self._ended.put((number, None))
 
-    def wait(self, timeout: float) -> list[Done]:
+    def wait(self, timeout: float) -> list[EndedEffect]:
         try:
             ended = [self._ended.get(timeout=timeout)]
         except queue.Empty:

@@ -3,68 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from providers.base import Fence, KernelSpec, Provider, unfenced
 from providers.images import PullProgress
-from providers.storage.base import Storage
-from reconciler.apply.image_pulls import pull, with_image
-from reconciler.apply.node_effects import NodeNews, Site, probe, provision
+from reconciler.apply.image_pulls import create_with_image, pull_image
+from reconciler.apply.node_effects import NodeProgress, probe_node, provision_node
 from reconciler.apply.steps import Step
-from reconciler.secrets.reader import SecretReader
+from reconciler.apply.targets import ApplyTargets
 from reconciler.values.session_phase import LIVE
-from schemas.problems.errors import (
-    BaiError,
-    KernelNotFound,
-    KernelRefused,
-    ProviderError,
-    ProviderUnavailable,
-)
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
+from schemas.values.resource_ref import ref_of
 
 ATTEMPTS = 4
 FIRST_DELAY = 0.5
 """Seconds before the second attempt; doubled for each further one."""
 
-News = PullProgress | NodeNews
+EffectProgress = PullProgress | NodeProgress
 """What is heard of an effect while it goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What stands behind references of steps: secrets, and (`seed`) the keys of sessions."""
-
-    secrets: SecretReader
-    seed: Callable[[str], str]
-
-
-def _nobody(news: News) -> None:
+def _ignore_progress(progress: EffectProgress) -> None:
     return None
 
 
 def carry_out(
     step: Step,
-    provider: Provider,
-    values: Values,
-    storage: Storage | None = None,
-    tell: Callable[[News], None] = _nobody,
-    site: Site | None = None,
+    targets: ApplyTargets,
+    on_progress: Callable[[EffectProgress], None] = _ignore_progress,
     fence: Fence = unfenced,
 ) -> None:
-    """Do one step's effect; `tell` hears how far a pull or a node has come. Raises BaiError; what `fence`
-    raises, which is asked right before kernels are changed."""
+    """Do one step's effect; `on_progress` hears how far a pull or a node has come. Raises BaiError; what
+    `fence` raises, which is asked right before kernels are changed."""
+    provider, storage, secret = targets.provider, targets.storage, targets.secrets.for_infrastructure
     match step.kind:
         case "create" if step.spec is not None:
-            spec = _with_secrets(step, step.spec, values)
-            secret = values.secrets.infrastructure
-            with_image(step.pull, lambda: _create(spec, provider, fence), provider, secret, tell)
+            spec = _with_secrets(step, step.spec, targets)
+            create_with_image(
+                step.pull, lambda: _create(spec, provider, fence), provider, secret, on_progress
+            )
         case "pull" if step.pull is not None:
-            pull(step.pull, provider, values.secrets.infrastructure, tell)
+            pull_image(step.pull, provider, secret, on_progress)
         case "provision" if step.provision is not None:
-            provision(step.provision, site, tell)
+            provision_node(step.provision, targets.provisioning, on_progress)
         case "probe":
-            probe(step.kernel_id, provider, tell)
+            probe_node(step.kernel_id, provider, on_progress)
         case "update" if step.spec is not None:
-            provider.update(step.kernel_id, _with_secrets(step, step.spec, values), fence)
+            provider.update(step.kernel_id, _with_secrets(step, step.spec, targets), fence)
         case "stop":
             fence()
             _stop(step, provider)
@@ -86,7 +73,7 @@ def retry_delay(error: BaseException, attempt: int) -> float | None:
     return None
 
 
-def explain(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What to tell a person about an error of a step."""
     return str(error) if isinstance(error, BaiError) else f"{type(error).__name__}: {error}"
 
@@ -110,11 +97,11 @@ def _stop(step: Step, provider: Provider) -> None:
         raise ProviderUnavailable(provider=provider.capabilities().name, why=f"{seen.id} is still stopping")
 
 
-def _with_secrets(step: Step, spec: KernelSpec, values: Values) -> KernelSpec:
+def _with_secrets(step: Step, spec: KernelSpec, targets: ApplyTargets) -> KernelSpec:
     if spec.login is not None:
-        spec = replace(spec, login=replace(spec.login, seed=values.seed(spec.login.reference)))
+        spec = replace(spec, login=replace(spec.login, seed=targets.session_seed(spec.login.reference)))
     if not step.secrets:
         return spec
-    project = spec.labels.resource.split("/")[1]
-    found = {name: values.secrets.of_project(project, each) for name, each in step.secrets.items()}
+    project = ref_of(spec.labels.resource).project
+    found = {name: targets.secrets.for_project(project, each) for name, each in step.secrets.items()}
     return replace(spec, secret_env={**spec.secret_env, **found})

@@ -9,20 +9,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from providers.base import Provider
 from providers.images import PullProgress
 from providers.provisioning import ProvisionEvent
-from providers.storage.base import Storage
-from reconciler.apply.action_graph import Part
+from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.effect_runner import Runner
-from reconciler.apply.effects import News, Values, carry_out, explain, retry_delay
-from reconciler.apply.graph_walk import Walk
-from reconciler.apply.journal_writer import Ledger
-from reconciler.apply.node_effects import Site
-from reconciler.apply.progress import Effect, PartProgress, Tally
-from reconciler.apply.provision_records import Book
+from reconciler.apply.effects import EffectProgress, carry_out, error_text, retry_delay
+from reconciler.apply.graph_walk import GraphWalk
+from reconciler.apply.journal_writer import JournalWriter
+from reconciler.apply.progress import ActionTally, PartProgress, QueuedEffect
+from reconciler.apply.provision_records import ProvisionRecorder
 from reconciler.apply.steps import Step
-from reconciler.values.clock import Clock
+from reconciler.apply.targets import ApplyTargets
 from reconciler.values.plan import Plan
 from reconciler.values.results import ActionResult, ApplyEvent, Outcome
 
@@ -32,58 +29,51 @@ _LONGEST = 60.0
 """Most seconds that anything is put off: what is put off for longer is so by a clock that was set back."""
 
 
-class Engine:
+class Executor:
     """Carries out the parts of one plan. `run` once."""
 
     def __init__(
         self,
         plan: Plan,
-        parts: dict[str, Part],
+        parts: dict[str, ActionPart],
+        targets: ApplyTargets,
+        journal: JournalWriter,
         *,
-        ledger: Ledger,
-        provider: Provider,
-        storage: Storage | None = None,
-        clock: Clock,
         runner: Runner,
         parallel: int,
-        values: Values,
         on_event: Callable[[ApplyEvent], None],
         stop: threading.Event,
-        site: Site | None = None,
     ) -> None:
-        self._ledger = ledger
-        self._provider = provider
-        self._storage = storage
-        self._clock = clock
+        self._targets = targets
+        self._clock = targets.clock
+        self._journal = journal
         self._runner = runner
         self._parallel = max(1, parallel)
-        self._values = values
         self._on_event = on_event
         self._stop = stop
-        self._site = site
-        self._book = Book(ledger, clock, plan.commit)
-        self._broken = ""
+        self._provisions = ProvisionRecorder(journal, targets.clock, plan.commit)
+        self._failed_node = ""
         """The node whose provisioning failed: no other one is begun."""
-        self._walk = Walk(parts)
-        self._tally = Tally(plan.changes, parts)
+        self._walk = GraphWalk(parts)
+        self._tally = ActionTally(plan.changes, parts)
         self._numbers = itertools.count(1)
-        self._queue: list[Effect] = []
-        self._running: dict[int, Effect] = {}
-        self._news: list[ApplyEvent] = []
-        self._heard: queue.SimpleQueue[tuple[Effect, News]] = queue.SimpleQueue()
+        self._queue: list[QueuedEffect] = []
+        self._running: dict[int, QueuedEffect] = {}
+        self._events: list[ApplyEvent] = []
+        self._progress_queue: queue.SimpleQueue[tuple[QueuedEffect, EffectProgress]] = queue.SimpleQueue()
 
     def run(self) -> tuple[ActionResult, ...]:
         """Everything that can be done; raises StoreError or LeaseLost when nothing more can be written."""
         self._begin_ready()
         while self._queue or self._running:
             self._start_effects()
-            self._ledger.renew()
+            self._journal.renew()
             ended = self._wait()
-            self._hear()
+            self._take_progress()
             for number, error in ended:
-                self._ended(self._running.pop(number), error)
+                self._effect_ended(self._running.pop(number), error)
             self._begin_ready()
-        self._flush()
+        self._flush_journal_and_events()
         return self._tally.results()
 
     # Parts
@@ -93,11 +83,11 @@ class Engine:
         while ready := self._walk.take_ready():
             for part in ready:
                 if self._stop.is_set():
-                    self._give_up(part, "stopped")
+                    self._end_action(part, "stopped")
                     continue
                 if self._tally.start(part.action, self._clock.now()):
-                    self._ledger.begin_action(part.action)
-                    self._tell("action", part, "started")
+                    self._journal.begin_action(part.action)
+                    self._queue_event("action", part, "started")
                 self._advance(PartProgress(part))
 
     def _advance(self, progress: PartProgress) -> None:
@@ -109,72 +99,72 @@ class Engine:
                 self._write(progress.part, wave[0])
                 progress.wave += 1
             elif self._stop.is_set():
-                self._give_up(progress.part, "stopped")
+                self._end_action(progress.part, "stopped")
                 return
-            elif self._broken and wave[0].kind == "provision":
-                self._give_up(progress.part, "skipped", because=self._broken)
+            elif self._failed_node and wave[0].kind == "provision":
+                self._end_action(progress.part, "skipped", because=self._failed_node)
                 return
             else:
                 self._enqueue(progress, wave)
                 return
-        self._walk.succeeded(progress.part)
+        self._walk.mark_succeeded(progress.part)
         if self._tally.part_done(progress.part.action, self._clock.now()):
-            self._tell("action", progress.part, "done")
+            self._queue_event("action", progress.part, "done")
 
-    def _write(self, part: Part, step: Step) -> None:
+    def _write(self, part: ActionPart, step: Step) -> None:
         if step.provision is not None:
-            self._book.ready(step.provision)
+            self._provisions.ready(step.provision)
         elif step.record is not None:
-            self._ledger.put(step.record, part.action.why or part.action.verb)
+            self._journal.put(step.record, part.action.why or part.action.verb)
         else:
-            self._ledger.forget(step.resource, part.action.why or part.action.verb)
+            self._journal.forget(step.resource, part.action.why or part.action.verb)
 
     def _enqueue(self, progress: PartProgress, wave: tuple[Step, ...]) -> None:
         progress.open = len(wave)
-        self._queue.extend(Effect(step, progress) for step in wave)
+        self._queue.extend(QueuedEffect(step, progress) for step in wave)
 
-    def _give_up(self, part: Part, outcome: Outcome, error: str = "", because: str = "") -> None:
+    def _end_action(self, part: ActionPart, outcome: Outcome, error: str = "", because: str = "") -> None:
         """End this part's action so, and skip what depends on it."""
         now = self._clock.now()
         if self._tally.end(part.action, outcome, now, error=error, because=because):
             if outcome == "failed":
-                self._ledger.fail_action(part.action, error)
-            self._tell("action", part, outcome, error=error)
+                self._journal.fail_action(part.action, error)
+            self._queue_event("action", part, outcome, error=error)
         follow: Outcome = "stopped" if outcome == "stopped" else "skipped"
-        for other in self._walk.failed(part):
+        for other in self._walk.mark_failed(part):
             if self._tally.end(other.action, follow, now, because=part.action.id):
-                self._tell("action", other, follow)
+                self._queue_event("action", other, follow)
 
     # Effects
 
     def _start_effects(self) -> None:
         """Write down the intents of all that starts now, then start it."""
         now = self._clock.now()
-        starting = self._next(now)
+        starting = self._startable(now)
         for effect in starting:
             self._queue.remove(effect)
             if effect.attempt == 1:
-                self._ledger.journal(effect.progress.part.action.id, effect.step, "intent")
+                self._journal.journal(effect.progress.part.action.id, effect.step, "intent")
                 if effect.step.kind == "provision" and effect.step.provision is not None:
-                    self._book.begin(effect.step.provision, effect.progress.part.action.why)
-                self._tell("step", effect.progress.part, "started", step=effect.step)
+                    self._provisions.begin(effect.step.provision, effect.progress.part.action.why)
+                self._queue_event("step", effect.progress.part, "started", step=effect.step)
             if effect.step.kind == "create" and effect.step not in effect.progress.created:
                 effect.progress.created.append(effect.step)
-        self._flush()
+        self._flush_journal_and_events()
         for effect in starting:
             number = next(self._numbers)
             self._running[number] = effect
             self._runner.submit(number, lambda effect=effect: self._carry_out(effect))  # type: ignore[misc]
 
-    def _next(self, now: float) -> list[Effect]:
+    def _startable(self, now: float) -> list[QueuedEffect]:
         """What may start now. Nodes have a room of their own, for they take long."""
         due = [effect for effect in self._queue if not 0 < effect.due - now <= _LONGEST]
         nodes = [effect for effect in due if effect.step.kind == "provision"]
         under_way = sum(effect.step.kind == "provision" for effect in self._running.values())
         busy = len(self._running) - under_way
-        return [*self._quick(due, busy), *nodes[: max(0, self._parallel - under_way)]]
+        return [*self._startable_kernel_effects(due, busy), *nodes[: max(0, self._parallel - under_way)]]
 
-    def _quick(self, due: list[Effect], busy: int) -> list[Effect]:
+    def _startable_kernel_effects(self, due: list[QueuedEffect], busy: int) -> list[QueuedEffect]:
         """All but nodes. Images that are brought early take long: they go last, and leave room."""
         pulls = [effect for effect in due if effect.step.kind == "pull"]
         under_way = sum(effect.step.kind == "pull" for effect in self._running.values())
@@ -182,34 +172,31 @@ class Engine:
         others = [effect for effect in due if effect.step.kind not in ("pull", "provision")]
         return [*others, *pulls][: max(0, self._parallel - busy)]
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: QueuedEffect) -> None:
         """In a thread of its own: what it tells is heard by ours."""
         carry_out(
             effect.step,
-            self._provider,
-            self._values,
-            self._storage,
-            lambda news: self._heard.put((effect, news)),
-            self._site,
-            self._ledger.fence,
+            self._targets,
+            lambda progress: self._progress_queue.put((effect, progress)),
+            self._journal.fence,
         )
 
-    def _hear(self) -> None:
+    def _take_progress(self) -> None:
         """How far effects have come: told, and written down where a session waits for its image, or a
         node's history is at stake."""
-        while not self._heard.empty():
-            effect, news = self._heard.get()
+        while not self._progress_queue.empty():
+            effect, news = self._progress_queue.get()
             part = effect.progress.part
             if not isinstance(news, PullProgress):
-                self._book.hear(news)
+                self._provisions.record_progress(news)
                 if isinstance(news, ProvisionEvent):
-                    self._tell("progress", part, "started", step=effect.step, node=news)
+                    self._queue_event("progress", part, "started", step=effect.step, node=news)
                 continue
-            self._tell("progress", part, "started", step=effect.step, pull=news)
+            self._queue_event("progress", part, "started", step=effect.step, pull=news)
             records = (step.record for wave in part.waves for step in wave if step.record)
             target = next((record for record in records if record.phase == "CREATING"), None)
-            if target is not None and self._ledger.known[target.resource].phase == "CREATING":
-                self._ledger.put(replace(target, phase="PULLING"), f"{news.node} fetches {news.image}")
+            if target is not None and self._journal.known[target.resource].phase == "CREATING":
+                self._journal.put(replace(target, phase="PULLING"), f"{news.node} fetches {news.image}")
 
     def _wait(self) -> list[tuple[int, BaseException | None]]:
         due = min((effect.due for effect in self._queue), default=None)
@@ -219,21 +206,23 @@ class Engine:
         self._clock.sleep(patience)
         return []
 
-    def _ended(self, effect: Effect, error: BaseException | None) -> None:
+    def _effect_ended(self, effect: QueuedEffect, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, Exception):
             raise error
         delay = None if error is None or self._stop.is_set() else retry_delay(error, effect.attempt)
         if error is not None and delay is not None:
             due = self._clock.now() + delay
             self._queue.append(replace(effect, attempt=effect.attempt + 1, due=due))
-            self._tell("retry", effect.progress.part, "failed", step=effect.step, error=explain(error))
+            self._queue_event(
+                "retry", effect.progress.part, "failed", step=effect.step, error=error_text(error)
+            )
             return
-        self._settle(effect, "" if error is None else explain(error))
+        self._settle(effect, "" if error is None else error_text(error))
 
-    def _settle(self, effect: Effect, error: str) -> None:
+    def _settle(self, effect: QueuedEffect, error: str) -> None:
         progress, step = effect.progress, effect.step
-        self._ledger.journal(progress.part.action.id, step, "failed" if error else "done", error)
-        self._tell("step", progress.part, "failed" if error else "done", step=step, error=error)
+        self._journal.journal(progress.part.action.id, step, "failed" if error else "done", error)
+        self._queue_event("step", progress.part, "failed" if error else "done", step=step, error=error)
         progress.open -= 1
         if error and progress.undoing:
             progress.left.append(step.kernel_id)
@@ -276,17 +265,17 @@ class Engine:
             self._record_error(progress)
         side = progress.part.action.after
         if side is not None and side.provision is not None:
-            self._book.failed(side.provision, progress.error)
-            self._break_off(progress.part.action.id)
-        self._give_up(progress.part, "failed", progress.error)
+            self._provisions.failed(side.provision, progress.error)
+            self._stop_rollout(progress.part.action.id)
+        self._end_action(progress.part, "failed", progress.error)
 
-    def _break_off(self, node: str) -> None:
+    def _stop_rollout(self, node: str) -> None:
         """No other node is begun; those that are at it go on."""
-        self._broken = self._broken or node
+        self._failed_node = self._failed_node or node
         kept = []
         for effect in self._queue:
             if effect.step.kind == "provision" and effect.attempt == 1:
-                self._give_up(effect.progress.part, "skipped", because=self._broken)
+                self._end_action(effect.progress.part, "skipped", because=self._failed_node)
             else:
                 kept.append(effect)
         self._queue = kept
@@ -302,14 +291,14 @@ class Engine:
             failed = replace(target, phase="ERROR", reason=progress.error, kernels=(), placement=None)
         else:
             failed = replace(target, phase="CREATING", reason=progress.error)
-        self._ledger.put(failed, progress.error)
+        self._journal.put(failed, progress.error)
 
     # Telling
 
-    def _tell(
+    def _queue_event(
         self,
         kind: str,
-        part: Part,
+        part: ActionPart,
         state: str,
         *,
         step: Step | None = None,
@@ -318,7 +307,7 @@ class Engine:
         node: ProvisionEvent | None = None,
     ) -> None:
         provisions = part.action.after is not None and part.action.after.provision is not None
-        self._news.append(
+        self._events.append(
             ApplyEvent(
                 kind=kind,  # type: ignore[arg-type]
                 at=self._clock.now(),
@@ -335,9 +324,9 @@ class Engine:
             )
         )
 
-    def _flush(self) -> None:
+    def _flush_journal_and_events(self) -> None:
         """Write, and only then tell."""
-        self._ledger.flush()
-        news, self._news = self._news, []
+        self._journal.flush()
+        news, self._events = self._events, []
         for each in news:
             self._on_event(each)

@@ -5,43 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from providers.base import Provider
-from providers.images import PullRequest, Pulls, Tell
+from providers.images import OnPullProgress, PullRequest, PullsImages
 from reconciler.values.plan import Pull
-from schemas.problems.errors import ImageMissing, ProviderError
+from schemas.problems.errors.node import ImageMissing
+from schemas.problems.errors.provider import ProviderError
 
 
-def with_image(
+def create_with_image(
     wanted: Pull | None,
     create: Callable[[], None],
     provider: Provider,
     resolve: Callable[[str], str],
-    tell: Tell,
+    on_progress: OnPullProgress,
 ) -> None:
     """Create a kernel, with its image on its node. That the image is there is not asked beforehand: most
     often it is, and who creates without it is told so."""
     if wanted is not None and wanted.policy == "always":
-        pull(wanted, provider, resolve, tell)
+        pull_image(wanted, provider, resolve, on_progress)
     try:
         create()
     except ImageMissing:
         if wanted is None or wanted.policy == "always":
             raise
-        pull(wanted, provider, resolve, tell)
+        pull_image(wanted, provider, resolve, on_progress)
         create()
 
 
-def pull(wanted: Pull, provider: Provider, resolve: Callable[[str], str], tell: Tell) -> None:
+def pull_image(
+    wanted: Pull, provider: Provider, resolve: Callable[[str], str], on_progress: OnPullProgress
+) -> None:
     """Raises ProviderError, RegistryError, SecretMissing."""
-    if not isinstance(provider, Pulls):
+    if not isinstance(provider, PullsImages):
         raise ProviderError(provider=provider.capabilities().name, why="it does not pull images")
-    provider.pull(PullRequest(wanted.node, wanted.image, wanted.policy, _auth(wanted, resolve)), tell)
+    provider.pull(
+        PullRequest(wanted.node, wanted.image, wanted.policy, _registry_auth(wanted, resolve)), on_progress
+    )
 
 
-def _auth(wanted: Pull, resolve: Callable[[str], str]) -> str:
+def _registry_auth(wanted: Pull, resolve: Callable[[str], str]) -> str:
     if not wanted.password_from:
         return ""
-    from providers.registry_client.access import Access
+    from providers.registry_client.access import RegistryAccess
 
     username = resolve(wanted.username_from) if wanted.username_from else wanted.username
     password = resolve(wanted.password_from)
-    return Access(wanted.registry, username=username, password=password).engine_auth()
+    return RegistryAccess(wanted.registry, username=username, password=password).engine_auth()

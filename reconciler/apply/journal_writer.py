@@ -10,31 +10,31 @@ from dataclasses import replace
 
 from reconciler.apply import audit_entries
 from reconciler.apply.steps import Step
-from reconciler.store import Store
+from reconciler.store.store import Store
 from reconciler.values.accounting import charges
 from reconciler.values.clock import Clock
 from reconciler.values.plan import Action
 from reconciler.values.records import (
     Event,
-    Forget,
+    ForgetRecord,
     JournalEntry,
     JournalState,
-    Put,
+    ProvisionRecord,
+    PutRecord,
     Recorded,
-    Standing,
     StoreChange,
 )
-from reconciler.values.session_phase import ENDED, timed
+from reconciler.values.session_phase import ENDED, with_times
 from reconciler.values.violations import Overridden
-from schemas.problems.errors import LeaseLost
+from schemas.problems.errors.store import LeaseLost
 
 TTL = 60.0
 """Seconds that a lease is good for without renewal."""
-_LIFE = ("PENDING", "SCHEDULED", "PREPARING", "PULLING", "CREATING", "RUNNING")
-_ALWAYS = frozenset(_LIFE) - {"PULLING"}
+_PHASE_ORDER = ("PENDING", "SCHEDULED", "PREPARING", "PULLING", "CREATING", "RUNNING")
+_ALWAYS_ENTERED = frozenset(_PHASE_ORDER) - {"PULLING"}
 
 
-class Ledger:
+class JournalWriter:
     """One apply's pen. Raises StoreError and LeaseLost from `flush` and `renew` only."""
 
     def __init__(
@@ -47,13 +47,13 @@ class Ledger:
         self.lease = store.acquire(cluster, holder, TTL, clock.now())
         self.apply = f"{cluster}-{self.lease.token}"
         self.known: dict[str, Recorded] = {}
-        self.standings: dict[str, Standing] = {}
+        self.provision_records: dict[str, ProvisionRecord] = {}
         self._changes: list[StoreChange] = []
 
     def load(self) -> None:
         """Read what is recorded, under the lease."""
         self.known = self._store.recorded(self.lease.cluster)
-        self.standings = self._store.standings(self.lease.cluster)
+        self.provision_records = self._store.provision_records(self.lease.cluster)
 
     def fence(self) -> None:
         """From any thread: raises LeaseLost once somebody else has the lease, or may have it."""
@@ -64,18 +64,20 @@ class Ledger:
     def begin(self, count: int, overridden: Iterable[Overridden] = ()) -> None:
         """For the audit: a plan of so many actions is carried out, with these policies put aside."""
         now = self._clock.now()
-        self._changes.append(audit_entries.applying(self.apply, self._plan, self._commit, count, now))
+        self._changes.append(audit_entries.apply_entry(self.apply, self._plan, self._commit, count, now))
         for one in overridden:
-            self._changes.append(audit_entries.overridden(one, self.apply, self._plan, self._commit, now))
+            self._changes.append(audit_entries.override_entry(one, self.apply, self._plan, self._commit, now))
 
     def begin_action(self, action: Action) -> None:
         """For the audit: who changes what, before it happens."""
         now = self._clock.now()
-        self._changes.append(audit_entries.begun(action, self.apply, self._plan, self._commit, now))
+        self._changes.append(audit_entries.action_entry(action, self.apply, self._plan, self._commit, now))
 
     def fail_action(self, action: Action, error: str) -> None:
         now = self._clock.now()
-        self._changes.append(audit_entries.failed(action, error, self.apply, self._plan, self._commit, now))
+        self._changes.append(
+            audit_entries.failure_entry(action, error, self.apply, self._plan, self._commit, now)
+        )
 
     def journal(self, action: str, step: Step, state: JournalState, error: str = "") -> None:
         now = self._clock.now()
@@ -90,16 +92,16 @@ class Ledger:
         """Record it, with the times that it does not say itself, and an event for each phase entered."""
         now = self._clock.now()
         old = self.known.get(record.resource)
-        record = timed(record, old, now)
+        record = with_times(record, old, now)
         self._changes += charges(old, record, now)
-        self._changes.append(Put(record))
+        self._changes.append(PutRecord(record))
         self._transition(record.resource, old.phase if old else "", record.phase, cause, old is not None)
         self.known[record.resource] = record
 
     def forget(self, resource: str, cause: str) -> None:
         old = self.known.pop(resource, None)
         self._changes += charges(old, None, self._clock.now())
-        self._changes.append(Forget(resource))
+        self._changes.append(ForgetRecord(resource))
         if old is not None:
             after = "TERMINATED" if old.phase else "DELETED"
             if old.phase not in ENDED:
@@ -134,7 +136,7 @@ class Ledger:
         if not after:
             self._event(resource, "", "CHANGED" if existed else "RECORDED", cause)
             return
-        for phase in _between(before, after):
+        for phase in _phases_between(before, after):
             self._event(resource, before, phase, cause)
             before = phase
 
@@ -142,16 +144,18 @@ class Ledger:
         self._changes.append(Event(resource, before, after, cause, self._clock.now(), commit=self._commit))
 
 
-def _between(before: str, after: str) -> Iterator[str]:
+def _phases_between(before: str, after: str) -> Iterator[str]:
     """The phases a session enters on its way: a new one that is created has been queued, placed and prepared
     as well."""
     if before == after:
         return
-    if after in _LIFE:
-        first = _LIFE.index(before) + 1 if before in _LIFE else 0
-        last = _LIFE.index(after)
+    if after in _PHASE_ORDER:
+        first = _PHASE_ORDER.index(before) + 1 if before in _PHASE_ORDER else 0
+        last = _PHASE_ORDER.index(after)
         if first <= last:
             # Most sessions find their image where they start: nothing is pulled for these.
-            yield from (phase for phase in _LIFE[first : last + 1] if phase in (after, *_ALWAYS))
+            yield from (
+                phase for phase in _PHASE_ORDER[first : last + 1] if phase in (after, *_ALWAYS_ENTERED)
+            )
             return
     yield after

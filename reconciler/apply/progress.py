@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from reconciler.apply.action_graph import Part
+from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.steps import Step
 from reconciler.values.plan import Action
 from reconciler.values.results import ActionResult, Outcome
@@ -14,7 +14,7 @@ from reconciler.values.results import ActionResult, Outcome
 class PartProgress:
     """One part under way: which wave, which of its steps are still to end, what went wrong first."""
 
-    part: Part
+    part: ActionPart
     wave: int = 0
     open: int = 0
     """Steps of this wave that have not ended."""
@@ -27,7 +27,7 @@ class PartProgress:
 
 
 @dataclass(slots=True)
-class Effect:
+class QueuedEffect:
     """One step that is queued or runs."""
 
     step: Step
@@ -37,10 +37,10 @@ class Effect:
     """Not before this time."""
 
 
-class Tally:
+class ActionTally:
     """The ends of all actions. An action is done when all its parts are."""
 
-    def __init__(self, actions: tuple[Action, ...], parts: dict[str, Part]) -> None:
+    def __init__(self, actions: tuple[Action, ...], parts: dict[str, ActionPart]) -> None:
         self._actions = actions
         self._left = {action.id: 0 for action in actions}
         for part in parts.values():

@@ -9,13 +9,14 @@ from typing import Literal, cast
 
 from planner.model.types import KernelPlacement, Placement
 from providers.base import KernelSpec
-from providers.storage.base import Folder, Trashed
-from reconciler.values.placement_json import compact
+from providers.storage.base import TrashedVolume, VolumeFolder
+from reconciler.values.encoding.placement_json import canonical_json
 from reconciler.values.plan import Action, Plan, Pull, Side
 from reconciler.values.records import Ghost, Phase, Recorded, Result
 from reconciler.values.rollout import Provision
 from reconciler.values.session_phase import ENDED, UNFINISHED
-from reconciler.values.volume_folders import trashed
+from reconciler.values.volume_folders import trash_entry
+from schemas.values.resource_ref import identity_of, ref_of
 
 StepKind = Literal[
     "record", "create", "update", "stop", "remove", "forget", "make", "trash", "pull", "provision", "probe",
@@ -53,8 +54,8 @@ class Step:
     stays: bool = False
     """For `stop`: the kernel is not removed afterwards, so that it must have ended when the step is done."""
     record: Recorded | None = None
-    folder: Folder | None = None
-    entry: Trashed | None = None
+    folder: VolumeFolder | None = None
+    entry: TrashedVolume | None = None
     pull: Pull | None = None
     provision: Provision | None = None
 
@@ -65,27 +66,29 @@ class Step:
         return f"{self.kind}:{self.kernel_id or self.resource}{phase}"
 
 
-def steps(action: Action, plan: Plan) -> tuple[Step, ...]:
+def action_steps(action: Action, plan: Plan) -> tuple[Step, ...]:
     """The steps of one action, in order; empty for a no-op."""
     if action.verb == "no-op":
         return ()
-    if action.id.startswith("Kernel/"):
-        return tuple(_drop(action, action.before.kernels if action.before else ()))
+    if ref_of(action.id).kind == "Kernel":
+        return tuple(_drop_steps(action, action.before.kernels if action.before else ()))
     if action.after is None:
-        return tuple(_delete(action, plan))
-    if not action.id.startswith("Session/"):
+        return tuple(_delete_steps(action, plan))
+    if ref_of(action.id).kind != "Session":
         folder = action.after.folder
         make = (Step("make", action.id, folder=folder),) if folder else ()
-        todo = (*make, *_pulls(action, action.after), _record(action, plan, action.after))
+        todo = (*make, *_pull_steps(action, action.after), _record_step(action, plan, action.after))
         return (
-            todo if action.after.provision is None else (*_said(action, todo), *_join(action.after.provision))
+            todo
+            if action.after.provision is None
+            else (*_document_steps(action, todo), *_join_steps(action.after.provision))
         )
     if action.after.phase == "RUNNING":
-        return tuple(_run(action, plan, action.after))
-    return tuple(_rest(action, plan, action.after))
+        return tuple(_run_steps(action, plan, action.after))
+    return tuple(_idle_steps(action, plan, action.after))
 
 
-def _said(action: Action, todo: tuple[Step, ...]) -> tuple[Step, ...]:
+def _document_steps(action: Action, todo: tuple[Step, ...]) -> tuple[Step, ...]:
     """What is recorded of a node that is provisioned: nothing where its document says what it said, or where
     it has none."""
     before, after = action.before, action.after
@@ -93,37 +96,37 @@ def _said(action: Action, todo: tuple[Step, ...]) -> tuple[Step, ...]:
     return () if same or not (after and after.digest) else todo
 
 
-def _join(wanted: Provision) -> Iterator[Step]:
+def _join_steps(wanted: Provision) -> Iterator[Step]:
     """Verified by its provisioning, and probed anew, a node joins."""
-    identity = f"Node/{wanted.node}"
+    identity = identity_of("Node", wanted.node)
     yield Step("provision", identity, wanted.node, provision=wanted)
     if wanted.probe:
         yield Step("probe", identity, wanted.node, provision=wanted)
     yield Step("ready", identity, wanted.node, provision=wanted)
 
 
-def _delete(action: Action, plan: Plan) -> Iterator[Step]:
+def _delete_steps(action: Action, plan: Plan) -> Iterator[Step]:
     before = action.before
     if before is not None and before.kernels:
-        yield _record(action, plan, before, phase="TERMINATING")
-        yield from _drop(action, before.kernels)
+        yield _record_step(action, plan, before, phase="TERMINATING")
+        yield from _drop_steps(action, before.kernels)
     if before is not None and before.folder is not None:
-        entry = trashed(before.folder, before.document, plan.made_at, plan.commit)
+        entry = trash_entry(before.folder, before.document, plan.made_at, plan.commit)
         yield Step("trash", action.id, folder=before.folder, entry=entry)
     if before is not None and action.ghosts:
-        yield _record(action, plan, _remembered(before, action.ghosts))
+        yield _record_step(action, plan, _ghost_record(before, action.ghosts))
     else:
         yield Step("forget", action.id)
 
 
-def _remembered(before: Side, ghosts: tuple[Ghost, ...]) -> Side:
+def _ghost_record(before: Side, ghosts: tuple[Ghost, ...]) -> Side:
     """What is left of a deleted session until its ghosts are gone: so that nothing new takes their names."""
     where = ", ".join(sorted({ghost.node for ghost in ghosts}))
     reason = f"deleted, but may still run on {where}, which is not reached"
     return Side(before.generation, "", phase="TERMINATED", reason=reason, ghosts=ghosts)
 
 
-def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
+def _run_steps(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     """What must go first goes first; then what is new is created, and what stays is brought up to date."""
     before = action.before.kernels if action.before else ()
     old = tuple(kernel for kernel in before if kernel not in after.kernels)
@@ -133,63 +136,63 @@ def _run(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
         and action.before.generation != after.generation
         and action.before.phase not in ENDED
     ):
-        yield _record(action, plan, action.before, phase="TERMINATING")
-    yield from _drop(action, old)
+        yield _record_step(action, plan, action.before, phase="TERMINATING")
+    yield from _drop_steps(action, old)
     new = [spec for spec in after.specs if spec.id not in before]
     if action.verb == "update":
         # A kernel that was lost is still there in part, and creating it would find it.
         yield from (Step("remove", action.id, spec.id) for spec in new)
     again = bool(action.before and action.before.phase in UNFINISHED)
     if new or again:
-        yield _record(action, plan, after, phase="CREATING")
-    labelled = [(spec, _labelled(spec, after)) for spec in after.specs]
+        yield _record_step(action, plan, after, phase="CREATING")
+    labelled = [(spec, _with_labels(spec, after)) for spec in after.specs]
     yield from (
         Step("update", action.id, s.id, full, after.secrets) for s, full in labelled if s.id in before
     )
     # Whoever was creating it may have died in the midst of it: created again, it is found or started.
     yield from (
-        Step("create", action.id, s.id, full, after.secrets, pull=_pull(after, s))
+        Step("create", action.id, s.id, full, after.secrets, pull=_pull_of_kernel(after, s))
         for s, full in labelled
         if again or s.id not in before
     )
-    yield _record(action, plan, after)
+    yield _record_step(action, plan, after)
 
 
-def _pulls(action: Action, after: Side) -> Iterator[Step]:
+def _pull_steps(action: Action, after: Side) -> Iterator[Step]:
     """An image to the nodes that are to have it."""
     yield from (Step("pull", action.id, pull.node, pull=pull) for pull in after.pulls)
 
 
-def _pull(after: Side, spec: KernelSpec) -> Pull | None:
+def _pull_of_kernel(after: Side, spec: KernelSpec) -> Pull | None:
     """What brings a kernel's image to its node."""
     wanted = (spec.labels.node, spec.image)
     return next((pull for pull in after.pulls if (pull.node, pull.image) == wanted), None)
 
 
-def _rest(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
+def _idle_steps(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     """Nothing shall run: the session waits, or has ended and keeps its kernels' exit codes and logs."""
     before = action.before
     old = tuple(kernel for kernel in (before.kernels if before else ()) if kernel not in after.kernels)
     if old and before and before.generation != after.generation and before.phase not in ENDED:
-        yield _record(action, plan, before, phase="TERMINATING")
-    yield from _drop(action, old)
+        yield _record_step(action, plan, before, phase="TERMINATING")
+    yield from _drop_steps(action, old)
     if before and before.phase not in (*ENDED, "PENDING"):
         left = tuple(kernel for kernel in after.kernels if kernel in before.kernels)
-        yield from (replace(step, stays=True) for step in _halt(action, left))
-    yield _record(action, plan, after)
+        yield from (replace(step, stays=True) for step in _stop_steps(action, left))
+    yield _record_step(action, plan, after)
 
 
-def _drop(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
-    yield from _halt(action, kernels)
+def _drop_steps(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
+    yield from _stop_steps(action, kernels)
     yield from (Step("remove", action.id, kernel) for kernel in kernels)
 
 
-def _halt(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
-    grace, signal = _grace(action), action.notice.signal if action.notice else ""
+def _stop_steps(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
+    grace, signal = _stop_grace(action), action.notice.signal if action.notice else ""
     yield from (Step("stop", action.id, kernel, grace=grace, signal=signal) for kernel in kernels)
 
 
-def _grace(action: Action) -> float:
+def _stop_grace(action: Action) -> float:
     """Seconds that the plan gives them, else the document which the kernels were made from."""
     if action.notice is not None:
         return action.notice.grace
@@ -205,17 +208,19 @@ def _grace(action: Action) -> float:
         return DEFAULT_GRACE
 
 
-def _labelled(spec: KernelSpec, side: Side) -> KernelSpec:
-    part = _part(side.placement, spec.labels.kernel)
-    labels = replace(spec.labels, document=compact(side.document), placement=compact(part) if part else "")
+def _with_labels(spec: KernelSpec, side: Side) -> KernelSpec:
+    part = _kernel_placement(side.placement, spec.labels.kernel)
+    labels = replace(
+        spec.labels, document=canonical_json(side.document), placement=canonical_json(part) if part else ""
+    )
     return replace(spec, labels=labels)
 
 
-def _part(placement: Placement | None, kernel: str) -> KernelPlacement | None:
+def _kernel_placement(placement: Placement | None, kernel: str) -> KernelPlacement | None:
     return next((part for part in placement.kernels if part.kernel == kernel), None) if placement else None
 
 
-def _record(action: Action, plan: Plan, side: Side, phase: Phase | None = None) -> Step:
+def _record_step(action: Action, plan: Plan, side: Side, phase: Phase | None = None) -> Step:
     """What the store holds of this side from here on."""
     record = Recorded(
         resource=action.id,
@@ -226,7 +231,7 @@ def _record(action: Action, plan: Plan, side: Side, phase: Phase | None = None) 
         phase=phase or cast(Phase, side.phase),
         placement=side.placement,
         kernels=side.kernels,
-        protected=_protected(side.document),
+        protected=_is_protected(side.document),
         commit=plan.commit,
         enqueued_at=side.enqueued_at,
         result=cast(Result, side.result),
@@ -239,7 +244,7 @@ def _record(action: Action, plan: Plan, side: Side, phase: Phase | None = None) 
     return Step("record", action.id, record=record)
 
 
-def _protected(document: Mapping[str, object]) -> bool:
+def _is_protected(document: Mapping[str, object]) -> bool:
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     return isinstance(annotations, Mapping) and annotations.get("bai/protect") == "true"

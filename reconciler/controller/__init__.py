@@ -1,1 +1,5 @@
-"""TODO."""
+"""The reconcile loop. Read `loop` first: it observes, plans and applies, again and again.
+
+`cycle` is what came of one round, `stages` tells how far one has come, `backoff` leaves alone what keeps
+failing. `leader` elects one of several replicas, `standby` keeps the others informed.
+"""

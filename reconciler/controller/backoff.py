@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FIRST = 30.0
-MOST = 1800.0
+FIRST_DELAY = 30.0
+MAX_DELAY = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,18 @@ class Failures:
     digest: str
     count: int
     until: float
-    delay: float = MOST
+    delay: float = MAX_DELAY
     """Seconds from the failure to that time: when more than these are left, the clock was set back."""
 
 
 class Backoff:
     """One loop's memory. Times are seconds."""
 
-    def __init__(self, first: float = FIRST, most: float = MOST) -> None:
+    def __init__(self, first: float = FIRST_DELAY, most: float = MAX_DELAY) -> None:
         self._first, self._most = first, most
         self._known: dict[str, Failures] = {}
 
-    def failed(self, resource: str, digest: str, now: float) -> float:
+    def record_failure(self, resource: str, digest: str, now: float) -> float:
         """It failed (again): gives the seconds until it is tried again."""
         known = self._known.get(resource)
         count = known.count + 1 if known is not None and known.digest == digest else 1
@@ -36,10 +36,10 @@ class Backoff:
         self._known[resource] = Failures(digest, count, now + delay, delay)
         return delay
 
-    def succeeded(self, resource: str) -> None:
+    def record_success(self, resource: str) -> None:
         self._known.pop(resource, None)
 
-    def held(self, digests: Mapping[str, str], now: float) -> frozenset[str]:
+    def held_back(self, digests: Mapping[str, str], now: float) -> frozenset[str]:
         """Those that are not to be tried now."""
         known = self._known.items()
         return frozenset(

@@ -1,4 +1,4 @@
-"""What one pass of a loop saw, decided and did, as a value for whoever watches."""
+"""One reconcile cycle of a loop: what it saw, decided and did, as a value for whoever watches."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 
 from reconciler.values.plan import Plan
 from reconciler.values.results import ApplyResult
-from reconciler.values.state import Actual
+from reconciler.values.state import Actual, Desired
 from reconciler.values.violations import Violation
-from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import (
-    BaiError,
-    CannotRead,
-    InvalidRepository,
-    LeaseHeld,
-    NotTrusted,
-    RemoteError,
-)
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.git_remote import NotTrusted, RemoteError
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from schemas.problems.errors.store import LeaseHeld
+from schemas.repository.repository import Repository
 
 
 @dataclass(frozen=True)
-class Pass:
+class ReconcileCycle:
     """Times are seconds since the epoch. What a pass that failed did not come to is None."""
 
-    workspace: Workspace
+    cluster: str
+    commit: str
+    """That the documents in force are from; empty for a folder's files."""
+    repository: Repository
     began: float
     ended: float = 0.0
     good: bool = False
     """Whether nothing was wrong."""
+    desired: Desired | None = None
     actual: Actual | None = None
     """What was seen last: after an apply, what came of it."""
     plan: Plan | None = None
@@ -43,10 +43,10 @@ class Pass:
     """Whose it was, where another replica leads and this is what the store has of it (`standby.py`)."""
 
 
-def signs_of(error: BaiError, words: str) -> Mapping[str, str]:
+def error_signs(error: BaiError, text: str) -> Mapping[str, str]:
     """What a pass that failed with it tells people; nothing while somebody else applies."""
     if isinstance(error, LeaseHeld):
         return {}
     if isinstance(error, InvalidRepository | CannotRead | NotTrusted):
-        return {"documents-refused": words}
-    return {"documents-unreachable" if isinstance(error, RemoteError) else "loop-failed": words}
+        return {"documents-refused": text}
+    return {"documents-unreachable" if isinstance(error, RemoteError) else "loop-failed": text}

@@ -12,23 +12,23 @@ import threading
 import time
 from collections.abc import Callable
 
-from reconciler.store import Store
+from reconciler.store.store import Store
 from reconciler.values.clock import Clock
 from reconciler.values.records import Lease
-from schemas.problems.errors import LeaseHeld, LeaseLost, StoreError
+from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError
 
 TTL = 15.0
 """Seconds after which another one goes on when the leader is silent."""
-ASK = 1.0
+ASK_EVERY = 1.0
 """Seconds between two questions of those who wait."""
 
 
-def seat(cluster: str) -> str:
+def leader_lease_name(cluster: str) -> str:
     """Under which name the store keeps the leader's lease."""
     return f"leader/{cluster}"
 
 
-def awake() -> float:
+def seconds_awake() -> float:
     """Seconds, also those that the machine slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -36,7 +36,7 @@ def awake() -> float:
 class Leader:
     """`start` it; ask `leads` before every pass; `stop` it to hand over at once.
 
-    `tell` gets a line when somebody else begins to lead, `gained` is called when it is us. Both are called in
+    `log` gets a line when somebody else begins to lead, `gained` is called when it is us. Both are called in
     a thread of ours.
     """
 
@@ -47,24 +47,24 @@ class Leader:
         *,
         holder: str,
         clock: Clock,
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
         gained: Callable[[], None] = lambda: None,
         ttl: float = TTL,
-        awake: Callable[[], float] = awake,
+        awake: Callable[[], float] = seconds_awake,
     ) -> None:
         self._store = store
         self._cluster = cluster
         self._holder = holder
         self._clock = clock
-        self._tell = tell
+        self._log = log
         self._gained = gained
         self._ttl = ttl
         self._awake = awake
         self._lease: Lease | None = None
         self._until = 0.0
-        self._said = ""
+        self._reported = ""
         self._leader = ""
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def leads(self) -> bool:
@@ -85,7 +85,7 @@ class Leader:
 
     def stop(self) -> None:
         """Give the lease back: another one leads within a second."""
-        self._over.set()
+        self._stopped.set()
         if self._thread is not None:
             self._thread.join()
         lease, self._lease = self._lease, None
@@ -93,33 +93,33 @@ class Leader:
             try:
                 self._store.release(lease)
             except StoreError as error:
-                self._say(f"the lead could not be handed over: {error.message}")
+                self._report(f"the lead could not be handed over: {error.message}")
 
     def step(self) -> None:
         """Renew, or ask; never raises for what may be better next time."""
         began = self._awake()
         try:
             if self._lease is None:
-                self._take()
+                self._acquire()
             else:
                 self._lease = self._store.renew(self._lease, self._clock.now())
         except LeaseHeld as held:
             self._leader = str(held.fields["holder"])
-            self._say(f"{self._leader} leads; waiting")
+            self._report(f"{self._leader} leads; waiting")
         except LeaseLost:
             self._lease, self._leader = None, ""
-            self._say("lost the lead: somebody else took it over")
+            self._report("lost the lead: somebody else took it over")
         except StoreError as error:
-            self._say(f"the lead is not certain: {error.message}")
+            self._report(f"the lead is not certain: {error.message}")
         else:
             fresh = not self.leads()
             self._until, self._leader = began + self._ttl, self._holder
             if fresh:
-                self._say("leads")
+                self._report("leads")
                 self._gained()
 
-    def _take(self) -> None:
-        name = seat(self._cluster)
+    def _acquire(self) -> None:
+        name = leader_lease_name(self._cluster)
         before = self._store.lease(name)
         self._lease = self._store.acquire(name, self._holder, self._ttl, self._clock.now())
         held = self._store.lease(self._cluster)
@@ -129,11 +129,11 @@ class Leader:
             self._store.unlock(self._cluster, actor=self._holder, now=self._clock.now())
 
     def _run(self) -> None:
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             self.step()
-            self._over.wait(min(ASK, self._ttl / 3) if self._lease is None else self._ttl / 3)
+            self._stopped.wait(min(ASK_EVERY, self._ttl / 3) if self._lease is None else self._ttl / 3)
 
-    def _say(self, line: str) -> None:
-        if line != self._said:
-            self._said = line
-            self._tell(line)
+    def _report(self, line: str) -> None:
+        if line != self._reported:
+            self._reported = line
+            self._log(line)

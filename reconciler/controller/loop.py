@@ -12,36 +12,38 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from providers.abilities import Tells
+from providers.abilities import StreamsEvents
 from reconciler.controller.backoff import Backoff
-from reconciler.controller.cycle import Pass, signs_of
-from reconciler.controller.stages import Stage, Stages, Unheard
-from reconciler.gitops.directives import Orders, orders, suspended
-from reconciler.gitops.document_source import Documents, Folder
-from reconciler.guards.judge import said
+from reconciler.controller.cycle import ReconcileCycle, error_signs
+from reconciler.controller.stages import NoStageListener, Stage, StageListener
+from reconciler.gitops.directives import Directives, read_directives, read_suspension
+from reconciler.gitops.document_source import DocumentSource, FolderDocuments
+from reconciler.guards.judge import violation_text
 from reconciler.observe.health import HealthWatch
-from reconciler.provisioning.loop_watch import RolloutWatch, digest_of, fingerprints, node_lines
+from reconciler.provisioning.loop_watch import RolloutWatch, provisioning_lines, retry_digest, retry_digests
 from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Contact, Event, StoreChange
 from reconciler.values.results import ApplyEvent, ApplyResult
-from reconciler.values.times import span
+from reconciler.values.times import format_duration
 from reconciler.values.violations import Violation
 from reconciler.workspace.workspace import Workspace
-from schemas.problems import room
-from schemas.problems.errors import BaiError, InvalidRepository, StoreError
+from schemas.problems import disk_space
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.repository import InvalidRepository
+from schemas.problems.errors.store import StoreError
 
-GATHER = 0.2
+EVENT_DEBOUNCE = 0.2
 """Seconds after the first event of a provider in which more are waited for."""
-FOLLOW = 1.0
+STANDBY_DEBOUNCE = 1.0
 """The same on a replica that stands by, which hears of every step of the leader's."""
-_REFUSED = 100
-_DID = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
+_MAX_REPLANS = 100
+_PAST_VERBS = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
 
 
 class Loop:
     """`run` it in the thread that may write; `halt` it from any other, or from a signal handler.
 
-    `tell` gets one line for each change, without time or colour. `jitter` gives numbers from 0 to 1: many
+    `log` gets one line for each change, without time or colour. `jitter` gives numbers from 0 to 1: many
     loops do not ask one remote at the same moment. `on_pass` hears of every pass when it is over, in the
     loop's thread. `leads` says whether this loop is the one of several that acts now, `leader` who it is (see
     `leader.py`); `stand_by` is called in its place where another one does (see `standby.py`); `stages` is
@@ -54,39 +56,39 @@ class Loop:
         *,
         holder: str,
         interval: float,
-        tell: Callable[[str], None],
-        documents: Documents | None = None,
+        log: Callable[[str], None],
+        documents: DocumentSource | None = None,
         observe_only: bool = False,
         parallel: int = 32,
         jitter: Callable[[], float] = random.random,
-        on_pass: Callable[[Pass], None] = lambda _: None,
+        on_pass: Callable[[ReconcileCycle], None] = lambda _: None,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.workspace = workspace
-        self.documents = documents or Folder()
+        self.documents = documents or FolderDocuments()
         self._jitter = jitter
         self._on_pass = on_pass
         self.leads = leads
         self.leader: Callable[[], str] = str
         self.stand_by: Callable[[], None] | None = None
-        self.stages: Stages = Unheard()
-        self._pass_now = Pass(workspace, 0.0)
+        self.stages: StageListener = NoStageListener()
+        self._cycle = self._new_cycle(0.0)
         self._holder = holder
         self._interval = interval
-        self._tell = tell
+        self._log = log
         self._observe_only = observe_only
         self._parallel = parallel
         self._backoff = Backoff(first=max(1.0, min(interval, 30.0)))
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurry = threading.Event()
-        self._said: frozenset[str] = frozenset()
-        self._saying: list[str] = []
-        self._listens: object = None
-        self._hears_store = False
+        self._reported: frozenset[str] = frozenset()
+        self._reports: list[str] = []
+        self._listened_provider: object = None
+        self._listens_to_store = False
         self._lost: set[str] | None = None
-        self._rollout = RolloutWatch(tell)
-        self._health = HealthWatch(tell)
+        self._rollout = RolloutWatch(log)
+        self._health = HealthWatch(log)
 
     def halt(self) -> None:
         """What has begun is brought to its end, nothing more is started."""
@@ -94,13 +96,13 @@ class Loop:
         self._hurry.set()
         self._wake.set()
 
-    def also(self, hears: Callable[[Pass], None]) -> None:
-        """One more who hears of every pass when it is over; before the loop runs."""
+    def add_listener(self, listener: Callable[[ReconcileCycle], None]) -> None:
+        """One more who hears of every cycle when it is over; before the loop runs."""
         before = self._on_pass
 
-        def both(done: Pass) -> None:
+        def both(done: ReconcileCycle) -> None:
             before(done)
-            hears(done)
+            listener(done)
 
         self._on_pass = both
 
@@ -119,86 +121,105 @@ class Loop:
         while not self.halted:
             if self.leads():
                 self.once()
-                self._listen()
+                self._start_listeners()
             elif self.stand_by is not None:
-                self._listen_to_store()
-                self._follow(self.stand_by)
+                self._start_store_listener()
+                self._run_standby(self.stand_by)
             self._wake.wait(self._interval * (0.9 + 0.2 * self._jitter()))
             if self._wake.is_set() and not self.halted:
-                self._hurry.wait(GATHER if self.leads() else FOLLOW)
+                self._hurry.wait(EVENT_DEBOUNCE if self.leads() else STANDBY_DEBOUNCE)
             self._hurry.clear()
             self._wake.clear()
 
     def once(self) -> bool:
         """One pass, and another one after each wave of nodes; True when nothing was wrong."""
-        good = self._guarded()
+        good = self._run_cycle()
         while good and self._rollout.goes_on and not self.halted:
-            good = self._guarded()
+            good = self._run_cycle()
         return good
 
-    def _follow(self, look: Callable[[], None]) -> None:
+    def _run_standby(self, look: Callable[[], None]) -> None:
         try:
             look()
         except BaiError as error:
-            self._complain(_words(error))
-        self._settle_complaints()
+            self._report(_error_text(error))
+        self._log_new_reports()
 
-    def _guarded(self) -> bool:
+    def _run_cycle(self) -> bool:
         """One pass that never raises."""
         self._rollout.goes_on = False
-        self._pass_now = Pass(self.workspace, self.workspace.clock.now())
+        self._cycle = self._new_cycle(self.workspace.clock.now())
         try:
             with self._stage("pass"):
-                renewed = self.documents.renewed(self.workspace)
-                self.workspace = renewed.workspace
-                self._pass_now = replace(self._pass_now, signs=renewed.signs)
+                directives = read_directives(self.workspace.store, self.workspace.cluster.name)
+                renewed = self.documents.renew(self.workspace, directives)
+                self.workspace = renewed.opened
+                self._cycle = replace(self._cycle, signs=renewed.signs)
                 for line in (*renewed.notes, *renewed.wrong):
-                    self._complain(line)
-                good = self._pass() and not renewed.wrong
+                    self._report(line)
+                good = self._reconcile() and not renewed.wrong
         except BaiError as error:
             good = False
-            self._complain(_words(error))
-            signs = {**self._pass_now.signs, **signs_of(error, _words(error))}
-            self._pass_now = replace(self._pass_now, signs=signs)
+            self._report(_error_text(error))
+            signs = {**self._cycle.signs, **error_signs(error, _error_text(error))}
+            self._cycle = replace(self._cycle, signs=signs)
         except OSError as error:
             # A full disk, no more descriptors: that passes, or somebody reads of it.
             good = False
-            self._complain(f"the machine refuses: {_refused(error)}; tried again")
-            signs = {**self._pass_now.signs, "loop-failed": _refused(error)}
-            self._pass_now = replace(self._pass_now, signs=signs)
-        said = self._settle_complaints()
+            self._report(f"the machine refuses: {_os_error_text(error)}; tried again")
+            signs = {**self._cycle.signs, "loop-failed": _os_error_text(error)}
+            self._cycle = replace(self._cycle, signs=signs)
+        reports = self._log_new_reports()
         ended = self.workspace.clock.now()
-        now = replace(self._pass_now, workspace=self.workspace, ended=ended, good=good, notes=said)
+        now = replace(
+            self._cycle, commit=self.workspace.commit, repository=self.workspace.repository,
+            ended=ended, good=good, notes=reports,
+        )  # fmt: skip
         self._on_pass(now)
         return good
 
-    # One pass
+    def recorded_cycle(self, commit: str) -> ReconcileCycle:
+        """What the store has, with the documents of a commit that another replica has judged; as they were,
+        with a note, while they cannot be had here. Asks no node."""
+        notes: tuple[str, ...] = ()
+        try:
+            self.workspace = self.documents.at_commit(commit, self.workspace)
+        except BaiError as error:
+            notes = (f"this replica has no documents of {commit[:12]}: {error}",)
+        actual = self.workspace.actual(offline=True)
+        return replace(self._new_cycle(0.0), actual=actual, desired=self.workspace.desired(), notes=notes)
 
-    def _pass(self) -> bool:
+    def _new_cycle(self, began: float) -> ReconcileCycle:
+        workspace = self.workspace
+        return ReconcileCycle(workspace.cluster.name, workspace.commit, workspace.repository, began)
+
+    # One cycle
+
+    def _reconcile(self) -> bool:
         workspace = self.workspace
         if self._lost is None:
             known = workspace.store.contacts(workspace.cluster.name).values()
             self._lost = {contact.node for contact in known if contact.lost is not None}
         workspace.forget_hardware()
         with self._stage("observe"):
-            actual = workspace.refresh(holder=self._holder, tell=self._tell_seen)
-        self._pass_now = replace(self._pass_now, actual=actual)
+            actual = workspace.refresh(holder=self._holder, on_written=self._log_changes)
+        self._cycle = replace(self._cycle, actual=actual, desired=workspace.desired())
         if not actual.complete:
-            self._complain("not everything could be observed: " + "; ".join(actual.errors))
-        self._health.seen(actual.health)
-        digests = {**workspace.desired().digests, **fingerprints(actual)}
-        left = set(self._backoff.held(digests, workspace.clock.now()))
+            self._report("not everything could be observed: " + "; ".join(actual.errors))
+        self._health.update(actual.health)
+        digests = {**workspace.desired().digests, **retry_digests(actual)}
+        left = set(self._backoff.held_back(digests, workspace.clock.now()))
         with self._stage("plan"):
-            plan = self._plan(left, lambda: workspace.plan(without=left, actual=actual))
-        self._pass_now = replace(self._pass_now, plan=plan)
-        self._tell_waits(plan)
-        for line in node_lines(plan):
-            self._complain(line)
+            plan = self._plan_around_violations(left, lambda: workspace.plan(without=left, actual=actual))
+        self._cycle = replace(self._cycle, plan=plan)
+        self._report_waits(plan)
+        for line in provisioning_lines(plan):
+            self._report(line)
         for warning in plan.warnings:
-            self._complain(f"warning: {warning}")
-        if self._only_observes():
+            self._report(f"warning: {warning}")
+        if self._changes_nothing():
             for action in plan.changes:
-                self._complain(f"would {_does(action)} {action.id}: {action.why}")
+                self._report(f"would {_verb(action)} {action.id}: {action.why}")
             return actual.complete
         if not plan.changes or self.halted:
             return actual.complete and not left
@@ -206,9 +227,9 @@ class Loop:
             result = workspace.apply(
                 plan, holder=self._holder, parallel=self._parallel, stop=self._stop, on_event=self._on_event
             )
-        self._pass_now = replace(self._pass_now, result=result, actual=workspace.looked or actual)
+        self._cycle = replace(self._cycle, result=result, actual=workspace.last_refresh or actual)
         self._rollout.goes_on = result.ok and bool(plan.rollout and plan.rollout.wave)
-        return self._tell_result(plan, result) and actual.complete and not left
+        return self._log_results(plan, result) and actual.complete and not left
 
     def _stage(self, stage: Stage) -> AbstractContextManager[None]:
         return self.stages.stage(stage, self.workspace.cluster.name)
@@ -217,113 +238,115 @@ class Loop:
         self.stages.event(event, self.workspace.cluster.name)
         self._rollout.on_event(event)
 
-    def _only_observes(self) -> bool:
+    def _changes_nothing(self) -> bool:
         # Read last of all: looking and planning take a while, in which somebody may say stop.
-        told = suspended(self.workspace.store, self.workspace.cluster.name)
-        if told is not None:
-            why = f" ({told.why})" if told.why else ""
-            self._complain(f"suspended by {told.actor}{why}: `bai resume` goes on")
-        return self._observe_only or told is not None
+        suspension = read_suspension(self.workspace.store, self.workspace.cluster.name)
+        if suspension is not None:
+            why = f" ({suspension.why})" if suspension.why else ""
+            self._report(f"suspended by {suspension.actor}{why}: `bai resume` goes on")
+        return self._observe_only or suspension is not None
 
-    def _plan(self, left: set[str], make: Callable[[], Plan]) -> Plan:
+    def _plan_around_violations(self, left: set[str], make: Callable[[], Plan]) -> Plan:
         """The plan without what guards refuse, which is said and left as it is: the rest goes on."""
         held: dict[Violation, None] = {}
-        for _ in range(_REFUSED):
+        for _ in range(_MAX_REPLANS):
             plan = make()
             if not plan.violations:
                 break
             held |= dict.fromkeys(plan.violations)
             left |= {resource for one in plan.violations for resource in one.resources}
         for one in held:
-            self._complain(f"refused: {said(one)}{f'; {one.hint}' if one.hint else ''}")
-        self._pass_now = replace(self._pass_now, violations=tuple(held))
+            self._report(f"refused: {violation_text(one)}{f'; {one.hint}' if one.hint else ''}")
+        self._cycle = replace(self._cycle, violations=tuple(held))
         return plan
 
-    def _tell_result(self, plan: Plan, result: ApplyResult) -> bool:
+    def _log_results(self, plan: Plan, result: ApplyResult) -> bool:
         now = self.workspace.clock.now()
         actions = {action.id: action for action in plan.changes}
         for one in result.results:
             action = actions[one.action]
-            digest = digest_of(action)
+            digest = retry_digest(action)
             if one.outcome == "done":
-                if self._rollout.again(action, now):
+                if self._rollout.record_provisioned(action, now):
                     # It does not stay as it was made: without a pause it would be emptied time and again.
-                    self._backoff.failed(one.action, digest, now)
+                    self._backoff.record_failure(one.action, digest, now)
                 else:
-                    self._backoff.succeeded(one.action)
-                self._tell(f"{_did(action)} {one.action}: {action.why}")
+                    self._backoff.record_success(one.action)
+                self._log(f"{_past_verb(action)} {one.action}: {action.why}")
             elif one.outcome == "failed":
-                delay = self._backoff.failed(one.action, digest, now)
-                self._tell(f"failed {one.action}: {one.error}; tried again in {span(delay)}")
+                delay = self._backoff.record_failure(one.action, digest, now)
+                self._log(f"failed {one.action}: {one.error}; tried again in {format_duration(delay)}")
         return result.ok
 
     # Saying
 
-    def _tell_seen(self, changes: Sequence[StoreChange]) -> None:
+    def _log_changes(self, changes: Sequence[StoreChange]) -> None:
         for change in changes:
             if isinstance(change, Event):
-                self._tell(f"{change.resource} {change.before or 'new'} -> {change.after}: {change.cause}")
+                self._log(f"{change.resource} {change.before or 'new'} -> {change.after}: {change.cause}")
             elif isinstance(change, Contact):
-                self._tell_contact(change)
+                self._log_contact(change)
 
-    def _tell_contact(self, change: Contact) -> None:
+    def _log_contact(self, change: Contact) -> None:
         assert self._lost is not None
         if change.lost is not None:
             self._lost.add(change.node)
-            self._tell(f"no contact with {change.node}: {change.why}")
+            self._log(f"no contact with {change.node}: {change.why}")
         elif change.node in self._lost:
             self._lost.discard(change.node)
-            self._tell(f"{change.node} is back")
+            self._log(f"{change.node} is back")
 
-    def _tell_waits(self, plan: Plan) -> None:
+    def _report_waits(self, plan: Plan) -> None:
         for wait in plan.waits:
-            self._complain(f"{wait.session} waits: {', '.join(sorted({one.code for one in wait.reasons}))}")
+            self._report(f"{wait.session} waits: {', '.join(sorted({one.code for one in wait.reasons}))}")
 
-    def _complain(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         """Said when it is new, not again while it lasts."""
-        self._saying.append(line)
+        self._reports.append(line)
 
-    def _settle_complaints(self) -> tuple[str, ...]:
+    def _log_new_reports(self) -> tuple[str, ...]:
         """Tell what is new of what lasts; gives all of it."""
-        saying, self._saying = tuple(dict.fromkeys(self._saying)), []
+        saying, self._reports = tuple(dict.fromkeys(self._reports)), []
         for line in saying:
-            if line not in self._said:
-                self._tell(line)
-        self._said = frozenset(saying)
+            if line not in self._reported:
+                self._log(line)
+        self._reported = frozenset(saying)
         return saying
 
     # Listening
 
-    def _listen(self) -> None:
+    def _start_listeners(self) -> None:
         """Have the store tell of orders, and the provider of what happens, if it can; a thread for each."""
-        self._listen_to_store()
+        self._start_store_listener()
         provider = self.workspace.provider
-        if provider is self._listens or not isinstance(provider, Tells):
+        if provider is self._listened_provider or not isinstance(provider, StreamsEvents):
             return
-        self._listens = provider
-        threading.Thread(target=self._hear, args=(provider,), name="bai-events", daemon=True).start()
+        self._listened_provider = provider
+        threading.Thread(
+            target=self._wake_on_provider_events, args=(provider,), name="bai-events", daemon=True
+        ).start()
 
-    def _listen_to_store(self) -> None:
-        if not self._hears_store:
-            self._hears_store = True
-            threading.Thread(target=self._hear_store, name="bai-orders", daemon=True).start()
+    def _start_store_listener(self) -> None:
+        if not self._listens_to_store:
+            self._listens_to_store = True
+            threading.Thread(target=self._wake_on_directives, name="bai-orders", daemon=True).start()
 
-    def _hear_store(self) -> None:
+    def _wake_on_directives(self) -> None:
         """Wake up for orders; what else is written is this loop's own, or, while it stands by, the leader's
         news."""
         store, cluster = self.workspace.store, self.workspace.cluster.name
-        before: Orders | None = None
+        before: Directives | None = None
         while not self.halted:
             try:
                 # Of what is written from here on nothing is missed, nor of what was while the store was away.
-                since, now = store.revisions(), orders(store, cluster)
+                since, now = store.revisions(), read_directives(store, cluster)
                 if before is not None and now != before:
                     self.wake()
                 before = now
-                for changed in store.changes(since, over=lambda: self.halted):
+                for changed in store.watch_changes(since, stop=lambda: self.halted):
                     if cluster not in changed:
                         continue
-                    if (now := orders(store, cluster)) != before:
+                    if (now := read_directives(store, cluster)) != before:
                         before = now
                         self.wake()
                     elif not self.leads():
@@ -331,9 +354,9 @@ class Loop:
             except BaiError:
                 self._stop.wait(self._interval)
 
-    def _hear(self, provider: Tells) -> None:
+    def _wake_on_provider_events(self, provider: StreamsEvents) -> None:
         def over() -> bool:
-            return self.halted or provider is not self._listens
+            return self.halted or provider is not self._listened_provider
 
         while not over():
             try:
@@ -344,11 +367,11 @@ class Loop:
             self._stop.wait(self._interval)
 
 
-def _does(action: Action) -> str:
+def _verb(action: Action) -> str:
     return "provision" if action.after is not None and action.after.provision is not None else action.verb
 
 
-def _did(action: Action) -> str:
+def _past_verb(action: Action) -> str:
     before, after = action.before, action.after
     if after is not None and after.provision is not None:
         return "provisioned"
@@ -356,16 +379,18 @@ def _did(action: Action) -> str:
         return "queued"
     if after is not None and after.phase == "TERMINATED" and before is not None and before.phase == "RUNNING":
         return "stopped"
-    return _DID.get(action.verb, action.verb)
+    return _PAST_VERBS.get(action.verb, action.verb)
 
 
-def _refused(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    full = f": {room.told(error.filename)}" if error.filename and room.is_full(error) else ""
-    return f"{where}{(error.strerror or str(error)).lower()}{full}"
+def _os_error_text(error: OSError) -> str:
+    text = (error.strerror or str(error)).lower()
+    if not error.filename:
+        return text
+    full = f": {disk_space.describe_free_space(error.filename)}" if disk_space.is_disk_full(error) else ""
+    return f"{error.filename}: {text}{full}"
 
 
-def _words(error: BaiError) -> str:
+def _error_text(error: BaiError) -> str:
     if isinstance(error, InvalidRepository):
         shown = "; ".join(map(str, error.problems[:3]))
         return f"the documents cannot be used, nothing is changed until they can: {shown}"

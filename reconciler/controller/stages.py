@@ -15,12 +15,12 @@ from typing import Literal, Protocol
 
 from reconciler.values.results import ApplyEvent
 
-STUCK = 900.0
+STUCK_AFTER = 900.0
 """Seconds in which a loop that is at work must show life."""
 Stage = Literal["pass", "observe", "plan", "apply"]
 
 
-class Stages(Protocol):
+class StageListener(Protocol):
     def stage(self, stage: Stage, cluster: str) -> AbstractContextManager[None]:
         """Entered when it begins, left when it ends; with the error when it failed."""
         ...
@@ -30,7 +30,7 @@ class Stages(Protocol):
         ...
 
 
-class Unheard:
+class NoStageListener:
     """Nobody listens."""
 
     def stage(self, stage: Stage, cluster: str) -> AbstractContextManager[None]:
@@ -40,7 +40,7 @@ class Unheard:
         pass
 
 
-class Pulse:
+class LoopPulse:
     """For how long a loop that is at work has shown no life; one that waits for its next pass is well.
 
     Every beginning and end of a stage, and everything that an apply tells, is a sign of life.
@@ -75,10 +75,10 @@ class Pulse:
             self._since = self._clock()
 
 
-class Several:
+class StageListeners:
     """All of these listen."""
 
-    def __init__(self, listeners: Sequence[Stages]) -> None:
+    def __init__(self, listeners: Sequence[StageListener]) -> None:
         self._listeners = tuple(listeners)
 
     @contextlib.contextmanager
@@ -93,7 +93,7 @@ class Several:
             each.event(event, cluster)
 
 
-def hanging(pulses: Mapping[str, Pulse], limit: float) -> str:
+def stuck_loops(pulses: Mapping[str, LoopPulse], limit: float) -> str:
     """Whose loop has been at work for more than `limit` seconds without a sign of life; empty: nobody's."""
     silent = {name: pulse.silent for name, pulse in pulses.items()}
     found = [f"{name} for {seconds:.0f} s" for name, seconds in silent.items() if seconds > limit]

@@ -11,18 +11,18 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from reconciler.controller.cycle import Pass
+from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
-from reconciler.store import Store
+from reconciler.store.store import Store
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
 from reconciler.values.records import Lease
-from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import BaiError, LeaseLost, PlanError, StoreError
+from schemas.problems.errors.plan import PlanError
+from schemas.problems.errors.store import LeaseLost, StoreError
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LeaderNote:
     """What came of the leader's last pass. `ended` in seconds since the epoch; `plan`: the digest of the last
     one that a pass came to."""
 
@@ -34,93 +34,84 @@ class Told:
     plan: str
 
 
-class Teller:
-    """The leader's side: `heard` gets its passes, in the loop's thread. `lease`: that by which it leads, None
-    while it does not."""
+class StandbyPublisher:
+    """The leader's side: `publish` gets its cycles, in the loop's thread. `lease`: that by which it leads,
+    None while it does not."""
 
     def __init__(self, store: Store, cluster: str, holder: str, lease: Callable[[], Lease | None]) -> None:
         self._store, self._cluster, self._holder = store, cluster, holder
         self._lease = lease
-        self._last: Told | None = None
+        self._last: LeaderNote | None = None
 
-    def heard(self, done: Pass) -> None:
+    def publish(self, done: ReconcileCycle) -> None:
         """Never raises: a store that cannot be written is the loop's to tell."""
         lease = self._lease()
         if lease is None:
             self._last = None
             return
         try:
-            self._note(lease, done)
+            self._write_note(lease, done)
         except (StoreError, LeaseLost):
             self._last = None
 
-    def _note(self, lease: Lease, done: Pass) -> None:
+    def _write_note(self, lease: Lease, done: ReconcileCycle) -> None:
         last, digest = self._last, done.plan.digest if done.plan is not None else ""
         plan = digest or (last.plan if last is not None else "")
-        told = Told(self._holder, done.ended, done.workspace.commit, done.good, done.notes, plan)
+        note = LeaderNote(self._holder, done.ended, done.commit, done.good, done.notes, plan)
         if done.plan is not None and (last is None or last.plan != digest):
-            self._store.note(lease, _plan_key(self._cluster), dump(done.plan))
-        news = last is None or replace(told, ended=0.0) != replace(last, ended=0.0)
+            self._store.set_meta_with_lease(lease, _plan_key(self._cluster), dump_plan(done.plan))
+        news = last is None or replace(note, ended=0.0) != replace(last, ended=0.0)
         # That the same was seen once more wakes nobody up.
-        self._store.note(
-            lease, _key(self._cluster), json.dumps(asdict(told)), tell=self._cluster if news else ""
+        self._store.set_meta_with_lease(
+            lease, _note_key(self._cluster), json.dumps(asdict(note)), tell=self._cluster if news else ""
         )
-        self._last = told
+        self._last = note
 
 
-class Beside:
-    """The side of who stands by: `look` gives `hears` the leader's last pass as the store has it, in the
-    loop's thread."""
+class StandbyFollower:
+    """The side of who stands by: `follow` gives `on_cycle` the leader's last cycle as the store has it, in
+    the loop's thread."""
 
-    def __init__(self, loop: Loop, hears: Callable[[Pass], None]) -> None:
-        self._loop, self._hears = loop, hears
+    def __init__(self, loop: Loop, on_cycle: Callable[[ReconcileCycle], None]) -> None:
+        self._loop, self._on_cycle = loop, on_cycle
         self._plan: Plan | None = None
 
-    def look(self) -> None:
+    def follow(self) -> None:
         """Nothing while no leader has told anything. Raises StoreError."""
         store, cluster = self._loop.workspace.store, self._loop.workspace.cluster.name
-        told = told_of(store, cluster)
-        if told is None:
+        note = read_leader_note(store, cluster)
+        if note is None:
             return
-        notes = list(told.notes)
-        workspace = self._loop.workspace = self._at(told.commit, notes)
-        self._hears(
-            Pass(
-                workspace, told.ended, told.ended, told.good, workspace.actual(offline=True),
-                self._planned(store, cluster, told.plan), notes=tuple(notes), by=told.holder,
+        recorded = self._loop.recorded_cycle(note.commit)
+        self._on_cycle(
+            replace(
+                recorded, began=note.ended, ended=note.ended, good=note.good,
+                plan=self._leader_plan(store, cluster, note.plan),
+                notes=(*note.notes, *recorded.notes), by=note.holder,
             )
         )  # fmt: skip
 
-    def _at(self, commit: str, notes: list[str]) -> Workspace:
-        """With the documents that are in force; as it was, with a note, while they cannot be had here."""
-        workspace = self._loop.workspace
-        try:
-            return self._loop.documents.at(commit, workspace)
-        except BaiError as error:
-            notes.append(f"this replica has no documents of {commit[:12]}: {error}")
-            return workspace
-
-    def _planned(self, store: Store, cluster: str, digest: str) -> Plan | None:
+    def _leader_plan(self, store: Store, cluster: str, digest: str) -> Plan | None:
         if self._plan is None or self._plan.digest != digest:
             text = store.meta(_plan_key(cluster)) if digest else None
             try:
-                self._plan = load(text) if text else None
+                self._plan = load_plan(text) if text else None
             except PlanError:
                 # Of another version of bai's, or just being replaced.
                 self._plan = None
         return self._plan
 
 
-def told_of(store: Store, cluster: str) -> Told | None:
+def read_leader_note(store: Store, cluster: str) -> LeaderNote | None:
     """What the leader told last; None when none ever did. Raises StoreError."""
-    found = store.meta(_key(cluster))
+    found = store.meta(_note_key(cluster))
     if not found:
         return None
     value = json.loads(found)
-    return Told(**{**value, "notes": tuple(value["notes"])})
+    return LeaderNote(**{**value, "notes": tuple(value["notes"])})
 
 
-def _key(cluster: str) -> str:
+def _note_key(cluster: str) -> str:
     return f"seen/{cluster}"
 
 

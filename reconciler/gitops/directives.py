@@ -8,15 +8,15 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal
 
-from reconciler.store import Store
+from reconciler.store.store import Store
 from reconciler.values.records import Audit
 
-Order = Literal["pin", "suspend", "approve"]
-_TAKEN_BACK = {"pin": "unpin", "suspend": "resume", "approve": "disapprove"}
+DirectiveKind = Literal["pin", "suspend", "approve"]
+_WITHDRAWAL_VERBS = {"pin": "unpin", "suspend": "resume", "approve": "disapprove"}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Directive:
     """One order: by whom, when, why. `commit` of a pin or an approval."""
 
     actor: str
@@ -26,55 +26,61 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class Directives:
     """What holds for one cluster now; None: nothing."""
 
-    pin: Told | None = None
-    suspend: Told | None = None
-    approve: Told | None = None
-    look: str = ""
+    pin: Directive | None = None
+    suspend: Directive | None = None
+    approve: Directive | None = None
+    reconcile_request: str = ""
     """Changes whenever somebody wants the loop to look now."""
 
 
-def orders(store: Store, cluster: str) -> Orders:
+def read_directives(store: Store, cluster: str) -> Directives:
     """What holds now."""
-    keys = {kind: _key(cluster, kind) for kind in (*_TAKEN_BACK, "look")}
-    found = store.metas(list(keys.values()))
-    pin, suspend, approve = (_told(found.get(keys[kind])) for kind in ("pin", "suspend", "approve"))
-    return Orders(pin, suspend, approve, found.get(keys["look"], ""))
+    keys = {kind: _directive_key(cluster, kind) for kind in (*_WITHDRAWAL_VERBS, "look")}
+    found = store.read_metas(list(keys.values()))
+    pin, suspend, approve = (
+        _parse_directive(found.get(keys[kind])) for kind in ("pin", "suspend", "approve")
+    )
+    return Directives(pin, suspend, approve, found.get(keys["look"], ""))
 
 
-def suspended(store: Store, cluster: str) -> Told | None:
+def read_suspension(store: Store, cluster: str) -> Directive | None:
     """Who has the loop change nothing now, if somebody does."""
-    return _told(store.meta(_key(cluster, "suspend")))
+    return _parse_directive(store.meta(_directive_key(cluster, "suspend")))
 
 
-def give(store: Store, cluster: str, order: Order, told: Told) -> None:
+def issue_directive(store: Store, cluster: str, order: DirectiveKind, told: Directive) -> None:
     """From now on it holds, instead of an earlier one of its kind."""
     words = {"actor": told.actor, "at": told.at, "why": told.why, "commit": told.commit}
-    store.order(_key(cluster, order), json.dumps(words), cluster, _entry(order, told))
+    store.record_directive(
+        _directive_key(cluster, order), json.dumps(words), cluster, _audit_entry(order, told)
+    )
 
 
-def take_back(store: Store, cluster: str, order: Order, told: Told) -> bool:
+def withdraw_directive(store: Store, cluster: str, order: DirectiveKind, told: Directive) -> bool:
     """It holds no longer; False when it did not."""
-    if store.meta(_key(cluster, order)) is None:
+    if store.meta(_directive_key(cluster, order)) is None:
         return False
-    store.order(_key(cluster, order), None, cluster, _entry(_TAKEN_BACK[order], told))
+    store.record_directive(
+        _directive_key(cluster, order), None, cluster, _audit_entry(_WITHDRAWAL_VERBS[order], told)
+    )
     return True
 
 
-def ask_to_look(store: Store, cluster: str) -> None:
+def request_reconcile(store: Store, cluster: str) -> None:
     """Whichever loop leads the cluster, wherever it runs, looks at once."""
-    store.order(_key(cluster, "look"), secrets.token_hex(8), cluster)
+    store.record_directive(_directive_key(cluster, "look"), secrets.token_hex(8), cluster)
 
 
-def _told(found: str | None) -> Told | None:
-    return Told(**json.loads(found)) if found else None
+def _parse_directive(found: str | None) -> Directive | None:
+    return Directive(**json.loads(found)) if found else None
 
 
-def _key(cluster: str, order: str) -> str:
+def _directive_key(cluster: str, order: str) -> str:
     return f"order/{order}/{cluster}"
 
 
-def _entry(verb: str, told: Told) -> Audit:
+def _audit_entry(verb: str, told: Directive) -> Audit:
     return Audit(verb, "", told.at, told.why, told.actor, commit=told.commit)

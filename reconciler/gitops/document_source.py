@@ -8,24 +8,41 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
-from reconciler.gitops.commit_choice import Follow
-from reconciler.gitops.directives import Told, orders
-from reconciler.sources.git import commit_of
+from reconciler.gitops.directives import Directive, Directives
+from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.sources.git import resolve_commit
 from reconciler.sources.source import Source
-from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import BaiError, CannotRead, InvalidRepository
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
-SHOWN = 3
+MAX_SHOWN_PROBLEMS = 3
 """Mistakes that are told of a commit that cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
-    """The workspace with the documents that count now."""
+class OpenDocuments(Protocol):
+    """Documents of one commit, read, and the way to others: what a loop works with (a `Workspace`)."""
 
-    workspace: Workspace
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def commit(self) -> str: ...
+
+    def reloaded(self, source: Source) -> Self:
+        """The same with the documents of `source`. Raises BaiError when these cannot be used."""
+        ...
+
+
+D = TypeVar("D", bound=OpenDocuments)
+
+
+@dataclass(frozen=True, slots=True)
+class RenewedDocuments(Generic[D]):
+    """The documents that count now."""
+
+    opened: D
     notes: tuple[str, ...] = ()
     """What holds because a person said so."""
     wrong: tuple[str, ...] = ()
@@ -34,172 +51,174 @@ class Renewed:
     """The same for those who are told of it, by class of events."""
 
 
-class Documents(Protocol):
-    def renewed(self, workspace: Workspace) -> Renewed:
-        """Raises BaiError when there are no documents that could be used."""
+class DocumentSource(Protocol):
+    def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
+        """Those that count now, after `opened` and by what people have ordered. Raises BaiError when there
+        are none that could be used."""
         ...
 
-    def at(self, commit: str, workspace: Workspace) -> Workspace:
-        """The workspace with the documents of a commit that another replica has judged; empty: with what is
-        there. Raises BaiError."""
+    def at_commit(self, commit: str, opened: D) -> D:
+        """The documents of a commit that another replica has judged; empty: what is there. Raises
+        BaiError."""
         ...
 
-    def find(self, name: str, workspace: Workspace, *, fresh: bool = False) -> str:
+    def find_commit(self, name: str, source: Source, *, fresh: bool = False) -> str:
         """The full name of a commit, which may be named by a branch or a tag. What is not known here is
         looked for where the documents come from, with `fresh` in any case. Raises BaiError."""
         ...
 
 
-class Folder:
+class FolderDocuments:
     """The files of a folder, or the commit that its workspace was opened at; a pin counts where the folder is
     in a git repository."""
 
     def __init__(self) -> None:
         self._own: Source | None = None
 
-    def renewed(self, workspace: Workspace) -> Renewed:
-        pin = orders(workspace.store, workspace.cluster.name).pin
-        self._own = self._own or workspace.source
+    def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
+        pin = directives.pin
+        self._own = self._own or opened.source
         if pin is not None and self._own.git is not None:
-            return Renewed(workspace.reloaded(replace(self._own, revision=pin.commit)), (_held(pin),))
-        return Renewed(workspace.reloaded(self._own))
+            return RenewedDocuments(
+                opened.reloaded(replace(self._own, revision=pin.commit)), (_pin_note(pin),)
+            )
+        return RenewedDocuments(opened.reloaded(self._own))
 
-    def at(self, commit: str, workspace: Workspace) -> Workspace:
-        self._own = self._own or workspace.source
+    def at_commit(self, commit: str, opened: D) -> D:
+        self._own = self._own or opened.source
         if commit and self._own.git is not None:
-            return workspace.reloaded(replace(self._own, revision=commit))
-        return workspace.reloaded(self._own)
+            return opened.reloaded(replace(self._own, revision=commit))
+        return opened.reloaded(self._own)
 
-    def find(self, name: str, workspace: Workspace, *, fresh: bool = False) -> str:
-        if workspace.source.git is None:
+    def find_commit(self, name: str, source: Source, *, fresh: bool = False) -> str:
+        if source.git is None:
             raise CannotRead(what=f"revision {name}", why="the documents are in no git repository")
-        return commit_of(workspace.source.git, name)
+        return resolve_commit(source.git, name)
 
 
-class Followed:
+class FollowedDocuments:
     """A git remote. With `approval`, a new commit is carried out only once somebody has approved it."""
 
-    def __init__(self, follow: Follow, *, approval: bool = False) -> None:
-        self._follow = follow
+    def __init__(self, tracker: RevisionTracker, *, approval: bool = False) -> None:
+        self._tracker = tracker
         self._approval = approval
         self._refused: tuple[str, str] = ("", "")
 
-    def renewed(self, workspace: Workspace) -> Renewed:
-        told = orders(workspace.store, workspace.cluster.name)
-        notes = [_held(told.pin)] if told.pin else []
+    def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
+        notes = [_pin_note(directives.pin)] if directives.pin else []
         wrong = []
         signs: dict[str, str] = {}
         try:
-            commit, error = self._follow.latest(told.pin.commit if told.pin else "")
+            commit, error = self._tracker.select_commit(directives.pin.commit if directives.pin else "")
         except BaiError as lost:
-            # Not even the copy has the last good commit any more, but what it said is in this workspace.
-            commit, error = workspace.commit, lost
+            # Not even the copy has the last good commit any more, but what it said is open here.
+            commit, error = opened.commit, lost
         if error is not None:
             wrong.append(f"{error}; {commit[:12]} stays in force")
             signs["documents-unreachable"] = wrong[-1]
-        if why := self._distrusted(commit):
-            wrong.append(f"{why}; {workspace.commit[:12]} stays in force")
+        if why := self._distrust_reason(commit):
+            wrong.append(f"{why}; {opened.commit[:12]} stays in force")
             signs["documents-refused"] = wrong[-1]
-        if self._approval and not told.pin:
-            approved = told.approve.commit if told.approve else ""
-            if approved and not self._follow.rests_on(commit, approved):
-                wrong.append(f"{approved[:12]} was approved, but {self._follow.ref} does not rest on it")
+        if self._approval and not directives.pin:
+            approved = directives.approve.commit if directives.approve else ""
+            if approved and not self._tracker.descends_from(commit, approved):
+                wrong.append(f"{approved[:12]} was approved, but {self._tracker.ref} does not rest on it")
                 approved = ""
             if commit != approved and not why:
                 notes.append(f"{commit[:12]} waits for approval: `bai approve {commit[:12]}`")
                 signs["approval-needed"] = notes[-1]
             # An approval does not replace a signature.
-            why = approved and self._distrusted(approved)
-            commit = approved or workspace.commit
-        workspace = self._at(workspace.commit if why else commit, workspace)
+            why = approved and self._distrust_reason(approved)
+            commit = approved or opened.commit
+        opened = self._open_commit(opened.commit if why else commit, opened)
         if self._refused[1]:
-            good = workspace.commit[:12]
+            good = opened.commit[:12]
             wrong.append(f"commit {commit[:12]} cannot be used, {good} stays in force: {self._refused[1]}")
             signs["documents-refused"] = wrong[-1]
-        return Renewed(workspace, tuple(notes), tuple(wrong), signs)
+        return RenewedDocuments(opened, tuple(notes), tuple(wrong), signs)
 
-    def at(self, commit: str, workspace: Workspace) -> Workspace:
-        if not commit or commit == workspace.commit:
-            return workspace
-        if not self._follow.remote.has(commit):
-            self._follow.remote.fetch(self._follow.ref)
-        return self._reloaded(commit, workspace)
+    def at_commit(self, commit: str, opened: D) -> D:
+        if not commit or commit == opened.commit:
+            return opened
+        if not self._tracker.remote.has_commit(commit):
+            self._tracker.remote.fetch(self._tracker.ref)
+        return self._reloaded(commit, opened)
 
-    def find(self, name: str, workspace: Workspace, *, fresh: bool = False) -> str:
-        remote = self._follow.remote
+    def find_commit(self, name: str, source: Source, *, fresh: bool = False) -> str:
+        remote = self._tracker.remote
         if not fresh:
             with contextlib.suppress(CannotRead):
-                return commit_of(remote.folder, name)
+                return resolve_commit(remote.folder, name)
         # What cannot be asked just now may be known here all the same.
         with contextlib.suppress(BaiError):
-            remote.fetch(self._follow.ref)
-        return commit_of(remote.folder, name)
+            remote.fetch(self._tracker.ref)
+        return resolve_commit(remote.folder, name)
 
-    def _distrusted(self, commit: str) -> str:
+    def _distrust_reason(self, commit: str) -> str:
         """Why a commit must not be followed; empty when it may."""
         try:
-            self._follow.trust(commit)
+            self._tracker.verify_trust(commit)
         except BaiError as error:
-            return _words(error)
+            return _error_text(error)
         return ""
 
-    def _at(self, commit: str, workspace: Workspace) -> Workspace:
+    def _open_commit(self, commit: str, opened: D) -> D:
         """The documents of this commit, if they can be used."""
         if self._refused[0] == commit:
-            return workspace
+            return opened
         try:
-            workspace = self._reloaded(commit, workspace)
+            opened = self._reloaded(commit, opened)
         except CannotRead as error:
             # That may be otherwise when it is tried again.
             self._refused = ("", str(error))
-            return workspace
+            return opened
         except BaiError as error:
-            self._refused = (commit, _words(error))
-            return workspace
+            self._refused = (commit, _error_text(error))
+            return opened
         self._refused = ("", "")
-        self._follow.accept(commit)
-        return workspace
+        self._tracker.accept(commit)
+        return opened
 
-    def _reloaded(self, commit: str, workspace: Workspace) -> Workspace:
+    def _reloaded(self, commit: str, opened: D) -> D:
         try:
-            return workspace.reloaded(self._follow.source(commit))
+            return opened.reloaded(self._tracker.source(commit))
         except CannotRead:
-            if not self._follow.remote.mend():
+            if not self._tracker.remote.repair():
                 raise
-        return workspace.reloaded(self._follow.source(commit))
+        return opened.reloaded(self._tracker.source(commit))
 
 
-def first(follow: Follow, pinned: str = "") -> str:
+def first_commit(tracker: RevisionTracker, pinned: str = "") -> str:
     """The commit to begin with: what counts now, or, when that cannot be used, the last good one. Raises
     BaiError when neither can."""
-    commit, _ = follow.latest(pinned)
+    commit, _ = tracker.select_commit(pinned)
     try:
-        follow.trust(commit)
-        _load(follow, commit)
+        tracker.verify_trust(commit)
+        _load_documents(tracker, commit)
     except BaiError:
-        if not follow.good or follow.good == commit:
+        if not tracker.last_good_commit or tracker.last_good_commit == commit:
             raise
-        return follow.good
+        return tracker.last_good_commit
     return commit
 
 
-def _load(follow: Follow, commit: str) -> None:
+def _load_documents(tracker: RevisionTracker, commit: str) -> None:
     try:
-        follow.source(commit).load()
+        tracker.source(commit).load()
     except CannotRead:
-        if not follow.remote.mend():
+        if not tracker.remote.repair():
             raise
-        follow.source(commit).load()
+        tracker.source(commit).load()
 
 
-def _held(pin: Told) -> str:
+def _pin_note(pin: Directive) -> str:
     why = f" ({pin.why})" if pin.why else ""
     return f"held at {pin.commit[:12]} by {pin.actor}{why}: `bai resume` follows the documents again"
 
 
-def _words(error: BaiError) -> str:
+def _error_text(error: BaiError) -> str:
     if isinstance(error, InvalidRepository):
-        more = len(error.problems) - SHOWN
-        shown = "; ".join(map(str, error.problems[:SHOWN]))
+        more = len(error.problems) - MAX_SHOWN_PROBLEMS
+        shown = "; ".join(map(str, error.problems[:MAX_SHOWN_PROBLEMS]))
         return f"{shown}; and {more} more" if more > 0 else shown
     return str(error)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 
-SENDERS = 4096
+MAX_SENDERS = 4096
 """Senders that are known at a time; who was quiet the longest is forgotten first."""
 
 
-class Bucket:
+class TokenBucket:
     """At most `burst` at once, `rate` a second over time."""
 
     __slots__ = ("_burst", "_left", "_rate", "_since")
@@ -18,43 +18,43 @@ class Bucket:
         self._rate, self._burst = rate, float(burst)
         self._left, self._since = float(burst), 0.0
 
-    def full(self, now: float) -> bool:
+    def is_exhausted(self, now: float) -> bool:
         """Whether one more would be too many; `now` in seconds, only ever growing."""
         self._left = min(self._burst, self._left + max(0.0, now - self._since) * self._rate)
         self._since = now
         return self._left < 1
 
-    def count(self, now: float) -> bool:
+    def take(self, now: float) -> bool:
         """Count one; False when it is too many."""
-        if self.full(now):
+        if self.is_exhausted(now):
             return False
         self._left -= 1
         return True
 
 
-class Senders:
+class SenderRateLimit:
     """A bucket for each sender. A network of 64 bits is one: whoever has one address of IPv6 has many."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def full(self, sender: str, now: float) -> bool:
+    def is_exhausted(self, sender: str, now: float) -> bool:
         """Whether one more of theirs would be too many."""
-        found = self._buckets.get(network(sender))
-        return found is not None and found.full(now)
+        found = self._buckets.get(sender_network(sender))
+        return found is not None and found.is_exhausted(now)
 
-    def count(self, sender: str, now: float) -> bool:
+    def take(self, sender: str, now: float) -> bool:
         """Count one of theirs; False when it is too many."""
-        name = network(sender)
-        bucket = self._buckets.setdefault(name, Bucket(self._rate, self._burst))
+        name = sender_network(sender)
+        bucket = self._buckets.setdefault(name, TokenBucket(self._rate, self._burst))
         self._buckets.move_to_end(name)
-        if len(self._buckets) > SENDERS:
+        if len(self._buckets) > MAX_SENDERS:
             self._buckets.popitem(last=False)
-        return bucket.count(now)
+        return bucket.take(now)
 
 
-def network(sender: str) -> str:
+def sender_network(sender: str) -> str:
     """By which a sender is known: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         address = ipaddress.ip_address(sender.partition("%")[0])

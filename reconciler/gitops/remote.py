@@ -18,69 +18,69 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.sources.git_command import PATIENCE, Login, environment_login, git
-from schemas.problems.errors import NoSuchRevision, RemoteUnreachable
+from reconciler.sources.git_command import TIMEOUT, GitLogin, run_git
+from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 
-__all__ = ["PATIENCE", "Login", "Remote", "environment_login", "shown"]
-
-LOOSE = 4000
+MAX_LOOSE_OBJECTS = 4000
 """Objects in files of their own, more or less, from which on they are packed together."""
-_NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
+_BRANCH_NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
 """What may be the name of a branch: no expression of git's."""
-_OURS = "refs/bai"
-_SHALLOW = "because shallow roots are not allowed"
+_REF_NAMESPACE = "refs/bai"
+_SHALLOW_WARNING = "because shallow roots are not allowed"
 """What git only warns of: branches and tags that it leaves as they were."""
-_HERE = Path()
-_IDLE = re.compile(r"fatal: Could not read from remote|Please make sure|and the repository exists|@@@")
+_OWN_COPY = Path()
+_UNINFORMATIVE_LINE = re.compile(
+    r"fatal: Could not read from remote|Please make sure|and the repository exists|@@@"
+)
 """Lines of git and ssh that do not say why."""
 
 
 class Remote:
     """`url` as git takes it; `folder` is where the copy is (or will be)."""
 
-    def __init__(self, url: str, folder: Path, login: Login | None = None) -> None:
+    def __init__(self, url: str, folder: Path, login: GitLogin | None = None) -> None:
         self.url = url
         self.folder = folder
-        self._login = login or Login()
-        self._heads = ""
+        self._login = login or GitLogin()
+        self._refs = ""
         """What the remote said of its branches and tags before the copy was brought up to date last."""
-        self._known: dict[str, str] = {}
+        self._resolved: dict[str, str] = {}
         """Name → commit, as long as it says the same."""
 
-    def fetch(self, ref: str, *, patience: float = PATIENCE) -> str:
+    def fetch(self, ref: str, *, timeout: float = TIMEOUT) -> str:
         """Bring the copy up to date; gives the commit that `ref` names there: a branch, a tag, or the full
         name of a commit. Raises RemoteUnreachable, NoSuchRevision; what was there before is then there
         still."""
-        with self._alone():
-            heads = self._asked(patience)
-            if heads != self._heads or not (self.folder / "HEAD").is_file():
-                self._renew(patience)
-                self._heads, self._known = heads, {}
-        if ref not in self._known:
-            self._known[ref] = self._found(ref, heads, patience)
-        return self._known[ref]
+        with self._locked():
+            heads = self._list_refs(timeout)
+            if heads != self._refs or not (self.folder / "HEAD").is_file():
+                self._update_or_clone(timeout)
+                self._refs, self._resolved = heads, {}
+        if ref not in self._resolved:
+            self._resolved[ref] = self._resolve_or_repair(ref, heads, timeout)
+        return self._resolved[ref]
 
-    def mend(self, *, patience: float = PATIENCE) -> bool:
+    def repair(self, *, timeout: float = TIMEOUT) -> bool:
         """Whether the copy was damaged; then it has been made anew. Raises RemoteUnreachable."""
-        with self._alone():
-            if self._whole("--no-dangling", patience=patience):
+        with self._locked():
+            if self._is_intact("--no-dangling", timeout=timeout):
                 return False
-            self._anew(patience)
+            self._clone_anew(timeout)
             return True
 
     def resolve(self, ref: str) -> str:
         """What the copy has under this name. Raises NoSuchRevision."""
-        if _is_commit(ref) and ref in self._known:
+        if _is_commit_id(ref) and ref in self._resolved:
             return ref
-        if _NAME.fullmatch(ref) and ".." not in ref:
-            for name in (f"refs/heads/{ref}", f"refs/tags/{ref}", ref if _is_commit(ref) else ""):
+        if _BRANCH_NAME.fullmatch(ref) and ".." not in ref:
+            for name in (f"refs/heads/{ref}", f"refs/tags/{ref}", ref if _is_commit_id(ref) else ""):
                 done = self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") if name else None
                 if done is not None and done.returncode == 0:
                     found = done.stdout.strip()
-                    self._known[found] = found
+                    self._resolved[found] = found
                     return found
         hint = "name a branch, a tag, or the full name of a commit"
-        raise NoSuchRevision(remote=shown(self.url), revision=ref, hint=hint)
+        raise NoSuchRevision(remote=redact_url(self.url), revision=ref, hint=hint)
 
     def default_branch(self) -> str:
         """What the remote calls its main branch; what it was when it cannot be asked. Raises
@@ -102,22 +102,22 @@ class Remote:
             draft.unlink(missing_ok=True)
         return found
 
-    def rests_on(self, commit: str, ancestor: str) -> bool:
+    def descends_from(self, commit: str, ancestor: str) -> bool:
         """Whether `ancestor` is in the history of `commit`; False also when it is not known any more. Raises
         RemoteUnreachable when that cannot be found out."""
         done = self._git("merge-base", "--is-ancestor", ancestor, commit)
-        if done.returncode not in (0, 1) and self.has(ancestor) and self.has(commit):
+        if done.returncode not in (0, 1) and self.has_commit(ancestor) and self.has_commit(commit):
             raise self._unreachable(done.stderr)
         return done.returncode == 0
 
-    def has(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         return self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
-    def keep(self, commit: str, name: str = "good") -> None:
+    def keep_ref(self, commit: str, name: str = "good") -> None:
         """So that it stays, whatever becomes of the branches, until another one is kept by this name."""
-        self._git("update-ref", f"{_OURS}/{name}", commit)
+        self._git("update-ref", f"{_REF_NAMESPACE}/{name}", commit)
 
-    def tidy(self, *, most: int = LOOSE) -> None:
+    def pack_objects(self, *, most: int = MAX_LOOSE_OBJECTS) -> None:
         """Pack what came in many small pieces. Nothing is forgotten: somebody may go back to it."""
         settings = ("-c", f"gc.auto={most}", "-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=never")
         self._git(*settings, "gc", "--auto", "--quiet")
@@ -125,135 +125,139 @@ class Remote:
     # The copy
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """One at a time, of all threads and processes that use this copy. What the place of the copy does not
         take is the remote's failure, too: nothing can be fetched."""
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             with self.folder.with_name(f"{self.folder.name}.lock").open("w") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                self._clear()
+                self._remove_leftovers()
                 yield
         except OSError as error:
             why = f"its copy {self.folder} cannot be written: {(error.strerror or str(error)).lower()}"
-            raise RemoteUnreachable(remote=shown(self.url), why=why) from error
+            raise RemoteUnreachable(remote=redact_url(self.url), why=why) from error
 
-    def _clear(self) -> None:
+    def _remove_leftovers(self) -> None:
         """What runs left that were killed while they made a new copy; the old one first, if it is on its
         way."""
-        for place in self.folder.parent.glob(f"{self._draft}*"):
+        for place in self.folder.parent.glob(f"{self._draft_prefix}*"):
             if not self.folder.exists() and (place / "old").is_dir():
                 (place / "old").rename(self.folder)
             shutil.rmtree(place, ignore_errors=True)
 
     @property
-    def _draft(self) -> str:
+    def _draft_prefix(self) -> str:
         return f".new-{self.folder.name}-"
 
-    def _renew(self, patience: float) -> None:
+    def _update_or_clone(self, timeout: float) -> None:
         if not (self.folder / "HEAD").is_file():
-            self._anew(patience)
+            self._clone_anew(timeout)
             return
         try:
-            self._update(self.folder, patience)
-            self.tidy()
+            self._fetch_into(self.folder, timeout)
+            self.pack_objects()
         except _Damaged:
-            self._anew(patience)
+            self._clone_anew(timeout)
 
-    def _anew(self, patience: float) -> None:
+    def _clone_anew(self, timeout: float) -> None:
         """A new copy, filled in a place beside and put where it belongs in one step."""
-        place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=self._draft))
+        place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=self._draft_prefix))
         try:
             made = place / "copy"
             begun = self._git("init", "--quiet", "--bare", str(made), folder=None)
             if begun.returncode:
                 raise self._unreachable(begun.stderr)
-            self._update(made, patience)
+            self._fetch_into(made, timeout)
             if self.folder.exists():
                 # What nobody refers to any more at the remote may still be whole here.
-                ours = f"+{_OURS}/*:{_OURS}/*"
+                ours = f"+{_REF_NAMESPACE}/*:{_REF_NAMESPACE}/*"
                 self._git("fetch", "--quiet", "--no-auto-gc", str(self.folder), ours, folder=made)
                 self.folder.rename(place / "old")
             made.rename(self.folder)
         except _Damaged:
-            raise RemoteUnreachable(remote=shown(self.url), why="what it sends is damaged") from None
+            raise RemoteUnreachable(remote=redact_url(self.url), why="what it sends is damaged") from None
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
-    def _update(self, folder: Path, patience: float) -> None:
-        done = self._fetched(folder, patience)
-        if done.returncode and self._unlocked(folder):
-            done = self._fetched(folder, patience)
+    def _fetch_into(self, folder: Path, timeout: float) -> None:
+        done = self._run_fetch(folder, timeout)
+        if done.returncode and self._remove_stale_locks(folder):
+            done = self._run_fetch(folder, timeout)
         if done.returncode == 0:
-            if _SHALLOW in done.stderr:
+            if _SHALLOW_WARNING in done.stderr:
                 why = "it is a shallow repository: its history is not whole"
-                raise RemoteUnreachable(remote=shown(self.url), why=why, hint="git fetch --unshallow there")
+                raise RemoteUnreachable(
+                    remote=redact_url(self.url), why=why, hint="git fetch --unshallow there"
+                )
             return
-        if folder == self.folder and not self._whole(
-            "--connectivity-only", "--no-dangling", patience=patience
+        if folder == self.folder and not self._is_intact(
+            "--connectivity-only", "--no-dangling", timeout=timeout
         ):
             raise _Damaged
         raise self._unreachable(done.stderr)
 
-    def _fetched(self, folder: Path, patience: float) -> subprocess.CompletedProcess[str]:
+    def _run_fetch(self, folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
         return self._git(
             "fetch", "--quiet", "--prune", "--force", "--no-recurse-submodules", "--no-auto-gc", "--",
             self.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*",
-            patience=patience, folder=folder,
+            timeout=timeout, folder=folder,
         )  # fmt: skip
 
-    def _unlocked(self, folder: Path) -> bool:
+    def _remove_stale_locks(self, folder: Path) -> bool:
         """Whether locks were in the way that a git left that was killed: ours are not held for so long."""
-        old = time.time() - 2 * PATIENCE
+        old = time.time() - 2 * TIMEOUT
         locks = (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock"))
-        found = [lock for lock in locks if _before(lock, old)]
+        found = [lock for lock in locks if _is_older(lock, old)]
         for lock in found:
             lock.unlink(missing_ok=True)
         return bool(found)
 
-    def _whole(self, *options: str, patience: float) -> bool:
-        return self._git("fsck", *options, patience=patience).returncode == 0
+    def _is_intact(self, *options: str, timeout: float) -> bool:
+        return self._git("fsck", *options, timeout=timeout).returncode == 0
 
     # Questions
 
-    def _asked(self, patience: float) -> str:
+    def _list_refs(self, timeout: float) -> str:
         """All branches and tags of the remote, with their commits."""
-        done = self._git("ls-remote", "--heads", "--tags", "--", self.url, patience=patience, folder=None)
+        done = self._git("ls-remote", "--heads", "--tags", "--", self.url, timeout=timeout, folder=None)
         if done.returncode:
             raise self._unreachable(done.stderr)
         return done.stdout
 
-    def _found(self, ref: str, heads: str, patience: float) -> str:
+    def _resolve_or_repair(self, ref: str, heads: str, timeout: float) -> str:
         try:
             return self.resolve(ref)
         except NoSuchRevision:
             # Where the remote has it, or may have it, the copy is to blame.
             names = {line.partition("\t")[2] for line in heads.splitlines()}
-            there = _is_commit(ref) or not names.isdisjoint({f"refs/heads/{ref}", f"refs/tags/{ref}"})
-            if not there or not self.mend(patience=patience):
+            there = _is_commit_id(ref) or not names.isdisjoint({f"refs/heads/{ref}", f"refs/tags/{ref}"})
+            if not there or not self.repair(timeout=timeout):
                 raise
         return self.resolve(ref)
 
     def _git(
-        self, *arguments: str, patience: float = PATIENCE, folder: Path | None = _HERE
+        self, *arguments: str, timeout: float = TIMEOUT, folder: Path | None = _OWN_COPY
     ) -> subprocess.CompletedProcess[str]:
         """`folder`: by default the copy; None: in no repository."""
-        where = self.folder if folder is _HERE else folder
-        return git(self._login, self.url, *arguments, folder=where, patience=patience)
+        where = self.folder if folder is _OWN_COPY else folder
+        return run_git(self._login, self.url, *arguments, folder=where, timeout=timeout)
 
     def _unreachable(self, said: str) -> RemoteUnreachable:
-        lines = [line for line in map(str.strip, said.splitlines()) if line and not _IDLE.match(line)]
+        lines = [
+            line for line in map(str.strip, said.splitlines()) if line and not _UNINFORMATIVE_LINE.match(line)
+        ]
         why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
         # ssh tells its reason last.
         why = why or (lines[-1] if lines else "git does not say")
-        return RemoteUnreachable(remote=shown(self.url), why=why.removeprefix("fatal: "))
+        return RemoteUnreachable(remote=redact_url(self.url), why=why.removeprefix("fatal: "))
 
 
 class _Damaged(Exception):
     pass
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """The address without what may be a password in it."""
     scheme, mark, rest = url.partition("://")
     if not mark:
@@ -262,12 +266,12 @@ def shown(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _before(path: Path, moment: float) -> bool:
+def _is_older(path: Path, moment: float) -> bool:
     try:
         return path.stat().st_mtime < moment
     except FileNotFoundError:
         return False
 
 
-def _is_commit(ref: str) -> bool:
+def _is_commit_id(ref: str) -> bool:
     return len(ref) in (40, 64) and all(letter in "0123456789abcdef" for letter in ref)

@@ -7,20 +7,21 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.sources.git import environment, said
+from reconciler.sources.git import git_environment, git_lines
 from schemas.loading.loader import load_directory
-from schemas.problems.errors import AlreadyThere, NotPushed
+from schemas.problems.errors.command import AlreadyThere
+from schemas.problems.errors.git_remote import NotPushed
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 
-TRIES = 5
+MAX_PUSH_ATTEMPTS = 5
 """Pushes that are tried when somebody else pushes in between."""
-PATIENCE = 120.0
-_BEHIND = ("[rejected]", "cannot lock ref", "failed to update ref")
+TIMEOUT = 120.0
+_PUSH_RACE_MESSAGES = ("[rejected]", "cannot lock ref", "failed to update ref")
 """What git says when somebody else has pushed first, or does at this very moment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmitResult:
     """What became of it: the commit, and where it was pushed to (`origin/main`; empty: nowhere)."""
 
     commit: str
@@ -49,10 +50,10 @@ class Submission:
             self.path.write_text(self._text, encoding="utf-8")
             load_directory(self.directory, self._owner)
         except BaseException:
-            self._unwrite()
+            self._delete_file()
             raise
 
-    def submit(self, message: str, *, branch: str = "", push: bool = True) -> Submitted:
+    def submit(self, message: str, *, branch: str = "", push: bool = True) -> SubmitResult:
         """Commit this file and nothing else, on what is checked out, or on a new `branch` that is only
         pushed. Raises NotPushed, having taken the commit and the file back."""
         try:
@@ -60,29 +61,29 @@ class Submission:
             self._git("commit", "--quiet", "--message", message, "--only", "--", str(self.path))
         except BaseException:
             self._run("reset", "--quiet", "--", str(self.path))
-            self._unwrite()
+            self._delete_file()
             raise
         try:
             pushed = self._push(branch) if push else ""
         except BaseException:
-            self._undo()
+            self._undo_commit()
             raise
         commit = self._git("rev-parse", "HEAD")
         if branch:
             # It is on its branch; here, nothing has changed.
-            self._undo()
-        return Submitted(commit, pushed)
+            self._undo_commit()
+        return SubmitResult(commit, pushed)
 
-    def take_out(self, message: str, *, push: bool = True) -> Submitted:
+    def submit_removal(self, message: str, *, push: bool = True) -> SubmitResult:
         """Remove the file again, by a commit of its own. Raises NotPushed."""
-        if not said(self.directory, "ls-files", "--", str(self.path)):
+        if not git_lines(self.directory, "ls-files", "--", str(self.path)):
             # No repository, or none that has it: before its first commit, files are only files.
-            self._unwrite()
-            return Submitted("")
+            self._delete_file()
+            return SubmitResult("")
         self._git("rm", "--quiet", "--", str(self.path))
         self._git("commit", "--quiet", "--message", message, "--only", "--", str(self.path))
         pushed = self._push("") if push else ""
-        return Submitted(self._git("rev-parse", "HEAD"), pushed)
+        return SubmitResult(self._git("rev-parse", "HEAD"), pushed)
 
     def _push(self, branch: str) -> str:
         """Where it went; empty where there is no remote to go to."""
@@ -93,45 +94,45 @@ class Submission:
         if not remote:
             return ""
         target = branch or upstream
-        for _ in range(TRIES):
+        for _ in range(MAX_PUSH_ATTEMPTS):
             done = self._run("push", "--quiet", remote, f"HEAD:refs/heads/{target}")
-            if done.returncode == 0 or self._arrived(remote, target):
+            if done.returncode == 0 or self._is_pushed(remote, target):
                 return f"{remote}/{target}"
-            if branch or not any(words in done.stderr for words in _BEHIND):
+            if branch or not any(words in done.stderr for words in _PUSH_RACE_MESSAGES):
                 break
             # Somebody else was faster: on top of what is there now.
             again = self._run("pull", "--quiet", "--rebase", "--autostash", remote, target)
             if again.returncode:
                 self._run("rebase", "--abort")
-                raise NotPushed(remote=remote, why=_reason(again.stderr))
-        raise NotPushed(remote=remote, why=_reason(done.stderr), hint="--no-push keeps it here")
+                raise NotPushed(remote=remote, why=_git_failure_reason(again.stderr))
+        raise NotPushed(remote=remote, why=_git_failure_reason(done.stderr), hint="--no-push keeps it here")
 
-    def _arrived(self, remote: str, target: str) -> bool:
+    def _is_pushed(self, remote: str, target: str) -> bool:
         """Whether our commit is there although the answer never came."""
         there = self._run("ls-remote", remote, f"refs/heads/{target}").stdout.partition("\t")[0]
         return bool(there) and there == self._run("rev-parse", "HEAD").stdout.strip()
 
     def _upstream(self) -> tuple[str, str]:
         """The remote, and the branch there that what is checked out goes to."""
-        head = said(self.directory, "symbolic-ref", "--quiet", "--short", "HEAD")
+        head = git_lines(self.directory, "symbolic-ref", "--quiet", "--short", "HEAD")
         branch = head[0] if head else "main"
-        remote = said(self.directory, "config", f"branch.{branch}.remote")
-        merge = said(self.directory, "config", f"branch.{branch}.merge")
+        remote = git_lines(self.directory, "config", f"branch.{branch}.remote")
+        merge = git_lines(self.directory, "config", f"branch.{branch}.merge")
         if remote and merge:
             return remote[0], merge[0].removeprefix("refs/heads/")
-        remotes = said(self.directory, "remote") or []
+        remotes = git_lines(self.directory, "remote") or []
         return ("origin" if "origin" in remotes else remotes[0] if remotes else ""), branch
 
-    def _undo(self) -> None:
+    def _undo_commit(self) -> None:
         """Take back the newest commit, which is ours: below it may be what others have pushed meanwhile."""
-        if said(self.directory, "rev-parse", "--verify", "--quiet", "HEAD~1"):
+        if git_lines(self.directory, "rev-parse", "--verify", "--quiet", "HEAD~1"):
             self._git("reset", "--quiet", "--soft", "HEAD~1")
         else:
             self._git("update-ref", "-d", "HEAD")
         self._run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", str(self.path))
-        self._unwrite()
+        self._delete_file()
 
-    def _unwrite(self) -> None:
+    def _delete_file(self) -> None:
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Somebody else has put something there.
             for folder in self._folders:
@@ -140,22 +141,22 @@ class Submission:
     def _git(self, *arguments: str) -> str:
         done = self._run(*arguments)
         if done.returncode:
-            raise NotPushed(remote="git", why=_reason(done.stderr))
+            raise NotPushed(remote="git", why=_git_failure_reason(done.stderr))
         return done.stdout.strip()
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["git", "-C", str(self.directory), *arguments]
         try:
             return subprocess.run(
-                command, env={**environment(), "GIT_TERMINAL_PROMPT": "0"}, capture_output=True, text=True,
-                errors="replace", stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False,
+                command, env={**git_environment(), "GIT_TERMINAL_PROMPT": "0"}, capture_output=True,
+                text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 124, "", f"no answer within {PATIENCE:g} s")
+            return subprocess.CompletedProcess(command, 124, "", f"no answer within {TIMEOUT:g} s")
 
 
-def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _git_failure_reason(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     found = next((line for line in lines if line.startswith(("fatal:", "error:", "!"))), "")
     return (
         (found or (lines[-1] if lines else "git does not say"))

@@ -7,33 +7,35 @@ from functools import lru_cache
 from typing import Any
 
 from reconciler.guards import cel
-from reconciler.guards.builtin_rules import Facts, Finding
-from reconciler.guards.candidate import Candidate
+from reconciler.guards.builtin_rules import GuardFacts, GuardFinding
+from reconciler.guards.proposed_change import ProposedChange
 from schemas.kinds.policy import RULE_VARIABLES, Policy
 
 
-def validations(policy: Policy, changes: Sequence[Candidate], facts: Facts) -> Iterator[Finding]:
+def evaluate_validations(
+    policy: Policy, changes: Sequence[ProposedChange], facts: GuardFacts
+) -> Iterator[GuardFinding]:
     """An expression that is false, or that cannot be evaluated, refuses the change."""
     for rule in policy.spec.validations:
-        expression = _compiled(rule.expression)
+        expression = _compile_rule(rule.expression)
         for each in changes:
             try:
-                holds = expression.evaluate(_known(each, facts.plan), facts.budget)
+                holds = expression.evaluate(_rule_variables(each, facts.plan), facts.budget)
             except cel.EvaluationError as error:
                 why = f"{each.id}: {rule.message} (the rule cannot be evaluated: {error})"
-                yield Finding((each.id,), why, "ask has(...) before what may be missing")
+                yield GuardFinding((each.id,), why, "ask has(...) before what may be missing")
                 continue
             if not holds:
-                yield Finding((each.id,), f"{each.id}: {rule.message}")
+                yield GuardFinding((each.id,), f"{each.id}: {rule.message}")
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> cel.Expression:
+def _compile_rule(text: str) -> cel.Expression:
     """Documents were read with it: it is an expression."""
     return cel.compile(text, RULE_VARIABLES)
 
 
-def _known(change: Candidate, plan: Mapping[str, Any]) -> dict[str, Any]:
+def _rule_variables(change: ProposedChange, plan: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "action": change.facts,
         "before": change.before or None,
@@ -42,7 +44,7 @@ def _known(change: Candidate, plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def plan_facts(changes: Sequence[Candidate], cluster: str) -> dict[str, Any]:
+def plan_variables(changes: Sequence[ProposedChange], cluster: str) -> dict[str, Any]:
     """What rules know of the plan as a whole: how many changes of each verb there are."""
     verbs = [each.action.verb for each in changes]
     counts = {f"{verb}s": verbs.count(verb) for verb in ("create", "update", "replace", "delete")}

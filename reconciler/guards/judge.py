@@ -15,37 +15,37 @@ from typing import Any
 from pydantic import ValidationError
 
 from planner.model.types import QuotaUse
-from reconciler.guards.builtin_rules import Facts, Finding, Guard, asked
-from reconciler.guards.candidate import Candidate, matches
-from reconciler.guards.cel_rules import plan_facts, validations
-from reconciler.guards.signers import Signers
-from reconciler.values.placement_json import compact
+from reconciler.guards.builtin_rules import GuardFacts, GuardFinding, GuardRule, enabled_guards
+from reconciler.guards.cel_rules import evaluate_validations, plan_variables
+from reconciler.guards.proposed_change import ProposedChange, policy_matches
+from reconciler.guards.signers import ImageSigners
+from reconciler.values.encoding.placement_json import canonical_json
 from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Recorded
-from reconciler.values.violations import Overridden, Verdict, Violation
+from reconciler.values.violations import GuardVerdict, Overridden, Violation
 from schemas.kinds.policy import Policy
-from schemas.problems.errors import GuardRefused, PlanError
+from schemas.problems.errors.plan import GuardRefused, PlanError
 from schemas.problems.text import printable
 
-SHOWN = 5
+MAX_SHOWN_VIOLATIONS = 5
 _PREFIX = "Policy/"
 
 
 @dataclass(frozen=True, slots=True)
-class Enforced:
+class EnforcedPolicy:
     """A policy as it is recorded, or as it is to be. `changes`: this plan makes another one of it."""
 
     policy: Policy
     changes: bool = False
 
 
-def enforced(
+def enforced_policies(
     recorded: Mapping[str, Recorded], digests: Mapping[str, str], documents: Mapping[str, Mapping[str, Any]]
-) -> tuple[Enforced, ...]:
+) -> tuple[EnforcedPolicy, ...]:
     """Every version that holds: as recorded, and as it is to be. `digests`, `documents`: of all that is to
     be. Raises PlanError for a recorded one that cannot be read and is not to be another one."""
     found = [
-        Enforced(_read(identity, documents[identity]))
+        EnforcedPolicy(_parse_policy(identity, documents[identity]))
         for identity in sorted(digests)
         if identity.startswith(_PREFIX)
     ]
@@ -53,57 +53,59 @@ def enforced(
         if not identity.startswith(_PREFIX) or digests.get(identity) == record.digest:
             continue
         try:
-            found.append(Enforced(_read(identity, record.document), changes=True))
+            found.append(EnforcedPolicy(_parse_policy(identity, record.document), changes=True))
         except PlanError:
             if identity not in digests:
                 raise
     return tuple(found)
 
 
-def judge(
+def judge_actions(
     actions: Iterable[Action],
-    policies: Sequence[Enforced],
+    policies: Sequence[EnforcedPolicy],
     recorded: Mapping[str, Recorded],
     quotas: tuple[QuotaUse, ...],
     now: float,
-    signers: Signers | None = None,
-) -> Verdict:
+    signers: ImageSigners | None = None,
+) -> GuardVerdict:
     """What stands against these actions at that time (seconds since the epoch); without `signers` no image is
     known to be signed."""
-    changes = [Candidate(action) for action in actions if action.verb != "no-op"]
-    found = [Verdict(tuple(_protected(changes, recorded)))]
+    changes = [ProposedChange(action) for action in actions if action.verb != "no-op"]
+    found = [GuardVerdict(tuple(_protected_deletions(changes, recorded)))]
     if policies and changes:
         documents = {name: one.document for name, one in recorded.items()}
         cluster = changes[0].action.cluster
-        facts = Facts(documents, quotas, plan_facts(changes, cluster), signers or Signers())
+        facts = GuardFacts(documents, quotas, plan_variables(changes, cluster), signers or ImageSigners())
         today = datetime.fromtimestamp(now, UTC).date().isoformat()
-        found += [_judged(each, changes, facts, today) for each in policies]
-    return Verdict(
+        found += [_judge_policy(each, changes, facts, today) for each in policies]
+    return GuardVerdict(
         tuple(dict.fromkeys(one for each in found for one in each.violations)),
         tuple(dict.fromkeys(one for each in found for one in each.overridden)),
         tuple(dict.fromkeys(one for each in found for one in each.warnings)),
     )
 
 
-def refuse(plan: Plan, found: Iterable[Violation] = ()) -> None:
+def raise_if_violated(plan: Plan, found: Iterable[Violation] = ()) -> None:
     """Raises GuardRefused where something stands against the plan."""
     violations = tuple(dict.fromkeys((*plan.violations, *found)))
     if not violations:
         return
-    told = [said(one) for one in violations[:SHOWN]]
-    if len(violations) > SHOWN:
-        told.append(f"and {len(violations) - SHOWN} more")
+    told = [violation_text(one) for one in violations[:MAX_SHOWN_VIOLATIONS]]
+    if len(violations) > MAX_SHOWN_VIOLATIONS:
+        told.append(f"and {len(violations) - MAX_SHOWN_VIOLATIONS} more")
     hint = next((one.hint for one in violations if one.hint), "")
     raise GuardRefused(why="; ".join(told), hint=hint)
 
 
-def said(violation: Violation) -> str:
+def violation_text(violation: Violation) -> str:
     """In a line, with the policy's name."""
     why = printable(" ".join(violation.why.split()))
     return f"{_PREFIX}{violation.policy}: {why}" if violation.policy else why
 
 
-def _protected(changes: Iterable[Candidate], recorded: Mapping[str, Recorded]) -> Iterator[Violation]:
+def _protected_deletions(
+    changes: Iterable[ProposedChange], recorded: Mapping[str, Recorded]
+) -> Iterator[Violation]:
     for each in changes:
         if each.action.verb != "delete":
             continue
@@ -113,34 +115,38 @@ def _protected(changes: Iterable[Candidate], recorded: Mapping[str, Recorded]) -
             yield Violation("", "protect", (each.id,), f"{each.id} would be deleted, and is protected", hint)
 
 
-def _judged(each: Enforced, changes: Sequence[Candidate], facts: Facts, today: str) -> Verdict:
+def _judge_policy(
+    each: EnforcedPolicy, changes: Sequence[ProposedChange], facts: GuardFacts, today: str
+) -> GuardVerdict:
     policy = each.policy
-    mine = [one for one in changes if matches(policy.spec.match, one.id, one.before, one.after)]
-    aside = {one.id: one for one in mine if policy.spec.overridable and _counts(one, policy, today)}
+    mine = [one for one in changes if policy_matches(policy.spec.match, one.id, one.before, one.after)]
+    aside = {
+        one.id: one for one in mine if policy.spec.overridable and _has_valid_override(one, policy, today)
+    }
     left = [one for one in mine if one.id not in aside]
     violations: list[Violation] = []
     overridden: list[Overridden] = []
     warnings: list[str] = []
-    rules = (("validations", validations),) if policy.spec.validations else ()
-    for name, guard in (*asked(policy.spec.guards), *rules):
+    rules = (("validations", evaluate_validations),) if policy.spec.validations else ()
+    for name, guard in (*enabled_guards(policy.spec.guards), *rules):
         findings = list(guard(policy, left, facts))
         if policy.spec.enforcement == "warn":
-            warnings += [said(_violation(each, name, finding)) for finding in findings]
+            warnings += [violation_text(_violation(each, name, finding)) for finding in findings]
             continue
         violations += [_violation(each, name, finding) for finding in findings]
         if aside:
-            overridden += _put_aside(policy, name, guard, mine, aside, facts, findings)
-    return Verdict(tuple(violations), tuple(overridden), tuple(warnings))
+            overridden += _effective_overrides(policy, name, guard, mine, aside, facts, findings)
+    return GuardVerdict(tuple(violations), tuple(overridden), tuple(warnings))
 
 
-def _put_aside(
+def _effective_overrides(
     policy: Policy,
     name: str,
-    guard: Guard,
-    mine: Sequence[Candidate],
-    aside: Mapping[str, Candidate],
-    facts: Facts,
-    findings: Sequence[Finding],
+    guard: GuardRule,
+    mine: Sequence[ProposedChange],
+    aside: Mapping[str, ProposedChange],
+    facts: GuardFacts,
+    findings: Sequence[GuardFinding],
 ) -> Iterator[Overridden]:
     """The overrides without which more would be wrong."""
     known = {one for finding in findings for one in finding.resources}
@@ -151,7 +157,7 @@ def _put_aside(
         yield Overridden(policy.name, name, identity, override.until.isoformat(), override.reason)
 
 
-def _violation(each: Enforced, guard: str, finding: Finding) -> Violation:
+def _violation(each: EnforcedPolicy, guard: str, finding: GuardFinding) -> Violation:
     resources, hint = finding.resources, finding.hint
     if each.changes:
         resources = (*resources, each.policy.identity)
@@ -159,20 +165,20 @@ def _violation(each: Enforced, guard: str, finding: Finding) -> Violation:
     return Violation(each.policy.name, guard, resources, finding.why, hint)
 
 
-def _counts(change: Candidate, policy: Policy, today: str) -> bool:
+def _has_valid_override(change: ProposedChange, policy: Policy, today: str) -> bool:
     override = change.override(policy.name)
     return override is not None and today <= override.until.isoformat()
 
 
-def _read(identity: str, document: Mapping[str, Any]) -> Policy:
+def _parse_policy(identity: str, document: Mapping[str, Any]) -> Policy:
     try:
-        return Policy.model_validate_json(compact(document))
+        return Policy.model_validate_json(canonical_json(document))
     except ValidationError as error:
         why = f"the recorded {identity} cannot be read: {error.errors()[0]['msg']}"
         raise PlanError(why=why, hint="apply it with a document that can be read") from error
 
 
-def with_verdict(plan: Plan, verdict: Verdict) -> Plan:
+def with_verdict(plan: Plan, verdict: GuardVerdict) -> Plan:
     """The plan with what stands against it."""
     return replace(
         plan,

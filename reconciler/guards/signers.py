@@ -10,11 +10,11 @@ from reconciler.values.plan import Action
 from schemas.images.facts import ImageFacts
 from schemas.kinds.policy import Policy, Signatures
 from schemas.values.image_reference import ImageReference, parse_reference
-from schemas.values.public_keys import read_key
+from schemas.values.public_keys import parse_public_key
 
 
 @dataclass(frozen=True, slots=True)
-class Signers:
+class ImageSigners:
     """What is known of signatures. `unanswered`: reference by digest → why it is not more."""
 
     by_digest: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -22,7 +22,9 @@ class Signers:
     unanswered: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, images: Mapping[str, ImageFacts], unanswered: Mapping[str, str] | None = None) -> Signers:
+    def of(
+        cls, images: Mapping[str, ImageFacts], unanswered: Mapping[str, str] | None = None
+    ) -> ImageSigners:
         """From what is remembered of images."""
         found: dict[str, frozenset[str]] = {}
         for facts in images.values():
@@ -33,15 +35,15 @@ class Signers:
     def signed_by(self, digest: str, keys: Iterable[str]) -> bool:
         """Whether one of the keys (PEM) is known to have signed this very image."""
         signers = self.by_digest.get(digest, frozenset())
-        return bool(signers) and any(read_key(key).fingerprint in signers for key in keys)
+        return bool(signers) and any(parse_public_key(key).fingerprint in signers for key in keys)
 
 
-def about(rule: Signatures, image: ImageReference) -> bool:
+def applies_to_image(rule: Signatures, image: ImageReference) -> bool:
     """Whether an image is to have these signatures."""
     return not rule.images or any(fnmatchcase(image.name, one) for one in rule.images)
 
 
-def reference_in(text: str) -> ImageReference:
+def reference_or_name(text: str) -> ImageReference:
     """What is no reference, which providers of native processes do not mind, is itself."""
     try:
         return parse_reference(text)
@@ -49,13 +51,13 @@ def reference_in(text: str) -> ImageReference:
         return ImageReference("", text)
 
 
-def started(action: Action) -> tuple[ImageReference, ...]:
+def started_images(action: Action) -> tuple[ImageReference, ...]:
     """The images that its kernels are created from."""
     specs = action.after.specs if action.after else ()
-    return tuple(sorted({reference_in(spec.image) for spec in specs if spec.image}))
+    return tuple(sorted({reference_or_name(spec.image) for spec in specs if spec.image}))
 
 
-def asks_for_signatures(policies: Iterable[Policy]) -> bool:
+def require_signatures(policies: Iterable[Policy]) -> bool:
     """Whether signatures have to be known to judge by these."""
     rules = (policy.spec.guards.images for policy in policies)
     return any(one is not None and one.signatures for one in rules)

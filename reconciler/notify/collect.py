@@ -8,68 +8,80 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from reconciler.notify.conditions import Sight
-from reconciler.notify.news import News, ended, news_of
-from reconciler.notify.state import Box, State
-from reconciler.notify.throttle import put
-from reconciler.store import Store
+from reconciler.notify.conditions import ObservedConditions
+from reconciler.notify.news import News, make_news, resolved
+from reconciler.notify.state import NotifyState, Outbox
+from reconciler.notify.throttle import enqueue
+from reconciler.store.store import Store
 from reconciler.values.records import Audit, Event, Recorded
 from reconciler.values.session_phase import is_batch
+from schemas.values.resource_ref import ref_of
 
-AT_ONCE = 2000
+MAX_SCANNED = 2000
 """Newest events that are looked at to find where to begin."""
-_FAILING = 1000
-_NODES = {"READY": "node-provisioned", "FAILED": "node-failed", "REBOOTING": "node-rebooted"}
-_SETTLED = frozenset({"RUNNING", "TERMINATED", "READY", "RECORDED", "CHANGED"})
-_ORDERS = {
+_MAX_FAILING = 1000
+_NODE_CLASSES = {"READY": "node-provisioned", "FAILED": "node-failed", "REBOOTING": "node-rebooted"}
+_SETTLED_PHASES = frozenset({"RUNNING", "TERMINATED", "READY", "RECORDED", "CHANGED"})
+_DIRECTIVE_TEXTS = {
     "pin": "holds the cluster at commit {commit}", "unpin": "follows the documents again",
     "suspend": "suspended the loop", "resume": "had the loop go on", "approve": "approved of {commit}",
     "disapprove": "took an approval back", "unlock": "broke the lease", "rebuild": "rebuilt the store",
     "restore": "restored the store", "move": "moved the store",
 }  # fmt: skip
-_FAILURES = frozenset({"ERROR"})
+_FAILED_PHASES = frozenset({"ERROR"})
 
 
-def begun(store: Store, sight: Sight) -> State:
-    """Nothing is known yet: what happened before this pass is old."""
-    events = [each.seq for each in store.events(sight.cluster, limit=AT_ONCE) if each.at < sight.began]
-    audit = [each.seq for each in store.audit(sight.cluster, limit=AT_ONCE) if each.at < sight.began]
-    return State(max(events, default=0), max(audit, default=0), sight.commit)
+def initial_state(store: Store, observed: ObservedConditions) -> NotifyState:
+    """Nothing is known yet: what happened before this cycle is old."""
+    events = [
+        each.seq for each in store.events(observed.cluster, limit=MAX_SCANNED) if each.at < observed.began
+    ]
+    audit = [
+        each.seq for each in store.audit(observed.cluster, limit=MAX_SCANNED) if each.at < observed.began
+    ]
+    return NotifyState(max(events, default=0), max(audit, default=0), observed.commit)
 
 
-def taken_in(state: State, sight: Sight, store: Store) -> State:
-    """With all that is new, in the boxes of those who want it."""
-    cluster = sight.cluster
-    # All of it, for what is left out here nobody would ever count; the boxes keep what they can hold.
+def collect_news(state: NotifyState, observed: ObservedConditions, store: Store) -> NotifyState:
+    """With all that is new, in the outboxes of those who want it."""
+    cluster = observed.cluster
+    # All of it, for what is left out here nobody would ever count; the outboxes keep what they can hold.
     events = store.events(cluster, after=state.events)
     audit = store.audit(cluster, after=state.audit)
-    records = store.recorded(cluster) if any(_ended(event) for event in events) else {}
-    lasting, of_pass = _lasting(state, sight)
-    failing, failed = _failed(state.failing, events, audit, cluster)
-    found = [*_told(events, records, cluster), *failed, *_orders(audit, cluster), *of_pass]
-    if sight.commit not in ("", state.commit) and state.commit:
-        what = f"commit {sight.commit[:12]} is in force"
-        id = f"commit/{sight.commit}/{sight.began:.3f}"
-        found.append(news_of("commit-applied", id, cluster, what, sight.at, commit=sight.commit))
+    records = store.recorded(cluster) if any(_is_session_end(event) for event in events) else {}
+    lasting, of_cycle = _track_conditions(state, observed)
+    failing, failed = _news_of_failures(state.failing, events, audit, cluster)
+    found = [
+        *_news_of_events(events, records, cluster),
+        *failed,
+        *_news_of_directives(audit, cluster),
+        *of_cycle,
+    ]
+    if observed.commit not in ("", state.commit) and state.commit:
+        what = f"commit {observed.commit[:12]} is in force"
+        id = f"commit/{observed.commit}/{observed.began:.3f}"
+        found.append(make_news("commit-applied", id, cluster, what, observed.at, commit=observed.commit))
     found.sort(key=lambda news: news.at)
-    return State(
+    return NotifyState(
         events=max([state.events, *(each.seq for each in events)]),
         audit=max([state.audit, *(each.seq for each in audit)]),
-        commit=sight.commit or state.commit,
+        commit=observed.commit or state.commit,
         lasting=lasting,
         failing=failing,
         boxes={
-            each.name: put(state.boxes.get(each.name, Box()), each.spec, found)
-            for each in sight.notifications
+            each.name: enqueue(state.boxes.get(each.name, Outbox()), each.spec, found)
+            for each in observed.notifications
         },
     )
 
 
-def _lasting(state: State, sight: Sight) -> tuple[Mapping[str, News], list[News]]:
+def _track_conditions(
+    state: NotifyState, observed: ObservedConditions
+) -> tuple[Mapping[str, News], list[News]]:
     """What holds now, and news of what began and what is over."""
     now: dict[str, News] = {}
     news = []
-    for key, each in sight.lasting.items():
+    for key, each in observed.conditions.items():
         known = state.lasting.get(key)
         begins = replace(each, id=f"{key}|{each.at:.3f}")
         now[key] = known or begins
@@ -77,28 +89,28 @@ def _lasting(state: State, sight: Sight) -> tuple[Mapping[str, News], list[News]
             news.append(begins)
     for key, each in state.lasting.items():
         if key not in now:
-            if key.startswith(sight.unknown):
+            if key.startswith(observed.unknown_key_prefixes):
                 now[key] = each
             else:
-                news.append(ended(each, sight.at))
+                news.append(resolved(each, observed.at))
     return now, news
 
 
-def _told(events: Iterable[Event], records: Mapping[str, Recorded], cluster: str) -> Iterator[News]:
+def _news_of_events(events: Iterable[Event], records: Mapping[str, Recorded], cluster: str) -> Iterator[News]:
     for event in events:
-        name = _class_of(event, records.get(event.resource))
+        name = _event_class(event, records.get(event.resource))
         if name:
-            yield news_of(
+            yield make_news(
                 name, f"event/{event.seq}", cluster, event.cause, event.at, resource=event.resource,
                 actor=event.actor, commit=event.commit,
             )  # fmt: skip
 
 
-def _class_of(event: Event, record: Recorded | None) -> str:
+def _event_class(event: Event, record: Recorded | None) -> str:
     before, after = event.before, event.after
-    if event.resource.startswith("Node/"):
-        return _NODES.get(after, "")
-    if not event.resource.startswith("Session/") or before == after:
+    if ref_of(event.resource).kind == "Node":
+        return _NODE_CLASSES.get(after, "")
+    if ref_of(event.resource).kind != "Session" or before == after:
         return ""
     if after == "RUNNING":
         return "session-started" if before not in ("RUNNING", "TERMINATING") else ""
@@ -106,18 +118,18 @@ def _class_of(event: Event, record: Recorded | None) -> str:
         return "session-requeued" if before in ("RUNNING", "TERMINATING") else ""
     if after == "CANCELLED":
         return "session-cancelled"
-    if _ended(event):
-        return "session-failed" if _badly(event, record) else "session-finished"
+    if _is_session_end(event):
+        return "session-failed" if _has_failed(event, record) else "session-finished"
     return ""
 
 
-def _ended(event: Event) -> bool:
-    return event.resource.startswith("Session/") and event.after in ("TERMINATED", "ERROR")
+def _is_session_end(event: Event) -> bool:
+    return ref_of(event.resource).kind == "Session" and event.after in ("TERMINATED", "ERROR")
 
 
-def _badly(event: Event, record: Recorded | None) -> bool:
+def _has_failed(event: Event, record: Recorded | None) -> bool:
     """From the record where it is still of this end, else from what the event says."""
-    if event.after in _FAILURES:
+    if event.after in _FAILED_PHASES:
         return True
     if record is not None and record.phase == event.after and record.result:
         return record.result == "failure"
@@ -125,17 +137,17 @@ def _badly(event: Event, record: Recorded | None) -> bool:
     return " exited with " in event.cause and not event.cause.endswith(" 0") and own
 
 
-def _failed(
+def _news_of_failures(
     failing: Mapping[str, str], events: Iterable[Event], audit: Iterable[Audit], cluster: str
 ) -> tuple[dict[str, str], list[News]]:
     """What failed; the same failure of the same resource again and again only once."""
     now, news = dict(failing), []
     for entry in audit:
-        if entry.verb == "failed" and not entry.resource.startswith("Node/"):
+        if entry.verb == "failed" and ref_of(entry.resource).kind != "Node":
             if now.get(entry.resource) != entry.cause:
                 id, resource = f"audit/{entry.seq}", entry.resource
                 news.append(
-                    news_of(
+                    make_news(
                         "action-failed", id, cluster, entry.cause, entry.at, resource=resource,
                         actor=entry.actor, commit=entry.commit,
                     )
@@ -143,19 +155,19 @@ def _failed(
             now[entry.resource] = entry.cause
     last = {each.resource: each.at for each in audit if each.verb == "failed"}
     for event in events:
-        if event.after in _SETTLED and event.at > last.get(event.resource, 0.0):
+        if event.after in _SETTLED_PHASES and event.at > last.get(event.resource, 0.0):
             now.pop(event.resource, None)
-    return dict(list(now.items())[-_FAILING:]), news
+    return dict(list(now.items())[-_MAX_FAILING:]), news
 
 
-def _orders(audit: Iterable[Audit], cluster: str) -> Iterator[News]:
+def _news_of_directives(audit: Iterable[Audit], cluster: str) -> Iterator[News]:
     for entry in audit:
-        words = _ORDERS.get(entry.verb)
+        words = _DIRECTIVE_TEXTS.get(entry.verb)
         if words is not None:
             actor = entry.actor or "somebody"
             said = words.format(commit=entry.commit[:12])
             why = f": {entry.cause}" if entry.cause else ""
-            yield news_of(
+            yield make_news(
                 "order-given", f"audit/{entry.seq}", cluster, f"{actor} {said}{why}", entry.at, actor=actor,
                 commit=entry.commit,
             )  # fmt: skip

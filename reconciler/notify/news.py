@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schemas.kinds.notification import CLASSES, NotificationSpec, Severity
+from schemas.values.resource_ref import ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +32,23 @@ class News:
     """Of a session that waits: for how many seconds at least."""
 
 
-def news_of(
+def make_news(
     event: str, id: str, cluster: str, what: str, at: float, *, resource: str = "", project: str = "",
     severity: Severity | None = None, actor: str = "", commit: str = "", waiting: int = 0,
 ) -> News:  # fmt: skip
     """With the severity of its class, and the project of its resource."""
-    parts = resource.split("/")
     return News(
-        id, event, cluster, shortened(what), at, resource, project or (parts[1] if len(parts) == 3 else ""),
+        id, event, cluster, truncate(what), at, resource, project or ref_of(resource).project,
         False, severity or CLASSES[event].severity, actor, commit, waiting,
     )  # fmt: skip
 
 
-def ended(news: News, at: float) -> News:
+def resolved(news: News, at: float) -> News:
     """That it is over."""
     return replace(news, id=f"{news.id}/over", over=True, severity="info", at=at)
 
 
-def wanted(news: News, spec: NotificationSpec) -> bool:
+def is_wanted(news: News, spec: NotificationSpec) -> bool:
     """Whether a Notification tells of it."""
     return (
         (news.event in spec.events or "all" in spec.events)
@@ -58,7 +58,7 @@ def wanted(news: News, spec: NotificationSpec) -> bool:
     )
 
 
-def shortened(text: str, most: int = 1000) -> str:
+def truncate(text: str, most: int = 1000) -> str:
     """One line that is not too long."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"

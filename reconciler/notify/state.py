@@ -26,7 +26,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class DeliveryResult:
     """What came of the last try."""
 
     at: float
@@ -36,14 +36,14 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Outbox:
     """What one Notification has to send. `times`: when messages went out, as far as its throttle asks."""
 
     waiting: tuple[News, ...] = ()
     left_out: int = 0
     sending: Batch | None = None
     times: tuple[float, ...] = ()
-    last: Last | None = None
+    last: DeliveryResult | None = None
     sent: int = 0
     """Messages, ever."""
     failed: int = 0
@@ -53,7 +53,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class NotifyState:
     """Of one cluster. `events` and `audit`: the newest that were read; `lasting`: by key, what holds;
     `failing`: resource → why its action failed last."""
 
@@ -62,27 +62,27 @@ class State:
     commit: str = ""
     lasting: Mapping[str, News] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
-    boxes: Mapping[str, Box] = field(default_factory=dict)
+    boxes: Mapping[str, Outbox] = field(default_factory=dict)
 
 
-def key(cluster: str) -> str:
+def state_key(cluster: str) -> str:
     """Under which the store has it, and its lease."""
     return f"notify/{cluster}"
 
 
 @functools.cache
-def _adapter() -> TypeAdapter[State]:
-    return TypeAdapter(State)
+def _state_adapter() -> TypeAdapter[NotifyState]:
+    return TypeAdapter(NotifyState)
 
 
-def dumped(state: State) -> str:
+def serialize_state(state: NotifyState) -> str:
     """JSON in one normal form."""
-    return _adapter().dump_json(state, exclude_defaults=True).decode()
+    return _state_adapter().dump_json(state, exclude_defaults=True).decode()
 
 
-def loaded(text: str | None) -> State | None:
+def parse_state(text: str | None) -> NotifyState | None:
     """None for what is not there, or was not written by this version."""
     try:
-        return _adapter().validate_json(text) if text else None
+        return _state_adapter().validate_json(text) if text else None
     except ValidationError:
         return None

@@ -10,84 +10,88 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from reconciler.notify.news import News, wanted
-from reconciler.notify.state import Batch, Box, Last
+from reconciler.notify.news import News, is_wanted
+from reconciler.notify.state import Batch, DeliveryResult, Outbox
 from schemas.kinds.notification import NotificationSpec
 
-MOST = 500
+MAX_WAITING = 500
 """News that wait for one Notification; what is older than the newest so many is left out, and said."""
-FIRST, LONGEST = 5.0, 600.0
+FIRST_RETRY, LONGEST_RETRY = 5.0, 600.0
 """Seconds until the second try, and most between two."""
-_ASKED_FOR = 3600.0
+_MAX_RETRY_AFTER = 3600.0
 """Most seconds that a server's wish to be left alone is followed. What is to wait for longer was begun before
 the clock was set back."""
-GIVEN_UP = 24 * 3600.0
+GIVE_UP_AFTER = 24 * 3600.0
 """Seconds after the first try of a message."""
 
 
-def put(box: Box, spec: NotificationSpec, found: Iterable[News]) -> Box:
+def enqueue(outbox: Outbox, spec: NotificationSpec, found: Iterable[News]) -> Outbox:
     """What of it this Notification tells of, to be sent."""
-    waiting = (*box.waiting, *(news for news in found if wanted(news, spec)))
-    over = max(0, len(waiting) - MOST)
-    return replace(box, waiting=waiting[over:], left_out=box.left_out + over, lost=box.lost + over)
+    waiting = (*outbox.waiting, *(news for news in found if is_wanted(news, spec)))
+    over = max(0, len(waiting) - MAX_WAITING)
+    return replace(outbox, waiting=waiting[over:], left_out=outbox.left_out + over, lost=outbox.lost + over)
 
 
-def begun(box: Box, spec: NotificationSpec, now: float) -> Box:
+def begin_batch(outbox: Outbox, spec: NotificationSpec, now: float) -> Outbox:
     """With the message that is to be sent now in `sending`, if there is one."""
     throttle = spec.throttle
-    times = tuple(at for at in box.times if now - throttle.every < at <= now)
-    box = replace(box, times=times)
-    if box.sending is not None or not box.waiting:
-        return box
+    times = tuple(at for at in outbox.times if now - throttle.every < at <= now)
+    outbox = replace(outbox, times=times)
+    if outbox.sending is not None or not outbox.waiting:
+        return outbox
     room = throttle.burst - len(times)
     if room <= 0:
-        return box if throttle.digest else _without(box)
-    if len(box.waiting) <= room:
-        first, rest, left = box.waiting[:1], box.waiting[1:], 0
+        return outbox if throttle.digest else _drop_waiting(outbox)
+    if len(outbox.waiting) <= room:
+        first, rest, left = outbox.waiting[:1], outbox.waiting[1:], 0
     elif throttle.digest:
-        first, rest, left = box.waiting, (), 0
+        first, rest, left = outbox.waiting, (), 0
     else:
-        first, rest, left = box.waiting[:1], box.waiting[1:room], len(box.waiting) - room
-    batch = Batch(first, box.left_out, now)
-    return replace(box, sending=batch, waiting=rest, left_out=left, lost=box.lost + left)
+        first, rest, left = outbox.waiting[:1], outbox.waiting[1:room], len(outbox.waiting) - room
+    batch = Batch(first, outbox.left_out, now)
+    return replace(outbox, sending=batch, waiting=rest, left_out=left, lost=outbox.lost + left)
 
 
-def _without(box: Box) -> Box:
+def _drop_waiting(outbox: Outbox) -> Outbox:
     """No room, and nothing is gathered."""
-    many = len(box.waiting)
-    return replace(box, waiting=(), left_out=box.left_out + many, lost=box.lost + many)
+    many = len(outbox.waiting)
+    return replace(outbox, waiting=(), left_out=outbox.left_out + many, lost=outbox.lost + many)
 
 
-def due(box: Box, now: float) -> bool:
+def is_due(outbox: Outbox, now: float) -> bool:
     """Whether the message that was begun is to be tried."""
-    return box.sending is not None and not 0 < box.sending.again - now <= _ASKED_FOR
+    return outbox.sending is not None and not 0 < outbox.sending.again - now <= _MAX_RETRY_AFTER
 
 
-def next_at(box: Box, spec: NotificationSpec) -> float | None:
+def next_attempt_at(outbox: Outbox, spec: NotificationSpec) -> float | None:
     """When there is something to do without more news; None: never."""
-    if box.sending is not None:
-        return box.sending.again
-    if not box.waiting:
+    if outbox.sending is not None:
+        return outbox.sending.again
+    if not outbox.waiting:
         return None
-    full = len(box.times) >= spec.throttle.burst
-    return box.times[-spec.throttle.burst] + spec.throttle.every if full else 0.0
+    full = len(outbox.times) >= spec.throttle.burst
+    return outbox.times[-spec.throttle.burst] + spec.throttle.every if full else 0.0
 
 
-def sent(box: Box, now: float, said: str, title: str) -> Box:
+def record_sent(outbox: Outbox, now: float, said: str, title: str) -> Outbox:
     """The message arrived."""
-    last = Last(now, True, said, title)
-    return replace(box, sending=None, times=(*box.times, now), last=last, sent=box.sent + 1)
+    last = DeliveryResult(now, True, said, title)
+    return replace(outbox, sending=None, times=(*outbox.times, now), last=last, sent=outbox.sent + 1)
 
 
-def failed(box: Box, now: float, said: str, title: str, *, may_pass: bool, wait: float | None = None) -> Box:
+def record_failure(
+    outbox: Outbox, now: float, said: str, title: str, *, retryable: bool, wait: float | None = None
+) -> Outbox:
     """It did not. Is it to be tried again, then after `wait` seconds if somebody said so."""
-    batch = box.sending
+    batch = outbox.sending
     assert batch is not None
-    last = Last(now, False, said, title)
-    box = replace(box, last=last, failed=box.failed + 1)
-    if not may_pass or now - batch.began >= GIVEN_UP:
+    last = DeliveryResult(now, False, said, title)
+    outbox = replace(outbox, last=last, failed=outbox.failed + 1)
+    if not retryable or now - batch.began >= GIVE_UP_AFTER:
         lost = len(batch.news)
-        return replace(box, sending=None, lost=box.lost + lost, left_out=box.left_out + batch.left_out + lost)
-    delay = min(LONGEST, FIRST * 2.0 ** min(batch.tries, 16))
-    again = now + max(delay, min(wait or 0.0, _ASKED_FOR))
-    return replace(box, sending=replace(batch, tries=batch.tries + 1, again=again))
+        return replace(
+            outbox, sending=None, lost=outbox.lost + lost, left_out=outbox.left_out + batch.left_out + lost
+        )
+    delay = min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(batch.tries, 16))
+    again = now + max(delay, min(wait or 0.0, _MAX_RETRY_AFTER))
+    return replace(outbox, sending=replace(batch, tries=batch.tries + 1, again=again))

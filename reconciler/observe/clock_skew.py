@@ -6,32 +6,32 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from reconciler.values.state import Actual
-from reconciler.values.times import clock, span
+from reconciler.values.times import format_duration, format_time
 
-RELEASED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+EARLIEST_CREDIBLE = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """No clock that is right says less."""
-AHEAD = 300.0
+TOLERATED_SKEW = 300.0
 """Seconds by which clocks of machines may differ without a word."""
 
 
 def clock_doubts(actual: Actual, now: float) -> tuple[str, ...]:
     """Warnings about this machine's clock and about times in the store that have not come yet."""
-    if now < RELEASED:
+    if now < EARLIEST_CREDIBLE:
         return (
-            f"this machine's clock says {clock(now)}, which is before this bai was made: set it; until then"
-            " nothing is idle, too late or lost for long",
+            f"this machine's clock says {format_time(now)}, which is before this bai was made: set it; until"
+            " then nothing is idle, too late or lost for long",
         )
-    at, what = max(_times(actual), default=(now, ""))
-    if at - now <= AHEAD:
+    at, what = max(_recorded_times(actual), default=(now, ""))
+    if at - now <= TOLERATED_SKEW:
         return ()
     return (
-        f"the store has a time of {clock(at)} ({what}), {span(at - now)} ahead of this machine's clock: one"
-        " of the two was wrong. It counts as no time at all; where this clock is right, `bai state rebuild`"
-        " sets such times to now",
+        f"the store has a time of {format_time(at)} ({what}), {format_duration(at - now)} ahead of this"
+        " machine's clock: one of the two was wrong. It counts as no time at all; where this clock is right,"
+        " `bai state rebuild` sets such times to now",
     )
 
 
-def _times(actual: Actual) -> Iterator[tuple[float, str]]:
+def _recorded_times(actual: Actual) -> Iterator[tuple[float, str]]:
     for each in actual.existing.values():
         record = each.recorded
         for at in (record.enqueued_at, record.started_at, record.finished_at):
@@ -43,8 +43,8 @@ def _times(actual: Actual) -> Iterator[tuple[float, str]]:
         for at in (contact.reached, contact.lost):
             if at is not None:
                 yield at, f"contact with {node}"
-    for node, standing in actual.standings.items():
-        yield standing.at, f"provisioning of {node}"
+    for node, provisioned in actual.provision_records.items():
+        yield provisioned.at, f"provisioning of {node}"
     for kernel, samples in actual.samples.items():
         if samples:
             yield samples[-1].at, f"use of {kernel}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from providers.machines.base import Endpoint, no_secret
-from reconciler.plan.place.snapshot import LOCAL_ADDRESSES
+from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
 from schemas.kinds.cluster import ClusterSpec, Ssh
 from schemas.kinds.node import Node
 
@@ -24,13 +24,13 @@ def endpoints(
             node.name,
             node.spec.address or node.name,
             is_local(node),
-            cluster.ssh.model_copy(update=_given(node.spec.ssh)),
-            node.spec.docker.given if cluster.provider == "docker" else {},
+            cluster.ssh.model_copy(update=_set_fields(node.spec.ssh)),
+            node.spec.docker.options_set if cluster.provider == "docker" else {},
             secret,
         )
         for node in nodes
     )
 
 
-def _given(model: Ssh) -> dict[str, object]:
+def _set_fields(model: Ssh) -> dict[str, object]:
     return {name: value for name, value in model if value is not None}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from providers.abilities import Shares
+from providers.abilities import ReportsFractions
 from providers.base import Provider
-from reconciler.plan.place.gpu_fractions import demanded, members
+from reconciler.values.documents.fraction_groups import group_nodes, groups_to_enforce
 from reconciler.values.state import Actual, Desired
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 
 
-def with_fractions(actual: Actual, desired: Desired, provider: Provider) -> Actual:
+def add_gpu_fractions(actual: Actual, desired: Desired, provider: Provider) -> Actual:
     """What was found out stands in `capabilities.node_fractions`; a node that could not be asked can enforce
     nothing."""
-    groups = demanded(desired)
-    if actual.capabilities is None or not groups or not isinstance(provider, Shares):
+    groups = groups_to_enforce(desired)
+    if actual.capabilities is None or not groups or not isinstance(provider, ReportsFractions):
         return actual
-    names = sorted({name for group in groups for name in members(desired, group)})
+    names = sorted({name for group in groups for name in group_nodes(desired, group)})
     try:
         found = provider.fractions(names)
     except ProviderError as error:

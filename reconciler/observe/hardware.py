@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from providers.abilities import Probes
+from providers.abilities import ProbesHardware
 from reconciler.observe.endpoints import is_local
-from reconciler.plan.references import parse
-from reconciler.values.placement_json import compact
+from reconciler.values.documents.recorded_documents import recorded_resource
+from reconciler.values.encoding.placement_json import canonical_json
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from providers.base import Provider
-    from reconciler.store import Store
+    from reconciler.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Hardware by node name. `far` was probed on other machines just now, `here` on this one; of `failed`,
-    the attempt failed: node → why. A node that failed may still have the hardware that was seen before."""
+class NodeHardware:
+    """Hardware by node name. `remote` was probed on other machines just now, `local` on this one; of
+    `failed`, the attempt failed: node → why. A node that failed may still have the hardware that was seen
+    before."""
 
     hardware: Mapping[str, Hardware] = field(default_factory=dict)
-    far: Mapping[str, Hardware] = field(default_factory=dict)
-    here: Mapping[str, Hardware] = field(default_factory=dict)
+    remote: Mapping[str, Hardware] = field(default_factory=dict)
+    local: Mapping[str, Hardware] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -46,59 +47,63 @@ def find_hardware(
     cluster: str,
     *,
     provider: Callable[[], Provider] | None = None,
-    anew: bool = False,
-) -> Found:
-    """The nodes that do not declare theirs. Without a provider nothing is probed; `anew` probes all nodes,
+    reprobe: bool = False,
+) -> NodeHardware:
+    """The nodes that do not declare theirs. Without a provider nothing is probed; `reprobe` probes all nodes,
     and not only those that were never seen."""
     wanted = [node for node in nodes if node.spec.hardware is None]
     if not wanted:
-        return Found()
-    seen = _remembered(store, cluster)
+        return NodeHardware()
+    seen = _recorded_hardware(store, cluster)
     known = {node.name: seen[node.name] for node in wanted if node.name in seen}
     if provider is None:
-        return Found(known)
+        return NodeHardware(known)
     local = frozenset(node.name for node in wanted if is_local(node))
-    same = frozenset() if anew else known.keys() - _elsewhere(wanted, store, cluster)
+    same = frozenset() if reprobe else known.keys() - _moved_nodes(wanted, store, cluster)
     far = frozenset(node.name for node in wanted) - local - same
-    found, failed = _far(provider(), far) if far else ({}, {})
-    here = dict.fromkeys(local, _here()) if local else {}
-    return Found({**known, **found, **here}, found, here, failed)
+    remote, failed = _probe_remote(provider(), far) if far else ({}, {})
+    here = dict.fromkeys(local, _probe_local()) if local else {}
+    return NodeHardware({**known, **remote, **here}, remote, here, failed)
 
 
-def _elsewhere(nodes: Iterable[Node], store: Store | None, cluster: str) -> frozenset[str]:
+def _moved_nodes(nodes: Iterable[Node], store: Store | None, cluster: str) -> frozenset[str]:
     """Those whose document now leads to another machine, perhaps, than the one that was applied last."""
     applied = store.recorded(cluster, "Node") if store is not None else {}
     found = set()
     for node in nodes:
         record = applied.get(node.identity)
-        before = _applied_way(node.identity, compact(record.document)) if record is not None else None
-        if before is not None and before != _way(node):
+        before = (
+            _applied_address(node.identity, canonical_json(record.document)) if record is not None else None
+        )
+        if before is not None and before != _address_of(node):
             found.add(node.name)
     return frozenset(found)
 
 
 @lru_cache(8192)
-def _applied_way(identity: str, document: str) -> tuple[object, ...] | None:
+def _applied_address(identity: str, document: str) -> tuple[object, ...] | None:
     """Kept by text, for a loop asks for the same nodes in every pass."""
-    node = parse(identity, json.loads(document))
-    return _way(node) if isinstance(node, Node) else None
+    node = recorded_resource(identity, json.loads(document))
+    return _address_of(node) if isinstance(node, Node) else None
 
 
-def _way(node: Node) -> tuple[object, ...]:
-    return (node.spec.address or node.name, node.spec.ssh.port, node.spec.docker.given)
+def _address_of(node: Node) -> tuple[object, ...]:
+    return (node.spec.address or node.name, node.spec.ssh.port, node.spec.docker.options_set)
 
 
-def _far(provider: Provider, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
-    return provider.hardware(nodes) if isinstance(provider, Probes) else ({}, {})
+def _probe_remote(
+    provider: Provider, nodes: frozenset[str]
+) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+    return provider.hardware(nodes) if isinstance(provider, ProbesHardware) else ({}, {})
 
 
-def _here() -> Hardware:
+def _probe_local() -> Hardware:
     from providers.probe import probe_local
 
     return probe_local()
 
 
-def keep(store: Store, cluster: str, found: Mapping[str, Hardware], now: float) -> tuple[str, ...]:
+def record_hardware(store: Store, cluster: str, found: Mapping[str, Hardware], now: float) -> tuple[str, ...]:
     """Write down what was seen; gives the nodes that are not what they were, or are new."""
     known = store.hardware(cluster)
     changed = []
@@ -110,15 +115,15 @@ def keep(store: Store, cluster: str, found: Mapping[str, Hardware], now: float) 
     return tuple(changed)
 
 
-def _remembered(store: Store | None, cluster: str) -> dict[str, Hardware]:
+def _recorded_hardware(store: Store | None, cluster: str) -> dict[str, Hardware]:
     """What the store knows; equal nodes share one value."""
     observed = store.hardware(cluster) if store is not None else {}
-    pairs = ((node, _parsed(each.hardware)) for node, each in observed.items())
+    pairs = ((node, _parse_hardware(each.hardware)) for node, each in observed.items())
     return {node: hardware for node, hardware in pairs if hardware is not None}
 
 
 @lru_cache(4096)
-def _parsed(text: str) -> Hardware | None:
+def _parse_hardware(text: str) -> Hardware | None:
     try:
         return Hardware.model_validate_json(text)
     except ValidationError:

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.base import Provider
-from providers.images import NodeImage, Pulls
-from reconciler.plan.images import early_nodes
+from providers.images import NodeImage, PullsImages
+from reconciler.values.documents.pre_pull import pre_pull_nodes
 from reconciler.values.state import Actual, Desired
 from schemas.images.facts import ImageFacts
-from schemas.images.resolution import image_of, reference_of, registry_of, resolve
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.session import Session
-from schemas.problems.errors import BaiError, ProviderError
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.provider import ProviderError
 from schemas.repository.repository import Repository
 from schemas.values.image_reference import ImageReference
 
 if TYPE_CHECKING:
-    from providers.registry_client.access import Access
-    from reconciler.store import Store
+    from providers.registry_client.access import RegistryAccess
+    from reconciler.store.store import Store
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyResult
 
-Resolve = Callable[[str], str]
+ResolveSecret = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownImage:
     """An image that documents name: the document, if it has one, and who uses it."""
 
     reference: ImageReference
@@ -41,21 +41,23 @@ class Known:
         return self.image.name if self.image else self.reference.short
 
 
-def remembered(store: Store) -> dict[str, ImageFacts]:
+def recorded_images(store: Store) -> dict[str, ImageFacts]:
     """Full reference → what is known."""
     return {reference: facts for reference, (facts, _) in store.images().items()}
 
 
-def held(desired: Desired, provider: Provider, actual: Actual) -> Mapping[str, tuple[NodeImage, ...]] | None:
+def images_on_nodes(
+    desired: Desired, provider: Provider, actual: Actual
+) -> Mapping[str, tuple[NodeImage, ...]] | None:
     """What the nodes have that are to have images early; asks nobody where there are none such, and gives
     None where nobody can be asked."""
     nodes = frozenset(
         node.name
         for image in desired.resources.values()
         if isinstance(image, Image)
-        for node in early_nodes(desired, image)
+        for node in pre_pull_nodes(desired, image)
     )
-    if not nodes or not isinstance(provider, Pulls):
+    if not nodes or not isinstance(provider, PullsImages):
         return None
     try:
         return provider.images(nodes - actual.missed.keys())[0]
@@ -63,18 +65,18 @@ def held(desired: Desired, provider: Provider, actual: Actual) -> Mapping[str, t
         return None
 
 
-def known_images(repository: Repository, sessions: Mapping[str, Session]) -> tuple[Known, ...]:
+def known_images(repository: Repository, sessions: Mapping[str, Session]) -> tuple[KnownImage, ...]:
     """Every image that is described or used, described ones first, by name."""
     users: dict[ImageReference, set[str]] = {}
     for identity, session in sessions.items():
         for container in session.spec.containers():
             try:
-                users.setdefault(resolve(repository, container.image), set()).add(identity)
+                users.setdefault(repository.images.resolve(container.image), set()).add(identity)
             except ValueError:
                 continue
-    described = {reference_of(repository, image): image for image in repository.of(Image)}
+    described = {repository.images.reference_of(image): image for image in repository.of(Image)}
     found = [
-        Known(ref, described.get(ref), tuple(sorted(users.get(ref, ())))) for ref in {*users, *described}
+        KnownImage(ref, described.get(ref), tuple(sorted(users.get(ref, ())))) for ref in {*users, *described}
     ]
     return tuple(sorted(found, key=lambda each: (each.image is None, each.name)))
 
@@ -82,19 +84,19 @@ def known_images(repository: Repository, sessions: Mapping[str, Session]) -> tup
 # Asking registries
 
 
-def access_to(repository: Repository, reference: ImageReference, secret: Resolve) -> Access:
+def access_to(repository: Repository, reference: ImageReference, secret: ResolveSecret) -> RegistryAccess:
     """How the registry of an image is asked, with the credentials read now. Raises SecretMissing."""
-    registry = registry_of(repository, reference)
+    registry = repository.images.registry_of(reference)
     if registry is not None:
         return access_of(registry, secret)
-    from providers.registry_client.access import Access
+    from providers.registry_client.access import RegistryAccess
 
-    return Access(reference.domain)
+    return RegistryAccess(reference.domain)
 
 
-def access_of(registry: Registry, secret: Resolve) -> Access:
+def access_of(registry: Registry, secret: ResolveSecret) -> RegistryAccess:
     """Raises SecretMissing."""
-    from providers.registry_client.access import Access
+    from providers.registry_client.access import RegistryAccess
 
     spec, login = registry.spec, registry.spec.credentials
     username = password = ""
@@ -102,16 +104,16 @@ def access_of(registry: Registry, secret: Resolve) -> Access:
     if login is not None:
         username = secret(login.username_from) if login.username_from else login.username or ""
         password = secret(login.password_from)
-    return Access(spec.address, spec.plain_http, spec.insecure, ca, username, password)
+    return RegistryAccess(spec.address, spec.plain_http, spec.insecure, ca, username, password)
 
 
-def scan(
-    repository: Repository, images: Iterable[Known], secret: Resolve
-) -> Iterator[tuple[Known, ImageFacts | BaiError]]:
+def scan_registries(
+    repository: Repository, images: Iterable[KnownImage], secret: ResolveSecret
+) -> Iterator[tuple[KnownImage, ImageFacts | BaiError]]:
     """Ask the registries, each over one client, and give what they say or why they do not."""
     from providers.registry_client.client import RegistryClient
 
-    clients: dict[Access, RegistryClient] = {}
+    clients: dict[RegistryAccess, RegistryClient] = {}
     try:
         for known in images:
             try:
@@ -128,17 +130,17 @@ def scan(
 # Asking nodes
 
 
-def learned(
+def pulled_image_facts(
     repository: Repository, provider: Provider, store: Store, pulled: Iterable[tuple[str, str]]
 ) -> tuple[ImageFacts, ...]:
     """What nodes know of images that they have just fetched, where nothing was known: `pulled` are nodes and
     references as texts."""
-    if not isinstance(provider, Pulls):
+    if not isinstance(provider, PullsImages):
         return ()
-    known = remembered(store)
+    known = recorded_images(store)
     found: dict[str, ImageFacts] = {}
     for node, text in pulled:
-        reference = str(resolve(repository, text))
+        reference = str(repository.images.resolve(text))
         if reference in known or reference in found or "@" in reference:
             continue
         try:
@@ -153,7 +155,7 @@ def learned(
     return tuple(found.values())
 
 
-def learn(
+def record_pulled_images(
     repository: Repository, provider: Provider, store: Store, plan: Plan, result: ApplyResult, now: float
 ) -> None:
     """Remember what nodes know of images that were brought to them, where nobody asked a registry."""
@@ -161,14 +163,14 @@ def learn(
     sides = (action.after for action in plan.changes if action.id in done)
     pulled = [(pull.node, pull.image) for side in sides if side for pull in side.pulls]
     if pulled:
-        store.save_images(learned(repository, provider, store, pulled), now)
+        store.save_images(pulled_image_facts(repository, provider, store, pulled), now)
 
 
-def find_known(repository: Repository, images: Iterable[Known], name: str) -> Known | None:
+def find_known(repository: Repository, images: Iterable[KnownImage], name: str) -> KnownImage | None:
     """The image that a name or reference means."""
-    wanted = image_of(repository, name)
+    wanted = repository.images.find(name)
     try:
-        reference = resolve(repository, name)
+        reference = repository.images.resolve(name)
     except ValueError:
         return None
     return next((each for each in images if each.image is wanted and each.reference == reference), None)

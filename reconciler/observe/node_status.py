@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from providers.condition.values import Condition
+from providers.condition.values import NodeCondition
 from providers.machines.base import Endpoint
-from providers.provisioning import HostResult, Provisioner, Target, Tell, untold
-from reconciler.provisioning.reasons import cause
-from reconciler.provisioning.targets import targets
-from reconciler.values.provision_status import Upkeep, condition_text, remembered_condition
-from reconciler.values.records import Standing
+from providers.provisioning import HostResult, OnProvisionEvent, Provisioner, ProvisionTarget, ignore_event
+from reconciler.provisioning.reasons import provision_reason
+from reconciler.provisioning.targets import provision_targets
+from reconciler.values.provision_status import ProvisionStatus, condition_json, recorded_condition
+from reconciler.values.records import ProvisionRecord
 from reconciler.values.state import Actual, Desired
-from schemas.problems.errors import BaiError
+from schemas.problems.errors.base import BaiError
 
 
-def upkeep(
+def provision_status(
     desired: Desired,
     endpoints: Iterable[Endpoint],
-    standings: Mapping[str, Standing],
+    provision_records: Mapping[str, ProvisionRecord],
     provisioner: Callable[[], Provisioner] | None,
-) -> Upkeep | None:
+) -> ProvisionStatus | None:
     """None where no node has a profile: nothing is imported and nobody asked. Without a provisioner only
     what is remembered counts."""
     if not any(desired.repository.profile_of(node) for node in desired.nodes):
         return None
-    wanted = targets(desired, endpoints, role_digest)
-    seen: Mapping[str, Condition] = {}
+    wanted = provision_targets(desired, endpoints, role_digest)
+    seen: Mapping[str, NodeCondition] = {}
     unreached: Mapping[str, str] = {}
     problem = ""
     if provisioner is not None:
@@ -35,9 +35,9 @@ def upkeep(
             seen, unreached = provisioner().observe(tuple(wanted.values()))
         except BaiError as error:
             problem = error.message
-    old = {name: one for name, one in standings.items() if name in wanted and name not in seen}
-    known = {name: found for name, one in old.items() if (found := remembered_condition(one))}
-    return Upkeep(
+    old = {name: one for name, one in provision_records.items() if name in wanted and name not in seen}
+    known = {name: found for name, one in old.items() if (found := recorded_condition(one))}
+    return ProvisionStatus(
         targets=wanted,
         conditions={**known, **seen},
         remembered={name: old[name].seen or 0.0 for name in known},
@@ -54,34 +54,38 @@ def role_digest(roles: frozenset[str]) -> str:
     return roles_digest(roles_path(), roles)
 
 
-def to_check(actual: Actual) -> tuple[Target, ...]:
+def nodes_to_check(actual: Actual) -> tuple[ProvisionTarget, ...]:
     """Nodes whose roles can say what they would change: those that differ and can be reached."""
-    found = actual.upkeep
+    found = actual.provision_status
     if found is None or found.problem:
         return ()
     names = (name for name in sorted(found.targets) if name not in found.unreached)
-    return tuple(found.targets[name] for name in names if cause(found, actual.standings, name))
+    return tuple(
+        found.targets[name] for name in names if provision_reason(found, actual.provision_records, name)
+    )
 
 
-def checked(actual: Actual, provisioner: Provisioner, tell: Tell = untold) -> Actual:
+def add_role_checks(
+    actual: Actual, provisioner: Provisioner, on_event: OnProvisionEvent = ignore_event
+) -> Actual:
     """The same with what the roles would change on the nodes that differ. Never raises: what cannot be asked
     is told of each node."""
-    wanted = to_check(actual)
-    if actual.upkeep is None or not wanted:
+    wanted = nodes_to_check(actual)
+    if actual.provision_status is None or not wanted:
         return actual
     try:
-        found = dict(provisioner.check(wanted, tell))
+        found = dict(provisioner.check(wanted, on_event))
     except BaiError as error:
         found = {one.node: HostResult(one.node, ok=False, failed=error.message) for one in wanted}
-    return replace(actual, upkeep=replace(actual.upkeep, checks=found))
+    return replace(actual, provision_status=replace(actual.provision_status, checks=found))
 
 
-def seen(actual: Actual, now: float) -> Iterator[Standing]:
+def condition_changes(actual: Actual, now: float) -> Iterator[ProvisionRecord]:
     """What the store has to be told of the nodes that were looked at."""
-    found = actual.upkeep
+    found = actual.provision_status
     for node, condition in sorted(found.conditions.items() if found is not None else ()):
         assert found is not None
-        known = actual.standings.get(node, Standing(node))
-        text = condition_text(condition)
+        known = actual.provision_records.get(node, ProvisionRecord(node))
+        text = condition_json(condition)
         if node not in found.remembered and text != known.condition:
             yield replace(known, condition=text, seen=now)

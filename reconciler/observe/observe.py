@@ -7,19 +7,20 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from providers.abilities import Locates
+from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
-from reconciler.values.adoption import adopted, placement_of
-from reconciler.values.fingerprint import basis
+from reconciler.values.adoption import placement_of, record_from_labels
+from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.plan import Plan
-from reconciler.values.records import EVERYBODY, Contact, Recorded
-from reconciler.values.session_phase import LIVE, derive
-from reconciler.values.state import Actual, Existing, Hold, Missed
+from reconciler.values.records import ALL_NODES, Contact, Recorded
+from reconciler.values.session_phase import LIVE, derive_phase
+from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
 from schemas.hardware.model import Hardware
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
+from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
-    from reconciler.store import Store
+    from reconciler.store.store import Store
 
 
 def observe(
@@ -35,73 +36,77 @@ def observe(
 
     Never raises for what cannot be observed: `complete` is False then, and `errors` says why.
     """
-    return with_store(store, look(provider), cluster, repo=repo, hardware=hardware)
+    return add_recorded(store, read_provider(provider), cluster, repo=repo, hardware=hardware)
 
 
-def with_store(
+def add_recorded(
     store: Store | None,
-    seen: Look,
+    seen: ProviderReading,
     cluster: str,
     *,
     repo: str,
     hardware: Mapping[str, Hardware] | None = None,
 ) -> Actual:
     """What was seen, with what is recorded now."""
-    books = store.books(cluster) if store is not None else None
-    found = combine(
-        books.recorded if books else {},
+    records = store.cluster_records(cluster) if store is not None else None
+    found = actual_state(
+        records.recorded if records else {},
         seen.observation,
         seen.capabilities,
         repo=repo,
         cluster=cluster,
         hardware=hardware or {},
     )
-    if books is None:
+    if records is None:
         return found
     return replace(
         found,
-        missed=missed_nodes(seen.observation, books.contacts),
-        contacts=books.contacts,
-        samples=books.samples,
-        balances=books.balances,
-        standings=books.standings,
+        missed=unreachable_nodes(seen.observation, records.contacts),
+        contacts=records.contacts,
+        samples=records.samples,
+        balances=records.balances,
+        provision_records=records.provision_records,
     )
 
 
-def missed_nodes(seen: Observation | None, contacts: Mapping[str, Contact]) -> dict[str, Missed]:
+def unreachable_nodes(
+    seen: Observation | None, contacts: Mapping[str, Contact]
+) -> dict[str, UnreachableNode]:
     """The nodes that could not be asked, with what is known of when they were last reached."""
     found = {}
     for node, why in sorted((seen.unreachable if seen else {}).items()):
         known = contacts.get(node, Contact(node))
-        found[node] = Missed(why, known.lost, stranger=known.reached is None and EVERYBODY not in contacts)
+        found[node] = UnreachableNode(
+            why, known.lost, stranger=known.reached is None and ALL_NODES not in contacts
+        )
     return found
 
 
-def current_basis(store: Store, provider: Provider, plan: Plan) -> str:
+def current_fingerprint(store: Store, provider: Provider, plan: Plan) -> str:
     """The basis as it is now; apply compares it with `plan.basis` under its lease."""
-    return basis(observe(store, provider, plan.cluster, repo=plan.repo))
+    return state_fingerprint(observe(store, provider, plan.cluster, repo=plan.repo))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProviderReading:
     """What a provider said; nothing where nobody was asked."""
 
     observation: Observation | None = None
     capabilities: Capabilities | None = None
 
 
-def look(provider: Provider | None) -> Look:
+def read_provider(provider: Provider | None) -> ProviderReading:
     """Ask the provider, if there is one. Never raises: what cannot be observed is incomplete."""
     if provider is None:
-        return Look()
+        return ProviderReading()
     try:
         capabilities = provider.capabilities()
-        return Look(provider.observe(), capabilities)
+        return ProviderReading(provider.observe(), capabilities)
     except ProviderError as error:
-        return Look(Observation((), complete=False, errors=(str(error),)))
+        return ProviderReading(Observation((), complete=False, errors=(str(error),)))
 
 
-def combine(
+def actual_state(
     recorded: Mapping[str, Recorded],
     seen: Observation | None,
     capabilities: Capabilities | None,
@@ -112,15 +117,15 @@ def combine(
 ) -> Actual:
     """Records and kernels put together; `seen` is None when nobody looked. Pure."""
     shown = sorted(seen.kernels if seen else (), key=lambda each: each.id)
-    kernels, claims = _believed(shown, recorded, seen.unreachable.keys() if seen else frozenset())
+    kernels, claims = _reject_claims(shown, recorded, seen.unreachable.keys() if seen else frozenset())
     claimed = (*(seen.claimed if seen else ()), *claims)
     names = frozenset(each.kernel for each in claimed)
     ours: dict[str, list[Observed]] = {}
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
-            ours.setdefault(_identity(kernel), []).append(kernel)
+            ours.setdefault(_owner_identity(kernel), []).append(kernel)
     existing = {
-        identity: _existing(
+        identity: _existing_resource(
             identity,
             recorded.get(identity),
             ours.get(identity, []),
@@ -133,23 +138,23 @@ def combine(
         repo=repo,
         cluster=cluster,
         existing=existing,
-        holds=tuple(hold for kernel in kernels if (hold := _hold(kernel, repo, cluster)) is not None),
+        holds=tuple(hold for kernel in kernels if (hold := _foreign_hold(kernel, repo, cluster)) is not None),
         hardware=dict(hardware),
         capabilities=capabilities,
         complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
         unlabelled=seen.unlabelled if seen else (),
         claimed=claimed,
-        missed=missed_nodes(seen, {}),
+        missed=unreachable_nodes(seen, {}),
     )
 
 
-def _believed(
+def _reject_claims(
     kernels: list[Observed], recorded: Mapping[str, Recorded], unreachable: Set[str]
 ) -> tuple[list[Observed], list[Claim]]:
     """A kernel that is on record is on the node that it was placed on, where it is seen there or may be:
     another node that shows one of this name, by whatever labels, has been taken over."""
-    where = {kernel: node for record in recorded.values() for kernel, node in placed(record).items()}
+    where = {kernel: node for record in recorded.values() for kernel, node in recorded_nodes(record).items()}
     seen = {(kernel.id, kernel.labels.node) for kernel in kernels}
     found: list[Observed] = []
     claimed: list[Claim] = []
@@ -162,15 +167,16 @@ def _believed(
     return found, claimed
 
 
-def located(actual: Actual, provider: Provider) -> Actual:
-    """The same, after the provider was told where the kernels on record were placed."""
-    if isinstance(provider, Locates):
+def locate_kernels(provider: Provider, actual: Actual) -> None:
+    """Tell the provider where the kernels on record were placed."""
+    if isinstance(provider, AcceptsLocations):
         records = (each.recorded for each in actual.existing.values())
-        provider.locate({kernel: node for record in records for kernel, node in placed(record).items()})
-    return actual
+        provider.locate(
+            {kernel: node for record in records for kernel, node in recorded_nodes(record).items()}
+        )
 
 
-def placed(record: Recorded) -> Mapping[str, str]:
+def recorded_nodes(record: Recorded) -> Mapping[str, str]:
     """Kernel → node, as far as that is on record."""
     parts = record.placement.kernels if record.placement is not None else ()
     if len(parts) != len(record.kernels):
@@ -178,13 +184,13 @@ def placed(record: Recorded) -> Mapping[str, str]:
     return {kernel: part.node for kernel, part in zip(record.kernels, parts, strict=True)}
 
 
-def _identity(kernel: Observed) -> str:
+def _owner_identity(kernel: Observed) -> str:
     """What a kernel of ours belongs to; one that names no session stands for itself."""
     resource = kernel.labels.resource
-    return resource if resource.startswith("Session/") else f"Kernel/{kernel.id}"
+    return resource if ref_of(resource).kind == "Session" else identity_of("Kernel", kernel.id)
 
 
-def _existing(
+def _existing_resource(
     identity: str,
     record: Recorded | None,
     kernels: list[Observed],
@@ -192,9 +198,9 @@ def _existing(
     seen: Observation | None,
     claimed: Set[str],
 ) -> Existing:
-    adopt = record is None or _is_older(record, kernels, seen)
+    adopt = record is None or _labels_are_newer(record, kernels, seen)
     if record is None or adopt:
-        record = adopted(kernels)
+        record = record_from_labels(kernels)
     if seen is None:
         return Existing(
             identity,
@@ -205,8 +211,8 @@ def _existing(
             reason=record.reason,
         )
     current = tuple(kernel for kernel in kernels if kernel.id in record.kernels)
-    away = _away(record, {kernel.id for kernel in current}, seen.unreachable, claimed)
-    found = derive(record, current, complete=seen.complete, away=away)
+    away = _kernels_out_of_reach(record, {kernel.id for kernel in current}, seen.unreachable, claimed)
+    found = derive_phase(record, current, complete=seen.complete, away=away)
     return Existing(
         id=identity,
         recorded=record,
@@ -222,7 +228,7 @@ def _existing(
     )
 
 
-def _is_older(record: Recorded, kernels: list[Observed], seen: Observation | None) -> bool:
+def _labels_are_newer(record: Recorded, kernels: list[Observed], seen: Observation | None) -> bool:
     """Whether labels know better than the record: it comes from a restored backup, or waits to become what
     runs already. Not while its own kernels live or may live: a newer generation would have replaced them, and
     a node that claims one is not believed."""
@@ -230,18 +236,20 @@ def _is_older(record: Recorded, kernels: list[Observed], seen: Observation | Non
     if newest == record.generation:
         return bool(newest) and record.phase == "PENDING"
     alive = any(kernel.id in record.kernels and kernel.state in LIVE for kernel in kernels)
-    out_of_sight = seen is not None and any(node in seen.unreachable for node in placed(record).values())
+    out_of_sight = seen is not None and any(
+        node in seen.unreachable for node in recorded_nodes(record).values()
+    )
     return newest > record.generation and not alive and not out_of_sight
 
 
-def _away(
+def _kernels_out_of_reach(
     record: Recorded, seen: Set[str], unreachable: Mapping[str, str], claimed: Set[str]
 ) -> dict[str, str]:
     """The record's kernels that were not seen because their nodes could not be asked, and these nodes. Who is
     seen only where he cannot be counts as such, too: names of nodes may have been exchanged."""
     if record.placement is None or not (unreachable or claimed):
         return {}
-    where = placed(record)
+    where = recorded_nodes(record)
     if not where:
         nodes = sorted({part.node for part in record.placement.kernels} & unreachable.keys())
         where = dict.fromkeys(record.kernels, nodes[0] if nodes else "")
@@ -252,7 +260,7 @@ def _away(
     }
 
 
-def _hold(kernel: Observed, repo: str, cluster: str) -> Hold | None:
+def _foreign_hold(kernel: Observed, repo: str, cluster: str) -> ForeignHold | None:
     """What a live kernel of another owner sits on; nothing when it does not say."""
     labels = kernel.labels
     if (labels.repo, labels.cluster) == (repo, cluster) or kernel.state not in LIVE:
@@ -260,4 +268,4 @@ def _hold(kernel: Observed, repo: str, cluster: str) -> Hold | None:
     placement = placement_of(labels)
     if placement is None:
         return None
-    return Hold(kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", placement)
+    return ForeignHold(kernel.id, f"{labels.repo}/{labels.cluster}/{labels.resource}", placement)

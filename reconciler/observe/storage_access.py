@@ -30,9 +30,9 @@ def open_storage(repository: Repository, cluster: Cluster, secret: Callable[[str
     far = [node for node in nodes if not node.local and cluster.spec.provider != "process"]
     if not far:
         return NodeStorage(lambda name: None)
-    from providers.machines.connections import Machines
+    from providers.machines.connections import ClusterMachines
 
-    machines = Machines(far)
+    machines = ClusterMachines(far)
     names = {node.name for node in far}
 
     def machine(name: str) -> Machine | None:

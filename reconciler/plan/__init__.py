@@ -1,6 +1,9 @@
-"""Deciding: desired against actual gives a Plan, and nothing else is read. `make.py` is the one entry.
+"""Deciding: desired and actual state give a Plan, and nothing else is read. Read `pipeline` first: it shows
+the stages and why they come in this order.
 
-`requests` and `snapshot` turn documents and records into the planner's words, `decide` says what each
-session needs, `place` is asked for all of them at once, `actions` makes the answer into actions, `graph`
-orders them. Who only looks takes what it needs from one module here, and no planner is loaded for it.
+Values that stages share are in `plan_request`, `context` and `node_rollout`; each stage's own result is
+beside it, in `decide.decision`, `place.placement_result` and `actions.action_set`. Modules import upwards
+only: `planner_values`, `references`, `drift`, then `decide`, `network`, `nodes`, `images`, `place`,
+`actions`, and the pipeline. Who only looks takes what it needs from one module here, and no planner is
+loaded for it.
 """

@@ -17,7 +17,7 @@ _PAGE = 65_536
 """Kernels round memory limits to pages, of at most 64 KiB."""
 
 
-def drifts(existing: Existing, capabilities: Capabilities | None) -> tuple[Drift, ...]:
+def session_drifts(existing: Existing, capabilities: Capabilities | None) -> tuple[Drift, ...]:
     """All drifts of one session, in the order of its kernels."""
     if existing.recorded.phase == "TERMINATING":
         return ()
@@ -43,10 +43,10 @@ def limit_drifts(existing: Existing, capabilities: Capabilities | None) -> Itera
     for kernel in existing.kernels:
         part = placed.get(kernel.labels.kernel)
         if part is not None and kernel.state in LIVE:
-            yield from (Drift(existing.id, what, kernel.id) for what in _limits(kernel, part, limits))
+            yield from (Drift(existing.id, what, kernel.id) for what in _wrong_limits(kernel, part, limits))
 
 
-def _limits(kernel: Observed, part: KernelPlacement, limits: frozenset[Limit]) -> Iterator[str]:
+def _wrong_limits(kernel: Observed, part: KernelPlacement, limits: frozenset[Limit]) -> Iterator[str]:
     if Limit.CPUSET in limits and part.cpus and kernel.cpus and kernel.cpus != part.cpus:
         yield f"runs on CPUs {format_cpus(kernel.cpus)} instead of {format_cpus(part.cpus)}"
     nodes = part.memory_nodes

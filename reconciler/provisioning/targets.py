@@ -7,19 +7,20 @@ from typing import Any, cast
 
 from providers.condition.fingerprint import fingerprint
 from providers.machines.base import Endpoint
-from providers.provisioning import Target
+from providers.provisioning import ProvisionTarget
 from reconciler.values.state import Desired
 from schemas.kinds.cluster import Cluster
 from schemas.profile import NodeProfile
 from schemas.profile.variables import role_variables, secret_references
+from schemas.values.resource_ref import identity_of
 
 
-def targets(
+def provision_targets(
     desired: Desired, endpoints: Iterable[Endpoint], digest: Callable[[frozenset[str]], str]
-) -> dict[str, Target]:
+) -> dict[str, ProvisionTarget]:
     """The nodes that have a profile, by name. `digest` is that of the roles it is given."""
     reached = {endpoint.name: endpoint for endpoint in endpoints}
-    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
+    cluster = desired.resources.get(identity_of("Cluster", desired.cluster))
     never = isinstance(cluster, Cluster) and cluster.spec.provisioning.reboot == "never"
     found = {}
     known: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {}
@@ -28,18 +29,18 @@ def targets(
         if profile is None:
             continue
         if profile.name not in known:
-            known[profile.name] = _values(profile, digest)
+            known[profile.name] = _role_values(profile, digest)
         variables, secrets, print_ = known[profile.name]
         spec = profile.spec
-        found[node.name] = Target(
+        found[node.name] = ProvisionTarget(
             node.name, reached[node.name], profile.name, spec.roles, variables, secrets,
-            _document(desired, profile), print_, spec.os,
+            _profile_spec(desired, profile), print_, spec.os,
             reboot_allowed=spec.reboot.allowed and not never, reboot_timeout=int(spec.reboot.timeout),
         )  # fmt: skip
     return found
 
 
-def _values(
+def _role_values(
     profile: NodeProfile, digest: Callable[[frozenset[str]], str]
 ) -> tuple[dict[str, Any], dict[str, str], str]:
     spec = profile.spec
@@ -49,5 +50,5 @@ def _values(
     return variables, secrets, whole
 
 
-def _document(desired: Desired, profile: NodeProfile) -> Mapping[str, Any]:
+def _profile_spec(desired: Desired, profile: NodeProfile) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", desired.documents[profile.identity].get("spec", {}))

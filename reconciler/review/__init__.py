@@ -1,9 +1,10 @@
-"""What one change of the documents does, and nothing else. `make.py` is the one entry.
+"""What one change of the documents does, and nothing else. `build.py` is the one entry.
 
-The base is carried out in thought (`foresee.py`); what the head's plan then still changes is the change.
+The plan of the base is taken as carried out (`predicted_state.py`); what the plan of the head then still
+changes is the change. `between_commits.py` reads the two from git.
 """
 
-from reconciler.review.build import Version, review
-from reconciler.review.values import Place, Review
+from reconciler.review.build import DocumentVersion, build_review
+from reconciler.review.values import Disruption, Review
 
-__all__ = ["Place", "Review", "Version", "review"]
+__all__ = ["Disruption", "DocumentVersion", "Review", "build_review"]

@@ -6,19 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.observe.endpoints import endpoints
-from reconciler.observe.node_status import upkeep
-from reconciler.review.build import Version, review
-from reconciler.review.predicted_state import as_seen
+from reconciler.observe.node_status import provision_status
+from reconciler.review.build import DocumentVersion, build_review
+from reconciler.review.predicted_state import observed_state
 from reconciler.review.values import Review
-from reconciler.sources.git import commit_of, committed_at, common_ancestor, said
+from reconciler.sources.git import commit_time, git_lines, merge_base, resolve_commit
 from reconciler.sources.source import Source, choose_cluster, make_desired
-from reconciler.trust.gate import Gate
-from reconciler.values.provision_status import Upkeep
+from reconciler.trust.gate import TrustGate
+from reconciler.values.provision_status import ProvisionStatus
 from reconciler.values.state import Actual, Desired
-from reconciler.workspace.placement_policies import placer
+from reconciler.workspace.placement_policies import planner_for
 from reconciler.workspace.workspace import Workspace
 from schemas.kinds.cluster import Cluster
-from schemas.problems.errors import CannotRead, PlanError
+from schemas.problems.errors.plan import PlanError
+from schemas.problems.errors.repository import CannotRead
 
 
 def review_since(
@@ -26,7 +27,7 @@ def review_since(
     base: str,
     *,
     exactly: bool = False,
-    gate: Gate | None = None,
+    gate: TrustGate | None = None,
     seen: Actual | None = None,
 ) -> Review:
     """What the workspace's documents do, compared with the commit that they have in common with `base`, or
@@ -38,55 +39,59 @@ def review_since(
     Raises CannotRead, InvalidRepository, PlanError.
     """
     source = workspace.source
-    git = _git(workspace, base)
-    start = commit_of(git, base) if exactly else common_ancestor(git, base, source.revision or "HEAD")
-    found = _reviewed(workspace, _desired(workspace, start), workspace.desired(), start, seen)
+    git = _git_directory(workspace, base)
+    start = resolve_commit(git, base) if exactly else merge_base(git, base, source.revision or "HEAD")
+    found = _review_between(workspace, _desired_at(workspace, start), workspace.desired(), start, seen)
     if gate is not None:
-        tip = commit_of(git, source.revision or "HEAD")
-        found = replace(found, distrusted=gate.refusals(git, tip, start))
-    return found if found.head or _edited(source) else replace(found, head=commit_of(git, "HEAD"))
+        tip = resolve_commit(git, source.revision or "HEAD")
+        found = replace(found, untrusted_commits=gate.refusals(git, tip, start))
+    return (
+        found
+        if found.head or _has_local_changes(source)
+        else replace(found, head=resolve_commit(git, "HEAD"))
+    )
 
 
 def review_of(workspace: Workspace, revision: str) -> Review:
     """What another commit would do, on what the workspace's own documents ask for. Raises the same."""
-    commit = commit_of(_git(workspace, revision), revision)
-    head = _desired(workspace, commit)
+    commit = resolve_commit(_git_directory(workspace, revision), revision)
+    head = _desired_at(workspace, commit)
     if head is None:
         raise PlanError(why=f"{commit[:12]} has no cluster {workspace.cluster.name}")
-    return _reviewed(workspace, workspace.desired(), head, commit)
+    return _review_between(workspace, workspace.desired(), head, commit)
 
 
-def _reviewed(
+def _review_between(
     workspace: Workspace, base: Desired | None, head: Desired, start: str, seen: Actual | None = None
 ) -> Review:
-    now = max(committed_at(_git(workspace, start), start), _last(workspace))
+    now = max(commit_time(_git_directory(workspace, start), start), _last_event_time(workspace))
     own = workspace.desired()
     if seen is None:
         actual = workspace.actual(offline=True)
     else:
-        actual = replace(as_seen(seen, now), upkeep=_upkeep(own, seen))
+        actual = replace(observed_state(seen, now), provision_status=_provision_status(own, seen))
 
-    def version(desired: Desired) -> Version:
-        found = actual.upkeep if desired is own else _upkeep(desired, actual)
-        return Version(desired, found, placer(desired))
+    def version(desired: Desired) -> DocumentVersion:
+        found = actual.provision_status if desired is own else _provision_status(desired, actual)
+        return DocumentVersion(desired, found, planner_for(desired))
 
-    return review(version(base) if base is not None else None, version(head), actual, now)
+    return build_review(version(base) if base is not None else None, version(head), actual, now)
 
 
-def _upkeep(desired: Desired, actual: Actual) -> Upkeep | None:
+def _provision_status(desired: Desired, actual: Actual) -> ProvisionStatus | None:
     """How the nodes stand against other documents than those that `actual` was seen with."""
     cluster = choose_cluster(desired.repository, desired.cluster)
-    return upkeep(desired, endpoints(desired.nodes, cluster.spec), actual.standings, None)
+    return provision_status(desired, endpoints(desired.nodes, cluster.spec), actual.provision_records, None)
 
 
-def _git(workspace: Workspace, revision: str) -> Path:
+def _git_directory(workspace: Workspace, revision: str) -> Path:
     source = workspace.source
     if source.git is None:
         raise CannotRead(what=f"revision {revision}", why=f"{source.directory} is not in a git repository")
     return source.git
 
 
-def _desired(workspace: Workspace, commit: str) -> Desired | None:
+def _desired_at(workspace: Workspace, commit: str) -> Desired | None:
     """What the documents said at this commit; None where it does not know the cluster."""
     repository, commit = replace(workspace.source, revision=commit).load()
     name = workspace.cluster.name
@@ -95,13 +100,13 @@ def _desired(workspace: Workspace, commit: str) -> Desired | None:
     return make_desired(repository, name, repo=workspace.repo_id, commit=commit)
 
 
-def _edited(source: Source) -> bool:
+def _has_local_changes(source: Source) -> bool:
     """Whether the folder's files are others than those of the commit that is checked out."""
     assert source.git is not None
-    return said(source.git, "status", "--porcelain", "--", source.subpath or ".") != []
+    return git_lines(source.git, "status", "--porcelain", "--", source.subpath or ".") != []
 
 
-def _last(workspace: Workspace) -> float:
+def _last_event_time(workspace: Workspace) -> float:
     if not workspace.has_store:
         return 0.0
     events = workspace.store.events(workspace.cluster.name, limit=1)

@@ -5,110 +5,119 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.model.types import GroupUse, Wait
-from reconciler.plan.context import Place as Planner
+from reconciler.plan.context import Planner
 from reconciler.plan.pipeline import make_study
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.study import Study
-from reconciler.review.predicted_state import as_recorded, foreseen, provisioned, sealed_so_far
-from reconciler.review.values import Effect, Place, Review
-from reconciler.values.placement_json import fingerprint
+from reconciler.review.predicted_state import (
+    keep_earlier_seals,
+    predict_applied,
+    predict_provisioned,
+    recorded_state,
+)
+from reconciler.review.values import Disruption, DisruptionEffect, Review
+from reconciler.values.encoding.placement_json import fingerprint
+from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Action, Plan
-from reconciler.values.plan_json import sealed
-from reconciler.values.provision_status import Upkeep
+from reconciler.values.provision_status import ProvisionStatus
 from reconciler.values.state import Actual, Desired
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class DocumentVersion:
     """One of the two: what it says, and what that makes of nodes and of the planner."""
 
     desired: Desired
-    upkeep: Upkeep | None = None
+    provision_status: ProvisionStatus | None = None
     place: Planner | None = None
 
 
-def review(base: Version | None, head: Version, actual: Actual, now: float) -> Review:
+def build_review(base: DocumentVersion | None, head: DocumentVersion, actual: Actual, now: float) -> Review:
     """`base` is None where the cluster is new. Raises PlanError."""
-    actual = as_recorded(actual)
+    actual = recorded_state(actual)
     before: Study | None = None
     if base is not None:
-        actual = provisioned(actual, base.upkeep)
-        before = make_study(base.desired, actual, now, place=base.place)
-        actual = foreseen(actual, before.plan)
-    actual = replace(actual, upkeep=sealed_so_far(head.upkeep, actual.upkeep if base else None))
-    after = make_study(head.desired, actual, now, place=head.place)
-    return _compared(base.desired if base else None, head.desired, before, after)
+        actual = predict_provisioned(actual, base.provision_status)
+        before = make_study(PlanRequest(base.desired, actual, now, place=base.place))
+        actual = predict_applied(actual, before.plan)
+    actual = replace(
+        actual,
+        provision_status=keep_earlier_seals(head.provision_status, actual.provision_status if base else None),
+    )
+    after = make_study(PlanRequest(head.desired, actual, now, place=head.place))
+    return _compare_studies(base.desired if base else None, head.desired, before, after)
 
 
-def _compared(base: Desired | None, head: Desired, before: Study | None, after: Study) -> Review:
+def _compare_studies(base: Desired | None, head: Desired, before: Study | None, after: Study) -> Review:
     first = before.plan if before else None
     known = {wait.session: wait for wait in (first.waits if first else ())}
-    still = tuple(wait for wait in after.plan.waits if _same(wait, known.get(wait.session)))
-    plan = _narrowed(after.plan, first, {wait.session for wait in still})
+    still = tuple(wait for wait in after.plan.waits if _waits_for_same(wait, known.get(wait.session)))
+    plan = _without_prior(after.plan, first, {wait.session for wait in still})
     starts = {action.id for action in plan.changes if action.after and action.after.placement}
     found = Review(
         base=base.commit if base else "",
         head=head.commit,
         plan=plan,
-        places=tuple(one for action in plan.changes if (one := _place(action)) is not None),
+        disruptions=tuple(one for action in plan.changes if (one := _disruption_of(action)) is not None),
         admitted=tuple(sorted(known.keys() & starts)),
-        still=still,
+        still_waiting=still,
         pending=len(first.changes) if first else 0,
-        nodes={**(before.case.nodes if before else {}), **after.case.nodes},
+        nodes={**(before.context.nodes if before else {}), **after.context.nodes},
     )
-    return replace(found, digest=_digest(found, head))
+    return replace(found, digest=_review_digest(found, head))
 
 
-def _narrowed(plan: Plan, before: Plan | None, still: set[str]) -> Plan:
+def _without_prior(plan: Plan, before: Plan | None, still: set[str]) -> Plan:
     """Without what was so before: who waits, what is warned about. What is used before is what the base
     uses."""
     said = set(before.warnings if before else ())
     quotas = {(use.quota, use.subject): use.after for use in (before.quotas if before else ())}
     groups = {use.group: use for use in (before.groups if before else ())}
-    return sealed(
+    return with_digest(
         replace(
             plan,
             waits=tuple(wait for wait in plan.waits if wait.session not in still),
             warnings=tuple(warning for warning in plan.warnings if warning not in said),
             drifts=(),
-            actions=tuple(action for action in plan.actions if not _only_waits(action, still)),
+            actions=tuple(action for action in plan.actions if not _is_wait_note(action, still)),
             quotas=tuple(
                 replace(use, before=quotas.get((use.quota, use.subject), use.before)) for use in plan.quotas
             ),
-            groups=tuple(_since(use, groups.get(use.group)) for use in plan.groups),
+            groups=tuple(_group_use_since(use, groups.get(use.group)) for use in plan.groups),
         )
     )
 
 
-def _since(use: GroupUse, before: GroupUse | None) -> GroupUse:
+def _group_use_since(use: GroupUse, before: GroupUse | None) -> GroupUse:
     return replace(use, before=before.after, fits_before=before.fits_after) if before else use
 
 
-def _same(wait: Wait, before: Wait | None) -> bool:
+def _waits_for_same(wait: Wait, before: Wait | None) -> bool:
     """Whether it waits for the same, whatever the numbers in the words are."""
-    return before is not None and _codes(wait) == _codes(before)
+    return before is not None and _reason_codes(wait) == _reason_codes(before)
 
 
-def _codes(wait: Wait) -> set[str]:
+def _reason_codes(wait: Wait) -> set[str]:
     return {reason.code for reason in wait.reasons}
 
 
-def _only_waits(action: Action, still: set[str]) -> bool:
+def _is_wait_note(action: Action, still: set[str]) -> bool:
     """A note on a session that waits as before: its document has not changed."""
     return action.id in still and not action.changes
 
 
-def _place(action: Action) -> Place | None:
+def _disruption_of(action: Action) -> Disruption | None:
     before = action.before.placement if action.before else None
     if before is None or action.before is None or action.before.phase in ("PENDING", "TERMINATED", "ERROR"):
         return None
     after = action.after.placement if action.after else None
-    effect = _effect(action)
+    effect = _disruption_effect(action)
     if effect is None or (effect == "moved" and after is not None and after.kernels == before.kernels):
         return None
-    return Place(action.id, effect, action.why, before, after if effect == "moved" else None)
+    return Disruption(action.id, effect, action.why, before, after if effect == "moved" else None)
 
 
-def _effect(action: Action) -> Effect | None:
+def _disruption_effect(action: Action) -> DisruptionEffect | None:
     if action.after is None or action.after.phase in ("TERMINATED", "ERROR", "CANCELLED"):
         return "stopped"
     if action.after.phase == "PENDING":
@@ -116,20 +125,20 @@ def _effect(action: Action) -> Effect | None:
     return "moved"
 
 
-def _digest(found: Review, head: Desired) -> str:
+def _review_digest(found: Review, head: Desired) -> str:
     return fingerprint(
         {
             "cluster": head.cluster,
             "tree": head.tree,
             "complete": found.complete,
-            "actions": [_said(action) for action in found.plan.changes],
-            "waits": [[wait.session, sorted(_codes(wait))] for wait in found.plan.waits],
+            "actions": [_action_fingerprint(action) for action in found.plan.changes],
+            "waits": [[wait.session, sorted(_reason_codes(wait))] for wait in found.plan.waits],
             "refused": [[one.policy, one.guard, list(one.resources)] for one in found.plan.violations],
         }
     )
 
 
-def _said(action: Action) -> list[object]:
+def _action_fingerprint(action: Action) -> list[object]:
     after = action.after
     changes = [[c.path, c.before, c.after, c.forces] for c in action.changes]
     sides = [side.placement.kernels if side and side.placement else None for side in (action.before, after)]

@@ -8,33 +8,33 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from reconciler.guards.judge import said
-from reconciler.review.values import Place, Review
-from reconciler.values.plan_json import plain
+from reconciler.guards.judge import violation_text
+from reconciler.review.values import Disruption, Review
+from reconciler.values.encoding.plan_json import plan_values
 
 VERSION = "bai.review/v1"
 
 
-def value(review: Review) -> dict[str, Any]:
-    """What `dump` writes."""
+def review_value(review: Review) -> dict[str, Any]:
+    """What `dump_review` writes."""
     found = {
         "version": VERSION,
         "base": review.base,
         "head": review.head,
         "digest": review.digest,
         "complete": review.complete,
-        "plan": plain(review.plan),
-        "places": TypeAdapter(tuple[Place, ...]).dump_python(review.places, mode="json"),
+        "plan": plan_values(review.plan),
+        "places": TypeAdapter(tuple[Disruption, ...]).dump_python(review.disruptions, mode="json"),
         "admitted": review.admitted,
-        "still": [wait.session for wait in review.still],
-        "refused": [said(one) for one in review.plan.violations],
+        "still": [wait.session for wait in review.still_waiting],
+        "refused": [violation_text(one) for one in review.plan.violations],
         "pending": review.pending,
     }
-    if review.distrusted:
-        found["distrusted"] = [asdict(refusal) for refusal in review.distrusted]
+    if review.untrusted_commits:
+        found["distrusted"] = [asdict(refusal) for refusal in review.untrusted_commits]
     return found
 
 
-def dump(review: Review) -> str:
+def dump_review(review: Review) -> str:
     """Keys sorted, ending in a newline: the same review, the same bytes."""
-    return json.dumps(value(review), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(review_value(review), sort_keys=True, indent=1, ensure_ascii=False) + "\n"

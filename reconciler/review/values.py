@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from planner.model.types import NodeInfo, Placement, Wait
-from reconciler.trust.values import Refusal
+from reconciler.trust.values import CommitRefusal
 from reconciler.values.plan import Plan
 
-Effect = Literal["moved", "pushed out", "stopped"]
+DisruptionEffect = Literal["moved", "pushed out", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Disruption:
     """A running session that does not stay where it is."""
 
     session: str
-    effect: Effect
+    effect: DisruptionEffect
     why: str
     before: Placement
     after: Placement | None
@@ -35,13 +35,13 @@ class Review:
     """Commit with the change; empty for the files of a working directory."""
     plan: Plan
     """Of the head, on the cluster as the base leaves it. Its waits are those that the change brings about."""
-    places: tuple[Place, ...] = ()
+    disruptions: tuple[Disruption, ...] = ()
     """Running sessions that the change moves, pushes out or stops."""
     admitted: tuple[str, ...] = ()
     """Sessions that wait without the change, and run with it."""
-    still: tuple[Wait, ...] = ()
+    still_waiting: tuple[Wait, ...] = ()
     """Sessions that wait with and without it, for the same reasons."""
-    distrusted: tuple[Refusal, ...] = ()
+    untrusted_commits: tuple[CommitRefusal, ...] = ()
     """Why its commits would not be followed: signatures, and whose the paths are that they change."""
     pending: int = 0
     """Actions that the base itself still asks for: drift, or a commit that nobody applied."""
@@ -54,7 +54,7 @@ class Review:
     @property
     def passes(self) -> bool:
         """Whether it may be carried out."""
-        return not self.plan.violations and not self.distrusted
+        return not self.plan.violations and not self.untrusted_commits
 
     @property
     def complete(self) -> bool:

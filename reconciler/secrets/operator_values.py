@@ -1,17 +1,17 @@
 """Secrets that the owner names on the command line: `env:NAME`, `file:/path`. Documents cannot; theirs are in
-`secret_reader.py`."""
+`reader.py`."""
 
 from __future__ import annotations
 
 import os
 
-from schemas.files.plain_files import read_plain
-from schemas.problems.errors import SecretMissing
+from schemas.files.regular_files import read_regular_file
+from schemas.problems.errors.plan import SecretMissing
 
 MAX_BYTES = 64 * 1024
 
 
-def resolve(reference: str) -> str:
+def resolve_reference(reference: str) -> str:
     """The value behind `env:NAME` or `file:/absolute/path` (a trailing line break is dropped).
 
     Raises SecretMissing, whose message names the reference and never a value.
@@ -33,7 +33,7 @@ def _from_environment(reference: str, name: str) -> str:
 
 def _from_file(reference: str, path: str) -> str:
     try:
-        text = read_plain(path, MAX_BYTES).decode()
+        text = read_regular_file(path, MAX_BYTES).decode()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "the file is not UTF-8 text"
         raise SecretMissing(reference=reference, why=why) from None

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from threading import RLock
 
-from providers.secret_stores.base import Backend, Unreadable, text
+from providers.secret_stores.base import Backend, SecretUnreadable, decode_secret
 from providers.secret_stores.open import open_backend
-from schemas.problems.errors import SecretMissing
+from schemas.problems.errors.plan import SecretMissing
 from schemas.repository.declared_stores import NO_STORES, DeclaredStores
 
-KEPT = 60.0
+CACHE_SECONDS = 60.0
 """Seconds after which a secret with which nodes, registries and others are reached is read again."""
 FOREVER = float("inf")
 
@@ -26,7 +26,7 @@ class SecretReader:
         self,
         stores: DeclaredStores,
         *,
-        keep: float = KEPT,
+        keep: float = CACHE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stores, self._keep, self._clock = stores, keep, clock
@@ -35,26 +35,26 @@ class SecretReader:
         self._backends: dict[str, Backend] = {}
         self._values: dict[str, str] = {}
 
-    def of_project(self, project: str, reference: str) -> str:
+    def for_project(self, project: str, reference: str) -> str:
         """The value for a session of a project."""
         return self._value(reference, project)
 
-    def infrastructure(self, reference: str) -> str:
+    def for_infrastructure(self, reference: str) -> str:
         """The value for a registry, a notification, a profile or a way to a node."""
         return self._value(reference, None)
 
-    def fresh(self) -> SecretReader:
+    def for_one_apply(self) -> SecretReader:
         """Another one of the same stores, which keeps what it reads: for one apply."""
         return SecretReader(self._stores, keep=FOREVER)
 
-    def follow(self, stores: DeclaredStores) -> None:
+    def use_stores(self, stores: DeclaredStores) -> None:
         """Go by other declarations from here on."""
         with self._lock:
             if stores != self._stores:
                 self._stores = stores
-                self._forget()
+                self._clear_cache()
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._begun = self._clock()
         self._backends, self._values = {}, {}
 
@@ -64,7 +64,7 @@ class SecretReader:
             if refusal is not None:
                 raise SecretMissing(reference=reference, why=refusal.why, hint=refusal.hint)
             if self._clock() - self._begun > self._keep:
-                self._forget()
+                self._clear_cache()
             if reference not in self._values:
                 self._values[reference] = self._read(reference)
             return self._values[reference]
@@ -74,8 +74,8 @@ class SecretReader:
         try:
             if name not in self._backends:
                 self._backends[name] = open_backend(self._stores.stores[name])
-            return _checked(self._backends[name].read(entry))
-        except Unreadable as error:
+            return _validate_text(self._backends[name].read(entry))
+        except SecretUnreadable as error:
             raise SecretMissing(reference=reference, why=str(error)) from None
         except Exception as error:  # A plugin's; its text may hold what it is about.
             raise SecretMissing(
@@ -83,15 +83,15 @@ class SecretReader:
             ) from None
 
 
-def _checked(value: object) -> str:
+def _validate_text(value: object) -> str:
     """What a plugin gives is held to what every store is. Raises Unreadable."""
     if not isinstance(value, str):
-        raise Unreadable("the store gave no text")
+        raise SecretUnreadable("the store gave no text")
     try:
-        return text(value.encode())
+        return decode_secret(value.encode())
     except UnicodeEncodeError:
-        raise Unreadable("it is not UTF-8 text") from None
+        raise SecretUnreadable("it is not UTF-8 text") from None
 
 
-NOTHING = SecretReader(NO_STORES)
+NO_SECRETS = SecretReader(NO_STORES)
 """Of no store."""

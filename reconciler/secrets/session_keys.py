@@ -18,30 +18,30 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from schemas.files.plain_files import open_plain, read_open
-from schemas.problems.errors import SecretMissing
+from schemas.files.regular_files import open_regular_file, read_descriptor
+from schemas.problems.errors.plan import SecretMissing
 
 PREFIX = "session-key:"
-_BYTES = 32
-_MARK = 16
-Agree = Callable[[str], str]
+_KEY_BYTES = 32
+_FINGERPRINT_LENGTH = 16
+KeyAgreement = Callable[[str], str]
 """Takes the mark of a key, gives the mark of the one that all are to use."""
 
 
-def seed(file: Path, reference: str, agree: Agree | None = None) -> str:
+def derive_seed(file: Path, reference: str, agree: KeyAgreement | None = None) -> str:
     """The seed (64 hexadecimal digits) for a reference; makes the random key when it is first needed.
 
     Raises SecretMissing when the key cannot be read or written, is open to others, or is not the one that
     others use.
     """
     try:
-        key = _key(file)
+        key = _load_or_create_key(file)
     except OSError as error:
         why = f"{file}: {error.strerror or error}"
         raise SecretMissing(reference=reference, why=why) from None
     except ValueError as error:
         raise SecretMissing(reference=reference, why=f"{file} {error}") from None
-    mark = hmac.digest(key, b"which key this is", "sha256").hex()[:_MARK]
+    mark = hmac.digest(key, b"which key this is", "sha256").hex()[:_FINGERPRINT_LENGTH]
     if agree is not None and agree(mark) != mark:
         raise SecretMissing(
             reference=reference,
@@ -52,33 +52,33 @@ def seed(file: Path, reference: str, agree: Agree | None = None) -> str:
     return hmac.digest(key, reference.encode(), "sha256").hex()
 
 
-def _key(path: Path) -> bytes:
+def _load_or_create_key(path: Path) -> bytes:
     with contextlib.suppress(FileNotFoundError):
-        return _read(path)
-    _make(path)
-    return _read(path)
+        return _read_key(path)
+    _create_key(path)
+    return _read_key(path)
 
 
-def _read(path: Path) -> bytes:
-    descriptor = open_plain(path, follow=False)
+def _read_key(path: Path) -> bytes:
+    descriptor = open_regular_file(path, follow=False)
     try:
         if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
             raise ValueError("may be read by others: chmod 600")
-        text = read_open(descriptor, path, 4 * _BYTES).decode("ascii", errors="replace")
+        text = read_descriptor(descriptor, path, 4 * _KEY_BYTES).decode("ascii", errors="replace")
     finally:
         os.close(descriptor)
     key = bytes.fromhex(text.strip())
-    if len(key) != _BYTES:
+    if len(key) != _KEY_BYTES:
         raise ValueError("is not a key that bai made")
     return key
 
 
-def _make(path: Path) -> None:
+def _create_key(path: Path) -> None:
     """Whole or not at all; whoever comes second finds the first one's."""
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(_BYTES) + "\n")
+            file.write(secrets.token_hex(_KEY_BYTES) + "\n")
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):

@@ -6,28 +6,28 @@ import os
 import subprocess
 from pathlib import Path
 
-from schemas.problems.errors import CannotRead
+from schemas.problems.errors.repository import CannotRead
 
-_ELSEWHERE = (
+_REPOSITORY_VARIABLES = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
 )  # fmt: skip
 """What git tells the hooks it runs, and what would lead ours to another repository."""
 
 
-def environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """Ours, for a git that is to ask about the folder it is given, and to speak English, as what it says is
     read. No object stands in for another one: `refs/replace` may have come from anybody."""
     ours = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull}
-    return {name: value for name, value in os.environ.items() if name not in _ELSEWHERE} | ours
+    return {name: value for name, value in os.environ.items() if name not in _REPOSITORY_VARIABLES} | ours
 
 
-def said(folder: Path, *arguments: str) -> list[str] | None:
+def git_lines(folder: Path, *arguments: str) -> list[str] | None:
     """Lines that git says, or None when it fails. Raises CannotRead when it refuses to look because somebody
     else owns the folder."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
-            env=environment(),
+            env=git_environment(),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -43,30 +43,30 @@ def said(folder: Path, *arguments: str) -> list[str] | None:
     return done.stdout.splitlines() if done.returncode == 0 else None
 
 
-def commit_of(folder: Path, revision: str) -> str:
+def resolve_commit(folder: Path, revision: str) -> str:
     """The full name of a commit. Raises CannotRead."""
     # `--end-of-options` would be safer still, but older versions of git print it.
-    found = said(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    found = git_lines(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if revision.startswith("-") or not found:
         hint = "fetch it first; a shallow clone may lack it"
         raise CannotRead(what=f"revision {revision}", why="there is no such commit here", hint=hint)
     return found[0]
 
 
-def common_ancestor(folder: Path, one: str, other: str) -> str:
+def merge_base(folder: Path, one: str, other: str) -> str:
     """The newest commit that both rest on. Raises CannotRead when a commit is not there, or they share
     none."""
-    first, second = commit_of(folder, one), commit_of(folder, other)
-    found = said(folder, "merge-base", first, second)
+    first, second = resolve_commit(folder, one), resolve_commit(folder, other)
+    found = git_lines(folder, "merge-base", first, second)
     if not found:
         hint = "a shallow clone lacks what they share: fetch the whole history"
         raise CannotRead(what=f"what {one} and {other} have in common", why="git finds nothing", hint=hint)
     return found[0]
 
 
-def committed_at(folder: Path, commit: str) -> float:
+def commit_time(folder: Path, commit: str) -> float:
     """When a commit was made, in seconds since the epoch. Raises CannotRead."""
-    found = said(folder, "show", "--no-patch", "--format=%ct", commit)
+    found = git_lines(folder, "show", "--no-patch", "--format=%ct", commit)
     if not found:
         raise CannotRead(what=f"revision {commit}", why="there is no such commit here")
     return float(found[0])

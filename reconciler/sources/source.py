@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reconciler.sources.git import said
-from reconciler.sources.owner_stores import owner_stores
-from reconciler.values.placement_json import fingerprint
+from reconciler.sources.git import git_lines
+from reconciler.sources.owner_stores import load_owner_stores
+from reconciler.values.encoding.placement_json import fingerprint
 from reconciler.values.state import Desired
-from schemas.images.session_images import with_images
+from schemas.images.session_images import resolve_session_images
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.session import Session
 from schemas.loading.loader import load_commit, load_directory
-from schemas.problems.errors import CannotRead, PlanError
+from schemas.problems.errors.plan import PlanError
+from schemas.problems.errors.repository import CannotRead
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.repository import Repository
-from schemas.values.canonical import canonical, digest
+from schemas.values.canonical import canonical_document, digest
 from schemas.values.envelope import Resource
 
-_ANSWERS = 4
+_GIT_ANSWERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +64,28 @@ def open_source(
     directory: Path | str, revision: str | None = None, *, stores: Path | None = None, final: bool = False
 ) -> Source:
     """Find out what repository a folder belongs to, and what the owner of its cluster declares: `stores` and
-    `final` as for `owner_stores`. Raises CannotRead when there is no such folder, and what that raises."""
-    found = _source(directory, revision)
-    return replace(found, owner=owner_stores(stores, found.folders, final=final))
+    `final` as for `load_owner_stores`. Raises CannotRead when there is no such folder, and what that
+    raises."""
+    found = _locate_source(directory, revision)
+    return replace(found, owner=load_owner_stores(stores, found.folders, final=final))
 
 
-def _source(directory: Path | str, revision: str | None) -> Source:
+def _locate_source(directory: Path | str, revision: str | None) -> Source:
     folder = Path(directory).expanduser().absolute()
     if not folder.is_dir():
         raise CannotRead(what=str(directory), why="it is not a folder")
     folder = folder.resolve()
-    alone = Source(folder, None, "", path_id(folder), "", revision)
-    found = said(folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD")
-    if found is None or len(found) < _ANSWERS:
+    alone = Source(folder, None, "", repository_id_of_path(folder), "", revision)
+    found = git_lines(
+        folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD"
+    )
+    if found is None or len(found) < _GIT_ANSWERS:
         return alone
     top, prefix, shallow, head = found
-    roots = said(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
+    roots = git_lines(folder, "rev-list", "--max-parents=0", "HEAD") if shallow == "false" else None
     subpath = prefix.strip("/")
     # A shallow clone does not know its root, so only its place tells it apart.
-    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(folder)
+    repo = _short_hash(f"{min(roots)}:{subpath}") if roots else repository_id_of_path(folder)
     return Source(folder, Path(top), subpath, repo, head, revision)
 
 
@@ -89,17 +93,17 @@ def remote_source(copy: Path, commit: str, subpath: str, owner: OwnerStores) -> 
     """The documents of a commit in a bare copy of a remote; the repository is the same wherever it was cloned
     to."""
     subpath = subpath.strip("/")
-    roots = said(copy, "rev-list", "--max-parents=0", commit)
-    repo = _hashed(f"{min(roots)}:{subpath}") if roots else path_id(copy)
+    roots = git_lines(copy, "rev-list", "--max-parents=0", commit)
+    repo = _short_hash(f"{min(roots)}:{subpath}") if roots else repository_id_of_path(copy)
     return Source(copy, copy, subpath, repo, commit, commit, owner)
 
 
-def path_id(folder: Path) -> str:
+def repository_id_of_path(folder: Path) -> str:
     """Id of a repository that has no commit yet: where it is."""
-    return _hashed(str(folder))
+    return _short_hash(str(folder))
 
 
-def _hashed(text: str) -> str:
+def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -129,15 +133,17 @@ def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str
     for identity, item in sorted(repository.resources.items()):
         owner = repository.cluster_of(item)
         if owner is None or owner == cluster:
-            resources[identity] = _effective(item, repository, chosen) if isinstance(item, Session) else item
-    documents = {identity: canonical(item) for identity, item in resources.items()}
-    others = {i: canonical(item) for i, item in repository.resources.items() if i not in resources}
+            resources[identity] = (
+                _with_defaults(item, repository, chosen) if isinstance(item, Session) else item
+            )
+    documents = {identity: canonical_document(item) for identity, item in resources.items()}
+    others = {i: canonical_document(item) for i, item in repository.resources.items() if i not in resources}
     hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
     return Desired(
         repo=repo,
         cluster=cluster,
         commit=commit,
-        tree=fingerprint([documents, others, _machines(hardware)]),
+        tree=fingerprint([documents, others, _hardware_digests(hardware)]),
         repository=repository,
         resources=resources,
         documents=documents,
@@ -145,18 +151,18 @@ def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str
     )
 
 
-def _machines(hardware: Mapping[str, object]) -> dict[str, str]:
+def _hardware_digests(hardware: Mapping[str, object]) -> dict[str, str]:
     """Digests of machines by node; the nodes of a pool share one value, which is read once."""
     known = {id(value): value for value in hardware.values()}
-    digests = {key: _hardware(value) for key, value in known.items()}
+    digests = {key: _hardware_digest(value) for key, value in known.items()}
     return {name: digests[id(value)] for name, value in hardware.items()}
 
 
-def _hardware(value: object) -> str:
-    return _hashed(value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value))
+def _hardware_digest(value: object) -> str:
+    return _short_hash(value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value))
 
 
-def _effective(session: Session, repository: Repository, cluster: Cluster) -> Session:
+def _with_defaults(session: Session, repository: Repository, cluster: Cluster) -> Session:
     """With the group that it queues in, and its cluster's defaults: then its document says all that it
     depends on."""
     group = repository.group_of(session)
@@ -169,4 +175,4 @@ def _effective(session: Session, repository: Repository, cluster: Cluster) -> Se
             "env": env,
         }
     )
-    return session.model_copy(update={"spec": with_images(spec, repository)})
+    return session.model_copy(update={"spec": resolve_session_images(spec, repository.images)})

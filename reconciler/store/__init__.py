@@ -1,6 +1,5 @@
-"""What was decided, remembered: tables, migrations, leases, journal, events. Read `store.py` for what it
-offers."""
+"""What was decided, remembered: tables, migrations, leases, journal, events.
 
-from reconciler.store.store import Store
-
-__all__ = ["Store"]
+Read `store` for what it offers; `database` is what SQLite and PostgreSQL need, `maintenance` what is done to
+a store as a whole: migrations, safety copies, moves.
+"""

@@ -16,7 +16,7 @@ from reconciler.values.records import Audit
 _CHUNK = 1000
 
 
-class Asked(TypedDict, total=False):
+class AuditQuery(TypedDict, total=False):
     """Which entries are asked for; all that is left out or empty counts for all. Times are seconds since the
     epoch."""
 
@@ -34,7 +34,7 @@ class Asked(TypedDict, total=False):
     """Only the newest so many."""
 
 
-def read(connection: Connection, cluster: str, **asked: Unpack[Asked]) -> tuple[Audit, ...]:
+def read_entries(connection: Connection, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[Audit, ...]:
     """Entries oldest first."""
     query = select(audit).where(audit.c.cluster == cluster, audit.c.seq > asked.get("after", 0))
     if (resource := asked.get("resource")) is not None:
@@ -42,35 +42,35 @@ def read(connection: Connection, cluster: str, **asked: Unpack[Asked]) -> tuple[
     actor, commit, plan = asked.get("actor"), asked.get("commit"), asked.get("plan")
     for column, words in ((audit.c.actor, actor), (audit.c.commit, commit), (audit.c.plan, plan)):
         if words:
-            query = query.where(_begins(column, words))
+            query = query.where(_starts_with(column, words))
     if (since := asked.get("since")) is not None:
         query = query.where(audit.c.at >= since)
     if (until := asked.get("until")) is not None:
         query = query.where(audit.c.at < until)
     found = connection.execute(query.order_by(audit.c.seq.desc()).limit(asked.get("limit"))).mappings()
-    return tuple(reversed([rows.audit(row) for row in found]))
+    return tuple(reversed([rows.audit_from_row(row) for row in found]))
 
 
-def resources(connection: Connection, cluster: str) -> set[str]:
+def audited_resources(connection: Connection, cluster: str) -> set[str]:
     """All that it has entries of."""
     named = select(audit.c.resource).where(audit.c.cluster == cluster, audit.c.resource != "").distinct()
     return set(connection.execute(named).scalars())
 
 
-def add(connection: Connection, cluster: str, entries: Iterable[Audit], actor: str) -> None:
+def append_entries(connection: Connection, cluster: str, entries: Iterable[Audit], actor: str) -> None:
     """Append; `actor` stands where an entry names nobody."""
     values = [rows.audit_row(cluster, entry, actor) for entry in entries]
     if values:
         connection.execute(insert(audit), values)
 
 
-def add_missing(connection: Connection, found: Iterable[Mapping[str, Any]]) -> None:
+def append_missing(connection: Connection, found: Iterable[Mapping[str, Any]]) -> None:
     """Append those rows of another store that are not here yet, in their order."""
-    here = Counter(_content(dict(row)) for row in connection.execute(select(audit)).mappings())
+    here = Counter(_row_content(dict(row)) for row in connection.execute(select(audit)).mappings())
     first = not here
     missing: list[dict[str, Any]] = []
     for row in found:
-        content = _content(row)
+        content = _row_content(row)
         if here[content]:
             here[content] -= 1
         else:
@@ -79,10 +79,10 @@ def add_missing(connection: Connection, found: Iterable[Mapping[str, Any]]) -> N
         connection.execute(insert(audit), missing[at : at + _CHUNK])
 
 
-def _content(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _row_content(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[column.name] for column in audit.columns if column.name != "seq")
 
 
-def _begins(column: Column[str], words: str) -> ColumnElement[bool]:
+def _starts_with(column: Column[str], words: str) -> ColumnElement[bool]:
     # LIKE tells upper from lower case in one engine only.
     return func.substr(column, 1, len(words)) == words

@@ -9,24 +9,25 @@ from collections.abc import Callable, Iterator, Mapping
 from sqlalchemy import Engine
 
 from reconciler.store import leases
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import asking, complaints, is_server
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.database_errors import translate_errors
+from reconciler.store.database.engine import is_server, query_connection
 
-POLL = 0.2
-"""Seconds between two looks at a file, and most seconds until `over` is asked again."""
-ANYWAY = 10.0
+POLL_INTERVAL = 0.2
+"""Seconds between two looks at a file, and most seconds until `stop` is asked again."""
+RECHECK_INTERVAL = 10.0
 """Seconds after which a server is asked though it told nothing: what it told may have been lost."""
 CHANNEL = "bai_changes"
 
 
-def changes(
-    engine: Engine, address: Address, since: Mapping[str, int] | None, over: Callable[[], bool]
+def watch_changes(
+    engine: Engine, address: StoreAddress, since: Mapping[str, int] | None, stop: Callable[[], bool]
 ) -> Iterator[dict[str, int]]:
-    """See `Store.changes`."""
-    wait = _told if is_server(engine) else _looked
+    """See `Store.watch_changes`."""
+    wait = _listen_to_server if is_server(engine) else _poll_file
     known = dict(since) if since is not None else None
-    for _ in wait(engine, address, over):
-        with asking(engine, address) as connection:
+    for _ in wait(engine, address, stop):
+        with query_connection(engine, address) as connection:
             found = leases.revisions(connection)
         if known is None:
             known = found
@@ -36,37 +37,37 @@ def changes(
             yield news
 
 
-def _looked(engine: Engine, address: Address, over: Callable[[], bool]) -> Iterator[None]:
+def _poll_file(engine: Engine, address: StoreAddress, stop: Callable[[], bool]) -> Iterator[None]:
     """Now, and whenever somebody has committed to the file."""
-    with complaints(address), engine.connect() as connection:
+    with translate_errors(address), engine.connect() as connection:
         # Asked outside of transactions, which would see the file as it was at their begin.
         cursor = connection.connection.driver_connection
         assert cursor is not None
         last: object = None
-        while not over():
+        while not stop():
             version = cursor.execute("PRAGMA data_version").fetchone()
             if version != last:
                 last = version
                 yield
             else:
-                time.sleep(POLL)
+                time.sleep(POLL_INTERVAL)
 
 
-def _told(engine: Engine, address: Address, over: Callable[[], bool]) -> Iterator[None]:
+def _listen_to_server(engine: Engine, address: StoreAddress, stop: Callable[[], bool]) -> Iterator[None]:
     """Now, and whenever the server tells of this schema."""
     from reconciler.store.database.postgres import connect
 
-    with complaints(address):
+    with translate_errors(address):
         connection = connect(address, autocommit=True)
         try:
             schema = connection.execute("SELECT current_schema()").fetchone()[0]  # type: ignore[index]
             connection.execute(f"LISTEN {CHANNEL}")
             yield
             heard = time.monotonic()
-            while not over():
-                told = list(connection.notifies(timeout=POLL, stop_after=1))
+            while not stop():
+                told = list(connection.notifies(timeout=POLL_INTERVAL, stop_after=1))
                 ours = any(each.payload.partition(" ")[0] == schema for each in told)
-                if ours or time.monotonic() - heard > ANYWAY:
+                if ours or time.monotonic() - heard > RECHECK_INTERVAL:
                     heard = time.monotonic()
                     yield
         finally:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, update
 
-from reconciler.store.database.column_types import Moment
+from reconciler.store.database.column_types import Timestamp
 from reconciler.store.database.tables import audit, events, journal, leases, metadata, samples
 
-_ASIDE = {audit, events, journal, leases, samples}
+_SKIPPED_TABLES = {audit, events, journal, leases, samples}
 """History; leases, which come and go; samples, which have no other name than their time."""
 
 
-def set_right(connection: Connection, cluster: str, now: float) -> int:
+def clamp_future_times(connection: Connection, cluster: str, now: float) -> int:
     """Gives how many rows had a time after `now`, in what is kept of the cluster and of images."""
     mine = samples.c.cluster == cluster
     count = connection.execute(delete(samples).where(mine, samples.c.at > now)).rowcount
     for table in metadata.tables.values():
-        for column in table.columns if table not in _ASIDE else ():
-            if isinstance(column.type, Moment):
+        for column in table.columns if table not in _SKIPPED_TABLES else ():
+            if isinstance(column.type, Timestamp):
                 ours = (table.c.cluster == cluster,) if "cluster" in table.c else ()
                 change = update(table).where(column > now, *ours).values({column: now})
                 count += connection.execute(change).rowcount

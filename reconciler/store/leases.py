@@ -17,11 +17,11 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, update
 
 from reconciler.store import rows
-from reconciler.store.database.process_identity import is_gone, this_process
+from reconciler.store.database.process_identity import current_process_identity, is_process_gone
 from reconciler.store.database.tables import leases
 from reconciler.store.database.upsert import insert_missing
 from reconciler.values.records import Lease
-from schemas.problems.errors import LeaseHeld, LeaseLost
+from schemas.problems.errors.store import LeaseHeld, LeaseLost
 
 SERVER_TIME = "bai_server_time"
 """Execution option of connections whose leases go by the server's clock."""
@@ -37,10 +37,10 @@ _RENEW = update(leases).where(_MINE).values(ttl=bindparam("_ttl"), expires=bindp
 _GIVE_BACK = update(leases).where(_MINE).values(held=False, revision=leases.c.revision + 1)
 
 
-def current(connection: Connection, cluster: str) -> Lease | None:
+def current_lease(connection: Connection, cluster: str) -> Lease | None:
     """Who holds the lease (expired or not), or None."""
     row = connection.execute(_ROW, {"_cluster": cluster}).mappings().first()
-    return rows.lease(row) if row is not None and row["held"] else None
+    return rows.lease_from_row(row) if row is not None and row["held"] else None
 
 
 def revisions(connection: Connection) -> dict[str, int]:
@@ -55,10 +55,10 @@ def revision(connection: Connection, cluster: str) -> int:
     return int(row["revision"]) if row is not None else 0
 
 
-def changed(connection: Connection, cluster: str) -> None:
+def bump_revision(connection: Connection, cluster: str) -> None:
     """Let others hear that something of the cluster has changed, whoever holds the lease."""
-    _locked(connection, cluster)
-    _save(connection, cluster)
+    _lock_row(connection, cluster)
+    _update_row(connection, cluster)
 
 
 def acquire(
@@ -69,17 +69,19 @@ def acquire(
     now: float,
     *,
     steal: bool = False,
-    given_up: int = 0,
+    released_token: int = 0,
 ) -> Lease:
     """A lease with a new token. Raises LeaseHeld while another one is good, unless `steal`, or its token is
-    `given_up`."""
-    row = _locked(connection, cluster)
-    at = moment(connection, now)
-    if not steal and row["token"] != given_up:
+    `released_token`."""
+    row = _lock_row(connection, cluster)
+    at = lease_clock(connection, now)
+    if not steal and row["token"] != released_token:
         refuse_while_held(row, at)
     token = row["token"] + 1
-    lease = Lease(cluster, holder, token, ttl, acquired=now, expires=now + ttl, process=this_process())
-    _save(
+    lease = Lease(
+        cluster, holder, token, ttl, acquired=now, expires=now + ttl, process=current_process_identity()
+    )
+    _update_row(
         connection, cluster, holder=holder, token=token, ttl=ttl, acquired=at, expires=at + ttl,
         process=lease.process, held=True,
     )  # fmt: skip
@@ -88,7 +90,7 @@ def acquire(
 
 def refuse_while_held(row: RowMapping, now: float) -> None:
     """Raise LeaseHeld when this row of the table is a lease that is good."""
-    if not row["held"] or row["expires"] <= now or is_gone(row["process"]):
+    if not row["held"] or row["expires"] <= now or is_process_gone(row["process"]):
         return
     raise LeaseHeld(
         holder=row["holder"],
@@ -98,39 +100,44 @@ def refuse_while_held(row: RowMapping, now: float) -> None:
     )
 
 
-def check(connection: Connection, lease: Lease, *, tell: bool = False) -> None:
+def fence_write(connection: Connection, lease: Lease, *, tell: bool = False) -> None:
     """Keep everybody else from writing until this transaction ends, and raise the cluster's revision when
     others are to be told.
 
     Raises LeaseLost unless this lease's token is the newest and it has not been given back.
     """
-    if connection.execute(_CHECK, {**_names(lease), "_step": int(tell)}).rowcount != 1:
+    if connection.execute(_CHECK, {**_lease_parameters(lease), "_step": int(tell)}).rowcount != 1:
         raise LeaseLost(cluster=lease.cluster, token=lease.token)
 
 
 def renew(connection: Connection, lease: Lease, now: float) -> Lease:
     """Raises LeaseLost."""
-    expires = moment(connection, now) + lease.ttl
-    if connection.execute(_RENEW, {**_names(lease), "_ttl": lease.ttl, "_expires": expires}).rowcount != 1:
+    expires = lease_clock(connection, now) + lease.ttl
+    if (
+        connection.execute(
+            _RENEW, {**_lease_parameters(lease), "_ttl": lease.ttl, "_expires": expires}
+        ).rowcount
+        != 1
+    ):
         raise LeaseLost(cluster=lease.cluster, token=lease.token)
     return replace(lease, expires=now + lease.ttl)
 
 
 def release(connection: Connection, lease: Lease) -> None:
     """Give it back; a lease that is already lost is left to its new holder."""
-    connection.execute(_GIVE_BACK, _names(lease))
+    connection.execute(_GIVE_BACK, _lease_parameters(lease))
 
 
 def unlock(connection: Connection, cluster: str) -> Lease | None:
     """Take the lease from whoever holds it, leaving it free: gives the lease broken, or None."""
-    row = _locked(connection, cluster)
+    row = _lock_row(connection, cluster)
     if not row["held"]:
         return None
-    _save(connection, cluster, token=row["token"] + 1, held=False)
-    return rows.lease(row)
+    _update_row(connection, cluster, token=row["token"] + 1, held=False)
+    return rows.lease_from_row(row)
 
 
-def moment(connection: Connection, now: float) -> float:
+def lease_clock(connection: Connection, now: float) -> float:
     """What time it is for leases: the server's clock where that counts, else `now`."""
     if not connection.get_execution_options().get(SERVER_TIME):
         return now
@@ -138,7 +145,7 @@ def moment(connection: Connection, now: float) -> float:
     return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
-def _locked(connection: Connection, cluster: str) -> RowMapping:
+def _lock_row(connection: Connection, cluster: str) -> RowMapping:
     """The cluster's row, made if need be; nobody else changes it until this transaction ends."""
     insert_missing(
         connection,
@@ -151,10 +158,10 @@ def _locked(connection: Connection, cluster: str) -> RowMapping:
     return connection.execute(_ROW.with_for_update(), {"_cluster": cluster}).mappings().one()
 
 
-def _save(connection: Connection, cluster: str, **values: Any) -> None:
-    changed = update(leases).where(leases.c.cluster == cluster)
-    connection.execute(changed.values(**values, revision=leases.c.revision + 1))
+def _update_row(connection: Connection, cluster: str, **values: Any) -> None:
+    statement = update(leases).where(leases.c.cluster == cluster)
+    connection.execute(statement.values(**values, revision=leases.c.revision + 1))
 
 
-def _names(lease: Lease) -> dict[str, object]:
+def _lease_parameters(lease: Lease) -> dict[str, object]:
     return {"_cluster": lease.cluster, "_token": lease.token, "_holder": lease.holder}

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, delete, insert, select
 
 from reconciler.store import rows
 from reconciler.store.database.tables import contacts, hardware, standings
-from reconciler.values.records import Lease, NodeObservation, Standing
+from reconciler.values.records import Lease, NodeObservation, ProvisionRecord
 
 
-def write_standings(connection: Connection, lease: Lease, found: Iterable[Standing]) -> None:
+def write_provision_records(connection: Connection, lease: Lease, found: Iterable[ProvisionRecord]) -> None:
     """Each replaces what was known of its node; of several, the last counts."""
     last = {each.node: each for each in found}
     for node, each in last.items():
@@ -24,14 +24,14 @@ def write_standings(connection: Connection, lease: Lease, found: Iterable[Standi
         connection.execute(insert(standings).values(cluster=lease.cluster, **values))
 
 
-def read_standings(connection: Connection, cluster: str) -> dict[str, Standing]:
+def read_provision_records(connection: Connection, cluster: str) -> dict[str, ProvisionRecord]:
     """By node."""
     query = select(standings).where(standings.c.cluster == cluster).order_by(standings.c.node)
     found = connection.execute(query).mappings()
-    return {row["node"]: Standing(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
+    return {row["node"]: ProvisionRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
 
 
-def forget(connection: Connection, lease: Lease, names: Iterable[str]) -> None:
+def forget_nodes(connection: Connection, lease: Lease, names: Iterable[str]) -> None:
     """Whatever is known of these nodes."""
     for name in names:
         for table in (standings, hardware, contacts):
@@ -50,4 +50,4 @@ def write_hardware(connection: Connection, found: Iterable[NodeObservation]) -> 
 def read_hardware(connection: Connection, cluster: str) -> dict[str, NodeObservation]:
     """By node."""
     query = select(hardware).where(hardware.c.cluster == cluster).order_by(hardware.c.node)
-    return {row["node"]: rows.node_observation(row) for row in connection.execute(query).mappings()}
+    return {row["node"]: rows.node_observation_from_row(row) for row in connection.execute(query).mappings()}

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from reconciler.secrets.session_keys import seed
-from reconciler.store import Store
-from reconciler.store.maintenance.files import make_folder
+from reconciler.secrets.session_keys import derive_seed
+from reconciler.store.maintenance.files import create_store_folder
+from reconciler.store.store import Store
 
 _REPOSITORY, _KEY = "repo", "session-key"
 
@@ -25,18 +25,18 @@ def remember_repository(store: Store, cluster: str, repository: str) -> None:
         store.set_meta(f"{_REPOSITORY}/{cluster}" if store.address.on_server else _REPOSITORY, repository)
 
 
-def seeds_of(store: Store) -> Callable[[str], str]:
+def session_key_seeds(store: Store) -> Callable[[str], str]:
     """What the key pairs of sessions follow from, for who writes to this store. Whoever shares a store on a
     server shares the key."""
     key = store.address.key_file
     if not store.address.on_server:
-        return partial(seed, key)
+        return partial(derive_seed, key)
     # Where it cannot be made, the key is missing with a reason, should one be needed.
     with contextlib.suppress(OSError):
-        make_folder(key)
-    return partial(seed, key, agree=lambda mark: store.meta_or(_KEY, mark))
+        create_store_folder(key)
+    return partial(derive_seed, key, agree=lambda mark: store.set_meta_default(_KEY, mark))
 
 
-def forget_key(store: Store) -> None:
+def forget_session_key(store: Store) -> None:
     """The next key that is used is the right one."""
     store.forget_meta(_KEY)

@@ -31,7 +31,7 @@ def to_json(value: object) -> str:
 
 
 @functools.cache
-def _placements() -> TypeAdapter[Placement]:
+def _placement_adapter() -> TypeAdapter[Placement]:
     return TypeAdapter(Placement)
 
 
@@ -41,7 +41,7 @@ def placement_to_json(placement: Placement | None) -> str | None:
 
 def placement_from_json(text: str | None) -> Placement | None:
     """Raises ValueError for anything that is not a placement."""
-    return None if text is None else _placements().validate_json(text)
+    return None if text is None else _placement_adapter().validate_json(text)
 
 
 def resource_row(record: Recorded) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def resource_row(record: Recorded) -> dict[str, Any]:
     return row
 
 
-def recorded(row: RowMapping) -> Recorded:
+def record_from_row(row: RowMapping) -> Recorded:
     data = dict(row)
     data["document"] = json.loads(row["document"])
     data["placement"] = placement_from_json(row["placement"])
@@ -71,27 +71,27 @@ def read_recorded(connection: Connection, cluster: str, kind: str = "") -> dict[
     query = select(resources).where(resources.c.cluster == cluster)
     if kind:
         query = query.where(resources.c.resource.startswith(f"{kind}/", autoescape=True))
-    found = [recorded(row) for row in connection.execute(query).mappings()]
+    found = [record_from_row(row) for row in connection.execute(query).mappings()]
     return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
 
 
-def event(row: RowMapping) -> Event:
+def event_from_row(row: RowMapping) -> Event:
     return Event(**{key: value for key, value in row.items() if key != "cluster"})
 
 
-def journal_entry(row: RowMapping) -> JournalEntry:
+def journal_entry_from_row(row: RowMapping) -> JournalEntry:
     return JournalEntry(**{key: value for key, value in row.items() if key not in ("cluster", "token")})
 
 
-def open_intent(row: RowMapping) -> JournalEntry:
+def open_intent_from_row(row: RowMapping) -> JournalEntry:
     return JournalEntry(**{key: value for key, value in row.items() if key != "cluster"}, state="intent")
 
 
-def lease(row: RowMapping) -> Lease:
+def lease_from_row(row: RowMapping) -> Lease:
     return Lease(**{key: value for key, value in row.items() if key not in ("held", "revision")})
 
 
-def audit(row: RowMapping) -> Audit:
+def audit_from_row(row: RowMapping) -> Audit:
     data = {key: value for key, value in row.items() if key != "cluster"}
     return Audit(**{**data, "changes": tuple(FieldChange(*each) for each in json.loads(row["changes"]))})
 
@@ -104,5 +104,5 @@ def audit_row(cluster: str, entry: Audit, actor: str) -> dict[str, Any]:
     return row | {"cluster": cluster, "actor": entry.actor or actor, "changes": changes}
 
 
-def node_observation(row: RowMapping) -> NodeObservation:
+def node_observation_from_row(row: RowMapping) -> NodeObservation:
     return NodeObservation(node=row["node"], cluster=row["cluster"], hardware=row["document"], at=row["at"])

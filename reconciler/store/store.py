@@ -14,28 +14,29 @@ from typing import Any, Self, TypeVar, Unpack
 
 from sqlalchemy import Connection, Engine, Table, delete, select
 
-from reconciler.store import audit as audits
-from reconciler.store import change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
+from reconciler.store import audit, change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
+from reconciler.store.audit import AuditQuery
 from reconciler.store.database import tables
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import asking, committed, complaints, open_engine, reading
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.database_errors import translate_errors
+from reconciler.store.database.engine import open_engine, query_connection, read_transaction, run_transaction
 from reconciler.store.database.upsert import insert_missing, replace_row
 from reconciler.store.images import read_images, write_images
-from reconciler.store.maintenance import backup as safety
-from reconciler.store.maintenance.files import prepare
-from reconciler.store.maintenance.migrate import migrate, refuse_moved
+from reconciler.store.maintenance import backup
+from reconciler.store.maintenance.files import create_store_file
+from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.values.records import (
     Audit,
     Balance,
-    Books,
+    ClusterRecords,
     Contact,
     Event,
     JournalEntry,
     Lease,
     NodeObservation,
+    ProvisionRecord,
     Recorded,
     Sample,
-    Standing,
     StoreChange,
 )
 from schemas.images.facts import ImageFacts
@@ -47,21 +48,23 @@ class Store:
     """Open with `Store.open`; every method raises StoreError (LeaseHeld and LeaseLost among its kinds) and
     nothing else. Thread-safe."""
 
-    def __init__(self, address: Address, engine: Engine, *, server_time: bool | None = None) -> None:
+    def __init__(self, address: StoreAddress, engine: Engine, *, server_time: bool | None = None) -> None:
         """`server_time`: whether leases go by the server's clock; None: wherever there is a server."""
         self.address = address
         ours = address.on_server if server_time is None else server_time
         self._engine = engine.execution_options(**{leases.SERVER_TIME: ours})
-        self._given_up: dict[str, int] = {}
+        self._released_tokens: dict[str, int] = {}
         """By cluster: the token of the last lease that was given back, whether or not the store knows."""
 
     @classmethod
-    def open(cls, where: Address | Path, *, server_time: bool | None = None, moved: bool = False) -> Self:
+    def open(
+        cls, where: StoreAddress | Path, *, server_time: bool | None = None, moved: bool = False
+    ) -> Self:
         """The store at `where`, made (a file with mode 0600, in a directory that git ignores) or migrated
         where needed. Raises StoreMoved for one whose contents went elsewhere, unless `moved`."""
-        address = where if isinstance(where, Address) else Address(path=where)
-        with complaints(address):
-            prepare(address)
+        address = where if isinstance(where, StoreAddress) else StoreAddress(path=where)
+        with translate_errors(address):
+            create_store_file(address)
         engine = open_engine(address)
         try:
             migrate(engine, address, schema=address.schema, moved=moved)
@@ -89,31 +92,31 @@ class Store:
         self.close()
 
     def _write(self, do: Callable[[Connection], T]) -> T:
-        return committed(self._engine, self.address, do)
+        return run_transaction(self._engine, self.address, do)
 
     # Records
 
     def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
         """Everything recorded of one cluster, or of one kind in it, by identity, in the order of
         identities."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return rows.read_recorded(connection, cluster, kind)
 
-    def books(self, cluster: str) -> Books:
+    def cluster_records(self, cluster: str) -> ClusterRecords:
         """All that decisions about a cluster rest on, in one look: nobody writes in between."""
-        with reading(self._engine, self.address) as connection:
-            return Books(
+        with read_transaction(self._engine, self.address) as connection:
+            return ClusterRecords(
                 rows.read_recorded(connection, cluster),
                 usage_and_contact.read_contacts(connection, cluster),
                 usage_and_contact.read_samples(connection, cluster),
                 usage_and_contact.read_accounts(connection, cluster),
-                nodes.read_standings(connection, cluster),
+                nodes.read_provision_records(connection, cluster),
             )
 
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters that have records."""
         query = select(tables.resources.c.cluster).distinct()
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return tuple(sorted(connection.execute(query).scalars()))
 
     def write(self, lease: Lease, changes: Iterable[StoreChange]) -> None:
@@ -121,32 +124,32 @@ class Store:
         changes = tuple(changes)
 
         def do(connection: Connection) -> None:
-            leases.check(connection, lease, tell=writes.others_want_to_hear(changes))
-            writes.write(connection, lease, changes)
+            leases.fence_write(connection, lease, tell=writes.is_watched(changes))
+            writes.write_changes(connection, lease, changes)
 
         self._write(do)
 
     def contacts(self, cluster: str) -> dict[str, Contact]:
         """Which nodes were ever reached or missed, by name."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return usage_and_contact.read_contacts(connection, cluster)
 
     def samples(self, cluster: str) -> dict[str, tuple[Sample, ...]]:
         """What kernels had used at some moments, by kernel, oldest first."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return usage_and_contact.read_samples(connection, cluster)
 
     def accounts(self, cluster: str) -> dict[str, Balance]:
         """What users' ended sessions used, by user."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return usage_and_contact.read_accounts(connection, cluster)
 
-    def set_right(self, lease: Lease, now: float) -> int:
+    def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
 
         def do(connection: Connection) -> int:
-            leases.check(connection, lease, tell=True)
-            return clock_repair.set_right(connection, lease.cluster, now)
+            leases.fence_write(connection, lease, tell=True)
+            return clock_repair.clamp_future_times(connection, lease.cluster, now)
 
         return self._write(do)
 
@@ -154,8 +157,8 @@ class Store:
         """Keep events, journal and plans within their bounds. Raises LeaseLost."""
 
         def do(connection: Connection) -> None:
-            leases.check(connection, lease)
-            usage_and_contact.prune(connection, lease.cluster)
+            leases.fence_write(connection, lease)
+            usage_and_contact.prune_history(connection, lease.cluster)
 
         self._write(do)
 
@@ -174,9 +177,9 @@ class Store:
 
     def _acquire(self, cluster: str, holder: str, ttl: float, now: float, *, steal: bool = False) -> Lease:
         def do(connection: Connection) -> Lease:
-            refuse_moved(connection, self.address)
-            given_up = self._given_up.get(cluster, 0)
-            return leases.acquire(connection, cluster, holder, ttl, now, steal=steal, given_up=given_up)
+            raise_if_moved(connection, self.address)
+            released = self._released_tokens.get(cluster, 0)
+            return leases.acquire(connection, cluster, holder, ttl, now, steal=steal, released_token=released)
 
         return self._write(do)
 
@@ -187,7 +190,7 @@ class Store:
     def release(self, lease: Lease) -> None:
         """Give a lease back. One that was taken over meanwhile stays with its new holder; one that cannot be
         given back now does not stand in our own way later."""
-        self._given_up[lease.cluster] = lease.token
+        self._released_tokens[lease.cluster] = lease.token
         self._write(lambda connection: leases.release(connection, lease))
 
     def unlock(self, cluster: str, *, actor: str = "", now: float = 0.0) -> Lease | None:
@@ -197,15 +200,15 @@ class Store:
             broken = leases.unlock(connection, cluster)
             if broken is not None:
                 entry = Audit("unlock", "", now, f"the lease of {broken.holder} was broken", actor)
-                audits.add(connection, cluster, [entry], actor)
+                audit.append_entries(connection, cluster, [entry], actor)
             return broken
 
         return self._write(do)
 
     def lease(self, cluster: str) -> Lease | None:
         """The lease that is held, expired or not, or None."""
-        with asking(self._engine, self.address) as connection:
-            return leases.current(connection, cluster)
+        with query_connection(self._engine, self.address) as connection:
+            return leases.current_lease(connection, cluster)
 
     # Journal and events
 
@@ -216,8 +219,8 @@ class Store:
         )
         if apply is not None:
             query = query.where(tables.journal.c.apply == apply)
-        with asking(self._engine, self.address) as connection:
-            return tuple(rows.journal_entry(row) for row in connection.execute(query).mappings())
+        with query_connection(self._engine, self.address) as connection:
+            return tuple(rows.journal_entry_from_row(row) for row in connection.execute(query).mappings())
 
     def open_intents(self, cluster: str) -> tuple[JournalEntry, ...]:
         """Steps that were about to happen and of which it is not known whether they did."""
@@ -225,8 +228,8 @@ class Store:
         query = (
             select(table).where(table.c.cluster == cluster).order_by(table.c.at, *table.primary_key.columns)
         )
-        with asking(self._engine, self.address) as connection:
-            return tuple(rows.open_intent(row) for row in connection.execute(query).mappings())
+        with query_connection(self._engine, self.address) as connection:
+            return tuple(rows.open_intent_from_row(row) for row in connection.execute(query).mappings())
 
     def events(
         self, cluster: str, *, resource: str | None = None, after: int = 0, limit: int | None = None
@@ -238,55 +241,55 @@ class Store:
         )
         if resource is not None:
             query = query.where(table.c.resource == resource)
-        with asking(self._engine, self.address) as connection:
-            found = [rows.event(row) for row in connection.execute(query.limit(limit)).mappings()]
+        with query_connection(self._engine, self.address) as connection:
+            found = [rows.event_from_row(row) for row in connection.execute(query.limit(limit)).mappings()]
         return tuple(reversed(found))
 
-    def audit(self, cluster: str, **asked: Unpack[audits.Asked]) -> tuple[Audit, ...]:
+    def audit(self, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[Audit, ...]:
         """Who changed what, oldest first."""
-        with asking(self._engine, self.address) as connection:
-            return audits.read(connection, cluster, **asked)
+        with query_connection(self._engine, self.address) as connection:
+            return audit.read_entries(connection, cluster, **asked)
 
-    def audited(self, cluster: str) -> set[str]:
+    def audited_resources(self, cluster: str) -> set[str]:
         """Identities of all resources that the audit has entries of."""
-        with asking(self._engine, self.address) as connection:
-            return audits.resources(connection, cluster)
+        with query_connection(self._engine, self.address) as connection:
+            return audit.audited_resources(connection, cluster)
 
     def revisions(self) -> dict[str, int]:
         """By cluster, a number that rises whenever something of it has changed."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return leases.revisions(connection)
 
     def revision(self, cluster: str) -> int:
         """That number of one cluster; 0 before anything was written."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return leases.revision(connection, cluster)
 
-    def changes(
-        self, since: Mapping[str, int] | None = None, *, over: Callable[[], bool] = lambda: False
+    def watch_changes(
+        self, since: Mapping[str, int] | None = None, *, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, int]]:
         """Wait for changes, whoever makes them: gives, within a second of each, the new revisions of the
         clusters that are not what they were (in `since`, or when the call began). Read what you want to know
-        then: several changes may be told as one. Ends when `over()` is true, which is asked now and then;
+        then: several changes may be told as one. Ends when `stop()` is true, which is asked now and then;
         raises StoreError when the store cannot be asked any more.
         """
-        return change_feed.changes(self._engine, self.address, since, over)
+        return change_feed.watch_changes(self._engine, self.address, since, stop)
 
     # What was seen and planned
 
     def save_hardware(self, cluster: str, node: str, hardware: str, now: float) -> None:
         """Remember a node's probe (JSON text), replacing the last."""
-        self._put(tables.hardware, cluster=cluster, node=node, document=hardware, at=now)
+        self._replace_row(tables.hardware, cluster=cluster, node=node, document=hardware, at=now)
 
     def hardware(self, cluster: str) -> dict[str, NodeObservation]:
         """What each node was last seen to be, by node name."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return nodes.read_hardware(connection, cluster)
 
-    def standings(self, cluster: str) -> dict[str, Standing]:
+    def provision_records(self, cluster: str) -> dict[str, ProvisionRecord]:
         """How far the provisioning of nodes has come, by node name."""
-        with asking(self._engine, self.address) as connection:
-            return nodes.read_standings(connection, cluster)
+        with query_connection(self._engine, self.address) as connection:
+            return nodes.read_provision_records(connection, cluster)
 
     def save_images(self, found: Iterable[ImageFacts], now: float) -> None:
         """Remember what was learned of images, replacing what was known."""
@@ -295,51 +298,51 @@ class Store:
 
     def images(self) -> dict[str, tuple[ImageFacts, float]]:
         """By full reference: what is known of an image, and since when."""
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return read_images(connection)
 
     def save_plan(self, cluster: str, digest: str, document: str, now: float) -> None:
         """Keep a plan under its digest."""
-        self._put(tables.plans, cluster=cluster, digest=digest, document=document, at=now)
+        self._replace_row(tables.plans, cluster=cluster, digest=digest, document=document, at=now)
 
     def saved_plans(self, cluster: str, digest: str = "") -> dict[str, str]:
         """By digest, the newest first, the plans whose digests begin with `digest`."""
         table = tables.plans
         query = select(table).where(table.c.cluster == cluster).order_by(table.c.at.desc())
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             found = connection.execute(query).mappings()
             return {row["digest"]: row["document"] for row in found if row["digest"].startswith(digest)}
 
     def meta(self, key: str) -> str | None:
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             return connection.execute(select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
 
-    def metas(self, keys: Sequence[str]) -> dict[str, str]:
+    def read_metas(self, keys: Sequence[str]) -> dict[str, str]:
         """What is known under each of these keys, of those that are known."""
         table = tables.meta
-        with asking(self._engine, self.address) as connection:
+        with query_connection(self._engine, self.address) as connection:
             found = connection.execute(select(table.c.key, table.c.value).where(table.c.key.in_(keys)))
             return {key: value for key, value in found}
 
     def set_meta(self, key: str, value: str) -> None:
-        self._put(tables.meta, key=key, value=value)
+        self._replace_row(tables.meta, key=key, value=value)
 
-    def note(self, lease: Lease, key: str, value: str | None, *, tell: str = "") -> None:
+    def set_meta_with_lease(self, lease: Lease, key: str, value: str | None, *, tell: str = "") -> None:
         """`set_meta` (None: `forget_meta`) by who holds a lease; who waits for changes of the cluster `tell`
         hears of it. Raises LeaseLost."""
 
         def do(connection: Connection) -> None:
-            leases.check(connection, lease)
+            leases.fence_write(connection, lease)
             if value is None:
                 connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
             else:
                 replace_row(connection, tables.meta, {"key": key, "value": value})
             if tell:
-                leases.changed(connection, tell)
+                leases.bump_revision(connection, tell)
 
         self._write(do)
 
-    def meta_or(self, key: str, value: str) -> str:
+    def set_meta_default(self, key: str, value: str) -> str:
         """What is known under `key`; `value`, which is known from now on, when nothing was."""
 
         def do(connection: Connection) -> str:
@@ -349,7 +352,7 @@ class Store:
 
         return self.meta(key) or self._write(do)
 
-    def order(self, key: str, value: str | None, cluster: str, entry: Audit | None = None) -> None:
+    def record_directive(self, key: str, value: str | None, cluster: str, entry: Audit | None = None) -> None:
         """Remember under `key` what somebody has ordered (None: nothing any more), and that they have, where
         there is an entry; others hear of it."""
 
@@ -359,8 +362,8 @@ class Store:
             else:
                 replace_row(connection, tables.meta, {"key": key, "value": value})
             if entry is not None:
-                audits.add(connection, cluster, [entry], entry.actor)
-            leases.changed(connection, cluster)
+                audit.append_entries(connection, cluster, [entry], entry.actor)
+            leases.bump_revision(connection, cluster)
 
         self._write(do)
 
@@ -368,7 +371,7 @@ class Store:
         gone = delete(tables.meta).where(tables.meta.c.key == key)
         self._write(lambda connection: connection.execute(gone))
 
-    def _put(self, table: Table, **values: Any) -> None:
+    def _replace_row(self, table: Table, **values: Any) -> None:
         self._write(lambda connection: replace_row(connection, table, values))
 
     # Safety copies
@@ -376,14 +379,14 @@ class Store:
     def backup(self, target: Path) -> None:
         """A consistent copy while others go on writing, always one file; `target` appears whole or not at
         all."""
-        safety.backup(self._engine, self.address, target)
+        backup.backup(self._engine, self.address, target)
 
     @classmethod
-    def restore(cls, where: Address | Path, source: Path, now: float, *, actor: str = "") -> None:
+    def restore(cls, where: StoreAddress | Path, source: Path, now: float, *, actor: str = "") -> None:
         """Replace the store at `where` by the backup `source`, after checking it. What its audit had is kept.
 
         Raises StoreError when the backup is not a sound store of bai's, and LeaseHeld while somebody is
         applying.
         """
-        address = where if isinstance(where, Address) else Address(path=where)
-        safety.restore(address, source, now, actor)
+        address = where if isinstance(where, StoreAddress) else StoreAddress(path=where)
+        backup.restore(address, source, now, actor)

@@ -10,14 +10,14 @@ from sqlalchemy import Connection, Table, delete, func, insert, select
 
 from reconciler.store.database.tables import accounts, contacts, events, journal, plans, samples
 from reconciler.store.database.upsert import replace_row
-from reconciler.values.records import Balance, Charge, Contact, Lease, Sample, Samples
+from reconciler.values.records import Balance, Charge, Contact, Lease, Sample, SampleChange
 
-JOURNAL_ROWS = 20_000
+MAX_JOURNAL_ROWS = 20_000
 """Newest lines of the journal that are kept; a step is two."""
-EVENTS = 100_000
+MAX_EVENTS = 100_000
 """Newest events that are kept of a cluster."""
-PLANS = 100
-_SLACK = 1.1
+MAX_PLANS = 100
+_PRUNE_SLACK = 1.1
 """How far beyond its bound a table may grow before it is cut: counting costs something."""
 
 
@@ -32,7 +32,7 @@ def read_contacts(connection: Connection, cluster: str) -> dict[str, Contact]:
     return {row["node"]: Contact(row["node"], row["reached"], row["lost"], row["why"]) for row in found}
 
 
-def write_samples(connection: Connection, lease: Lease, found: Iterable[Samples]) -> None:
+def write_samples(connection: Connection, lease: Lease, found: Iterable[SampleChange]) -> None:
     added: dict[tuple[str, float], dict[str, object]] = {}
     for each in found:
         mine = [samples.c.cluster == lease.cluster, samples.c.kernel == each.kernel]
@@ -66,13 +66,13 @@ def write_charges(connection: Connection, lease: Lease, charges: Iterable[Charge
     changed: dict[str, Balance] = {}
     for charge in charges:
         user = charge.account.user
-        changed[user] = known[user] = charged(known.get(user), charge)
+        changed[user] = known[user] = add_charge(known.get(user), charge)
     for user, balance in changed.items():
         values = {"cluster": lease.cluster, "user": user, **dataclasses.asdict(balance)}
         replace_row(connection, accounts, values)
 
 
-def charged(before: Balance | None, charge: Charge) -> Balance:
+def add_charge(before: Balance | None, charge: Charge) -> Balance:
     """The balance with a charge added: the integral of the share under the decay over the time it was
     held."""
     half_life = charge.account.half_life
@@ -89,14 +89,14 @@ def read_accounts(connection: Connection, cluster: str) -> dict[str, Balance]:
     return {row["user"]: Balance(row["value"], row["at"], row["half_life"]) for row in found}
 
 
-def prune(connection: Connection, cluster: str) -> None:
+def prune_history(connection: Connection, cluster: str) -> None:
     """Forget the oldest events, lines of the journal, and plans. Open intents are kept elsewhere, the audit
     for good."""
-    _keep_newest(connection, journal, cluster, JOURNAL_ROWS)
-    _keep_newest(connection, events, cluster, EVENTS)
+    _keep_newest(connection, journal, cluster, MAX_JOURNAL_ROWS)
+    _keep_newest(connection, events, cluster, MAX_EVENTS)
     mine = plans.c.cluster == cluster
-    if (connection.execute(select(func.count()).select_from(plans).where(mine)).scalar() or 0) > PLANS:
-        oldest = select(plans.c.at).where(mine).order_by(plans.c.at.desc()).limit(1).offset(PLANS - 1)
+    if (connection.execute(select(func.count()).select_from(plans).where(mine)).scalar() or 0) > MAX_PLANS:
+        oldest = select(plans.c.at).where(mine).order_by(plans.c.at.desc()).limit(1).offset(MAX_PLANS - 1)
         first = connection.execute(oldest).scalar()
         connection.execute(delete(plans).where(mine, plans.c.at < first))
 
@@ -105,7 +105,7 @@ def _keep_newest(connection: Connection, table: Table, cluster: str, most: int) 
     """Numbers may have gaps but none comes twice: their range is never less than how many there are."""
     mine, seq = table.c.cluster == cluster, table.c.seq
     ends = [connection.execute(select(end(seq)).where(mine)).scalar() for end in (func.min, func.max)]
-    if ends[0] is None or ends[1] - ends[0] < most * _SLACK:
+    if ends[0] is None or ends[1] - ends[0] < most * _PRUNE_SLACK:
         return
     kept = select(seq).where(mine).order_by(seq.desc()).limit(1).offset(most - 1)
     first = connection.execute(kept).scalar()

@@ -14,54 +14,54 @@ from reconciler.values.records import (
     Charge,
     Contact,
     Event,
-    Forget,
+    ForgetRecord,
     JournalEntry,
     Lease,
     NodeObservation,
-    Put,
+    ProvisionRecord,
+    PutRecord,
     Recorded,
-    Samples,
-    Standing,
+    SampleChange,
     StoreChange,
 )
-from schemas.problems.errors import StoreError
+from schemas.problems.errors.store import StoreError
 
 
-def _deletion(table: Table) -> Executable:
+def _delete_by_key(table: Table) -> Executable:
     """Delete by primary key; the parameters are the columns' names with `_` before."""
     keys = (column == bindparam(f"_{column.name}") for column in table.primary_key.columns)
     return delete(table).where(and_(*keys))
 
 
-_FORGET, _REMEMBER = _deletion(resources), insert(resources)
-_CLOSE, _OPEN = _deletion(open_intents), insert(open_intents)
-_LOG, _TELL = insert(journal), insert(events)
+_DELETE_RECORD, _INSERT_RECORD = _delete_by_key(resources), insert(resources)
+_DELETE_INTENT, _INSERT_INTENT = _delete_by_key(open_intents), insert(open_intents)
+_INSERT_JOURNAL, _INSERT_EVENT = insert(journal), insert(events)
 
 
 _NODE = "Node/"
 
 
-def others_want_to_hear(changes: Iterable[StoreChange]) -> bool:
+def is_watched(changes: Iterable[StoreChange]) -> bool:
     """Whether anything happened, rather than only began or was measured."""
-    return any(isinstance(change, Put | Forget | Event | Audit) for change in changes)
+    return any(isinstance(change, PutRecord | ForgetRecord | Event | Audit) for change in changes)
 
 
-def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) -> None:
+def write_changes(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) -> None:
     """All of `changes`; of several for one resource or step, the last counts."""
     records: dict[str, Recorded | None] = {}
     happened: list[Event] = []
     entries: list[JournalEntry] = []
     contacts: list[Contact] = []
-    samples: list[Samples] = []
+    samples: list[SampleChange] = []
     charges: list[Charge] = []
-    standings: list[Standing] = []
+    provision_records: list[ProvisionRecord] = []
     hardware: list[NodeObservation] = []
     audited: list[Audit] = []
     for change in changes:
         match change:
-            case Put(record):
+            case PutRecord(record):
                 records[record.resource] = record
-            case Forget(resource):
+            case ForgetRecord(resource):
                 records[resource] = None
             case Event():
                 happened.append(change)
@@ -69,31 +69,33 @@ def write(connection: Connection, lease: Lease, changes: Iterable[StoreChange]) 
                 entries.append(change)
             case Contact():
                 contacts.append(change)
-            case Samples():
+            case SampleChange():
                 samples.append(change)
             case Charge():
                 charges.append(change)
             case Audit():
                 audited.append(change)
-            case Standing():
-                standings.append(change)
+            case ProvisionRecord():
+                provision_records.append(change)
             case NodeObservation():
                 hardware.append(change)
     gone = [resource for resource, record in records.items() if record is None]
-    nodes.forget(connection, lease, [each.removeprefix(_NODE) for each in gone if each.startswith(_NODE)])
+    nodes.forget_nodes(
+        connection, lease, [each.removeprefix(_NODE) for each in gone if each.startswith(_NODE)]
+    )
     usage_and_contact.write_contacts(connection, lease, contacts)
     usage_and_contact.write_samples(connection, lease, samples)
-    nodes.write_standings(connection, lease, standings)
+    nodes.write_provision_records(connection, lease, provision_records)
     nodes.write_hardware(connection, hardware)
     if charges:
         usage_and_contact.write_charges(connection, lease, charges)
     _write_records(connection, lease, records)
     _write_events(connection, lease, happened)
-    audit.add(connection, lease.cluster, audited, lease.holder)
+    audit.append_entries(connection, lease.cluster, audited, lease.holder)
     _write_journal(connection, lease, entries)
 
 
-def _many(connection: Connection, statement: Executable, parameters: list[dict[str, Any]]) -> None:
+def _execute_many(connection: Connection, statement: Executable, parameters: list[dict[str, Any]]) -> None:
     if parameters:
         connection.execute(statement, parameters)
 
@@ -104,10 +106,14 @@ def _write_records(connection: Connection, lease: Lease, records: dict[str, Reco
             raise StoreError(
                 store=lease.cluster, why=f"{record.resource} belongs to cluster {record.cluster}"
             )
-    _many(connection, _FORGET, [{"_cluster": lease.cluster, "_resource": resource} for resource in records])
-    _many(
+    _execute_many(
         connection,
-        _REMEMBER,
+        _DELETE_RECORD,
+        [{"_cluster": lease.cluster, "_resource": resource} for resource in records],
+    )
+    _execute_many(
+        connection,
+        _INSERT_RECORD,
         [rows.resource_row(record) for record in records.values() if record is not None],
     )
 
@@ -120,27 +126,33 @@ def _write_events(connection: Connection, lease: Lease, happened: list[Event]) -
         }
         for each in happened
     ]  # fmt: skip
-    _many(connection, _TELL, parameters)
+    _execute_many(connection, _INSERT_EVENT, parameters)
 
 
 def _write_journal(connection: Connection, lease: Lease, entries: list[JournalEntry]) -> None:
     parameters = [
-        _step(lease, entry)
-        | _effect(entry)
+        _step_columns(lease, entry)
+        | _effect_columns(entry)
         | {"state": entry.state, "error": entry.error, "token": lease.token}
         for entry in entries
     ]
-    _many(connection, _LOG, parameters)
+    _execute_many(connection, _INSERT_JOURNAL, parameters)
     last = {(entry.apply, entry.action, entry.step): entry for entry in entries}
-    steps = [_step(lease, entry) for entry in last.values()]
-    _many(connection, _CLOSE, [{f"_{key}": value for key, value in step.items()} for step in steps])
+    steps = [_step_columns(lease, entry) for entry in last.values()]
+    _execute_many(
+        connection, _DELETE_INTENT, [{f"_{key}": value for key, value in step.items()} for step in steps]
+    )
     intents = (entry for entry in last.values() if entry.state == "intent")
-    _many(connection, _OPEN, [_step(lease, entry) | _effect(entry) for entry in intents])
+    _execute_many(
+        connection,
+        _INSERT_INTENT,
+        [_step_columns(lease, entry) | _effect_columns(entry) for entry in intents],
+    )
 
 
-def _step(lease: Lease, entry: JournalEntry) -> dict[str, Any]:
+def _step_columns(lease: Lease, entry: JournalEntry) -> dict[str, Any]:
     return {"cluster": lease.cluster, "apply": entry.apply, "action": entry.action, "step": entry.step}
 
 
-def _effect(entry: JournalEntry) -> dict[str, Any]:
+def _effect_columns(entry: JournalEntry) -> dict[str, Any]:
     return {"kind": entry.kind, "kernel": entry.kernel, "at": entry.at}

@@ -13,52 +13,55 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from reconciler.sources.git import environment
-from reconciler.sources.git_command import PATIENCE
-from reconciler.trust.commit_object import parse
-from reconciler.trust.values import Commit, Refusal
-from schemas.problems.errors import CannotRead
+from reconciler.sources.git import git_environment
+from reconciler.sources.git_command import TIMEOUT
+from reconciler.trust.commit_object import parse_commit
+from reconciler.trust.values import Commit, CommitRefusal
+from schemas.problems.errors.repository import CannotRead
 
-MOST = 10_000
+MAX_COMMITS = 10_000
 """Commits that are judged at once."""
-LONGEST_ANSWER = 64 << 20
+MAX_OUTPUT_BYTES = 64 << 20
 """Bytes that git may say of them."""
-_PLAIN = (b"100644", b"100755")
+_REGULAR_FILE_MODES = (b"100644", b"100755")
 Paths = frozenset[bytes]
 
 
-def between(folder: Path, base: str, tip: str) -> list[str]:
-    """Commits that `tip` rests on and `base` does not, the oldest first; at most one more than `MOST`."""
-    said = _git(folder, "rev-list", "--topo-order", "--reverse", f"--max-count={MOST + 1}", tip, f"^{base}")
+def commits_between(folder: Path, base: str, tip: str) -> list[str]:
+    """Commits that `tip` rests on and `base` does not, the oldest first; at most one more than
+    `MAX_COMMITS`."""
+    said = _run_git(
+        folder, "rev-list", "--topo-order", "--reverse", f"--max-count={MAX_COMMITS + 1}", tip, f"^{base}"
+    )
     return said.decode("ascii").split()
 
 
-def commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list[Refusal]]:
+def read_commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list[CommitRefusal]]:
     """What they say, and those that cannot be read."""
     found: list[Commit] = []
-    refused: list[Refusal] = []
-    for name, data in zip(names, _objects(folder, names), strict=True):
+    refused: list[CommitRefusal] = []
+    for name, data in zip(names, _read_commit_objects(folder, names), strict=True):
         try:
             if data is None:
                 raise ValueError("it is no commit")
-            found.append(parse(name, data))
+            found.append(parse_commit(name, data))
         except ValueError as error:
-            refused.append(Refusal(name, str(error)))
+            refused.append(CommitRefusal(name, str(error)))
     return found, refused
 
 
-def file_at(folder: Path, commit: str, path: str) -> bytes | None:
+def read_file_at(folder: Path, commit: str, path: str) -> bytes | None:
     """A regular file of a commit; None where there is nothing. Raises ValueError for something else."""
-    line = _git(folder, "ls-tree", "-z", "--full-tree", commit, "--", path)
+    line = _run_git(folder, "ls-tree", "-z", "--full-tree", commit, "--", path)
     facts = line.partition(b"\t")[0].split()
     if not facts:
         return None
-    if facts[0] not in _PLAIN:
+    if facts[0] not in _REGULAR_FILE_MODES:
         raise ValueError(f"{path} is no plain file")
-    return _git(folder, "cat-file", "blob", facts[2].decode("ascii"))
+    return _run_git(folder, "cat-file", "blob", facts[2].decode("ascii"))
 
 
-def changed(folder: Path, found: Sequence[Commit]) -> list[Paths]:
+def changed_paths(folder: Path, found: Sequence[Commit]) -> list[Paths]:
     """The paths that each changes, in this order. A rename changes both paths.
 
     Of a merge, those whose content did not come from one side by itself: paths that differ from both sides,
@@ -78,21 +81,21 @@ def changed(folder: Path, found: Sequence[Commit]) -> list[Paths]:
                 pairs.append((commit.name,))
             case parents:
                 pairs += [(commit.name, parent) for parent in parents]
-    differences = iter(_differences(folder, pairs))
-    return [_own(commit, bases.get(commit.name, []), differences) for commit in found]
+    differences = iter(_diff_paths(folder, pairs))
+    return [_own_changes(commit, bases.get(commit.name, []), differences) for commit in found]
 
 
-def rests_on(folder: Path, commit: str, base: str) -> bool:
+def descends_from(folder: Path, commit: str, base: str) -> bool:
     """Whether `base` is this commit, or in its history."""
-    return not _git(folder, "rev-list", "--max-count=1", base, f"^{commit}")
+    return not _run_git(folder, "rev-list", "--max-count=1", base, f"^{commit}")
 
 
-def differing(folder: Path, one: str, other: str) -> Paths:
+def differing_paths(folder: Path, one: str, other: str) -> Paths:
     """The paths that differ between two commits."""
-    return next(_differences(folder, [(one, other)]), frozenset())
+    return next(_diff_paths(folder, [(one, other)]), frozenset())
 
 
-def _own(commit: Commit, bases: list[str], differences: Iterator[Paths]) -> Paths:
+def _own_changes(commit: Commit, bases: list[str], differences: Iterator[Paths]) -> Paths:
     if len(commit.parents) != 2:
         return frozenset().union(*(next(differences) for _ in commit.parents or ("",)))
     from_one, from_other = next(differences), next(differences)
@@ -101,25 +104,25 @@ def _own(commit: Commit, bases: list[str], differences: Iterator[Paths]) -> Path
     if not bases:
         return from_one | from_other
     # What is the other side's (it differs from this one alone) must be new there, and as it was here.
-    taken_from_other = {path for path in from_one - from_other if _came(path, other, one)}
-    taken_from_one = {path for path in from_other - from_one if _came(path, one, other)}
+    taken_from_other = {path for path in from_one - from_other if _is_taken_over(path, other, one)}
+    taken_from_one = {path for path in from_other - from_one if _is_taken_over(path, one, other)}
     return (from_one | from_other) - taken_from_other - taken_from_one
 
 
-def _came(path: bytes, there: list[Paths], here: list[Paths]) -> bool:
+def _is_taken_over(path: bytes, there: list[Paths], here: list[Paths]) -> bool:
     """Whether a path was changed there since all common ancestors, and not here since one of them."""
     return all(path in since for since in there) and any(path not in since for since in here)
 
 
 def _merge_bases(folder: Path, one: str, other: str) -> list[str]:
-    return _git(folder, "merge-base", "--all", one, other, fine=(0, 1)).decode("ascii").split()
+    return _run_git(folder, "merge-base", "--all", one, other, fine=(0, 1)).decode("ascii").split()
 
 
-def _differences(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Paths]:
+def _diff_paths(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Paths]:
     """For each commit and the one it is compared with (none: with nothing), the paths that differ."""
     if not pairs:
         return
-    said = _git(
+    said = _run_git(
         folder, "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--root", "--always",
         "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
         data="".join(f"{' '.join(pair)}\n" for pair in pairs).encode("ascii"),
@@ -136,9 +139,11 @@ def _differences(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Pat
         paths = set()
 
 
-def _objects(folder: Path, names: Sequence[str]) -> Iterator[bytes | None]:
+def _read_commit_objects(folder: Path, names: Sequence[str]) -> Iterator[bytes | None]:
     """Bytes of commits; None for what is something else, or not there."""
-    answer = _git(folder, "cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode("ascii"))
+    answer = _run_git(
+        folder, "cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode("ascii")
+    )
     at = 0
     for _ in names:
         end = answer.index(b"\n", at)
@@ -151,7 +156,7 @@ def _objects(folder: Path, names: Sequence[str]) -> Iterator[bytes | None]:
         at = end + 2 + int(size)
 
 
-def _git(folder: Path, *arguments: str, data: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
+def _run_git(folder: Path, *arguments: str, data: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
     """What git says. Raises CannotRead, also where it says too much or takes too long."""
     command = ["git", "-C", str(folder), *arguments]
     try:
@@ -159,29 +164,31 @@ def _git(folder: Path, *arguments: str, data: bytes = b"", fine: tuple[int, ...]
             asked.write(data)
             asked.seek(0)
             child = subprocess.Popen(
-                command, env={**environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=asked, stderr=told,
+                command, env={**git_environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=asked, stderr=told,
                 stdout=subprocess.PIPE,
             )  # fmt: skip
-            with child, _patience(child):
+            with child, _kill_after_timeout(child):
                 assert child.stdout is not None
-                answer = child.stdout.read(LONGEST_ANSWER + 1)
-                if len(answer) > LONGEST_ANSWER:
+                answer = child.stdout.read(MAX_OUTPUT_BYTES + 1)
+                if len(answer) > MAX_OUTPUT_BYTES:
                     child.kill()
             told.seek(0)
             why = told.read(400).decode("utf-8", "replace").strip()
     except OSError as error:
         raise CannotRead(what="the new commits", why=f"git cannot be run: {error.strerror}") from None
-    if len(answer) > LONGEST_ANSWER:
-        raise CannotRead(what="the new commits", why=f"git says more than {LONGEST_ANSWER >> 20} MiB of them")
+    if len(answer) > MAX_OUTPUT_BYTES:
+        raise CannotRead(
+            what="the new commits", why=f"git says more than {MAX_OUTPUT_BYTES >> 20} MiB of them"
+        )
     if child.returncode not in fine:
         raise CannotRead(what="the new commits", why=why or f"git ended with {child.returncode}")
     return answer
 
 
 @contextlib.contextmanager
-def _patience(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def _kill_after_timeout(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """End it when it takes too long."""
-    timer = threading.Timer(PATIENCE, child.kill)
+    timer = threading.Timer(TIMEOUT, child.kill)
     timer.start()
     try:
         yield

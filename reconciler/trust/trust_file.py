@@ -10,69 +10,70 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from reconciler.sources.owner_files import found, read_own
-from reconciler.trust.values import Trust
-from schemas.files.reading import read
-from schemas.problems.errors import CannotRead, InvalidRepository, Problem
-from schemas.problems.issues import Issue, refuse
+from reconciler.sources.owner_files import find_owner_file, read_owner_file
+from reconciler.trust.values import TrustPolicy
+from schemas.files.yaml_reader import read_documents
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from schemas.problems.issues import Issue, issues_error
 from schemas.problems.model_errors import issues_of
 from schemas.problems.positions import Positions, path_text
+from schemas.problems.problem import Problem
 from schemas.problems.text import printable
 
 ENVIRONMENT = "BAI_TRUST"
-NAME = "trust.yaml"
-_ARMOR = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
-_PRIVATE = b"PRIVATE KEY"
-Words = Annotated[str, StringConstraints(min_length=1)]
-Mail = Annotated[str, StringConstraints(pattern=r"^[^\s@<>]+@[^\s@<>]+$")]
-Team = Annotated[str, StringConstraints(pattern=r"^@[\w./-]+$")]
+FILE_NAME = "trust.yaml"
+_PUBLIC_KEY_HEADER = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
+_PRIVATE_KEY_MARKER = b"PRIVATE KEY"
+NonEmptyText = Annotated[str, StringConstraints(min_length=1)]
+EmailAddress = Annotated[str, StringConstraints(pattern=r"^[^\s@<>]+@[^\s@<>]+$")]
+TeamName = Annotated[str, StringConstraints(pattern=r"^@[\w./-]+$")]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Signatures(_Model):
+class SignatureRules(_Model):
     """Which commits must be signed, and by whom. Files are named as seen from this one."""
 
     commits: Literal["each", "tip"] = "each"
-    allowedSigners: Words | None = None
-    revokedKeys: Words | None = None
-    openpgpKeys: Annotated[list[Words], Field(min_length=1)] | None = None
+    allowedSigners: NonEmptyText | None = None
+    revokedKeys: NonEmptyText | None = None
+    openpgpKeys: Annotated[list[NonEmptyText], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
-    def _somebody(self) -> Signatures:
+    def _require_keys(self) -> SignatureRules:
         if self.allowedSigners is None and self.openpgpKeys is None:
             hint = "name allowedSigners (SSH), openpgpKeys, or both"
-            raise refuse([Issue((), "nobody's signature counts", hint, code="BAI-V034")])
+            raise issues_error([Issue((), "nobody's signature counts", hint, code="BAI-V034")])
         if self.revokedKeys is not None and self.allowedSigners is None:
             issue = Issue(("revokedKeys",), "goes with allowedSigners", code="BAI-V034", key=True)
-            raise refuse([issue])
+            raise issues_error([issue])
         return self
 
 
-class Ownership(_Model):
+class OwnershipRules(_Model):
     """Paths belong to whom `CODEOWNERS` of the last good commit says; teams of it are these."""
 
-    teams: dict[Team, list[Mail]] = {}
+    teams: dict[TeamName, list[EmailAddress]] = {}
 
 
 class TrustFile(_Model):
     """All of it."""
 
-    signatures: Signatures | None = None
-    owners: Ownership | None = None
+    signatures: SignatureRules | None = None
+    owners: OwnershipRules | None = None
 
     @model_validator(mode="after")
-    def _owners_of_each(self) -> TrustFile:
+    def _require_each_commit_signed(self) -> TrustFile:
         if self.owners is not None and self.signatures is not None and self.signatures.commits == "tip":
             hint = "write `commits: each`, or leave `owners` out"
             issue = Issue(("owners",), "who owns paths must sign each commit", hint, "BAI-V034", key=True)
-            raise refuse([issue])
+            raise issues_error([issue])
         return self
 
 
-class Settings:
+class TrustSettings:
     """The file at `path`, read anew when it or a file that it names has changed. `folders`: where documents
     are, which none of them may lie in."""
 
@@ -80,10 +81,10 @@ class Settings:
         self.path = path
         self._folders = folders
         self._files: tuple[Path, ...] = ()
-        self._trust: Trust | None = None
+        self._trust: TrustPolicy | None = None
         self._stamp: object = None
 
-    def current(self) -> Trust:
+    def current(self) -> TrustPolicy:
         """What it says now. Raises CannotRead, and InvalidRepository with every mistake."""
         if self._trust is None or self.stamp() != self._stamp:
             self._files = (self.path,)
@@ -93,36 +94,36 @@ class Settings:
 
     def stamp(self) -> object:
         """Another one when something has changed."""
-        return tuple(_stamp(path) for path in self._files)
+        return tuple(_file_stamp(path) for path in self._files)
 
-    def _read(self) -> Trust:
-        file = _parsed(read_own(self.path, self._folders), printable(str(self.path)))
+    def _read(self) -> TrustPolicy:
+        file = _parse_trust_file(read_owner_file(self.path, self._folders), printable(str(self.path)))
         teams = None
         if file.owners is not None:
             teams = {name: frozenset(people) for name, people in file.owners.teams.items()}
         signatures = file.signatures
         if signatures is None:
-            return Trust(teams=teams)
-        keys = [path for name in signatures.openpgpKeys or () for path in self._listed(name)]
-        return Trust(
+            return TrustPolicy(teams=teams)
+        keys = [path for name in signatures.openpgpKeys or () for path in self._key_files(name)]
+        return TrustPolicy(
             commits=signatures.commits,
-            allowed_signers=self._named(signatures.allowedSigners),
-            revoked_keys=self._named(signatures.revokedKeys),
-            openpgp_keys=tuple(map(self._armored, keys)),
+            allowed_signers=self._read_key_file(signatures.allowedSigners),
+            revoked_keys=self._read_key_file(signatures.revokedKeys),
+            openpgp_keys=tuple(map(self._read_armored_key, keys)),
             teams=teams,
         )
 
-    def _named(self, name: str | None) -> bytes:
+    def _read_key_file(self, name: str | None) -> bytes:
         if name is None:
             return b""
-        data = self._own(self._place(name))
+        data = self._read_tracked(self._resolve_path(name))
         if not data.strip():
-            raise CannotRead(what=str(self._place(name)), why="it is empty")
+            raise CannotRead(what=str(self._resolve_path(name)), why="it is empty")
         return data
 
-    def _listed(self, name: str) -> Iterator[Path]:
+    def _key_files(self, name: str) -> Iterator[Path]:
         """The file of this name, or all `*.asc` of the folder."""
-        path = self._place(name)
+        path = self._resolve_path(name)
         if not path.is_dir():
             yield path
             return
@@ -134,34 +135,34 @@ class Settings:
             raise CannotRead(what=str(path), why="it holds no key", hint="name the keys' files *.asc")
         yield from files
 
-    def _armored(self, path: Path) -> bytes:
-        data = self._own(path)
-        if _ARMOR not in data or _PRIVATE in data:
+    def _read_armored_key(self, path: Path) -> bytes:
+        data = self._read_tracked(path)
+        if _PUBLIC_KEY_HEADER not in data or _PRIVATE_KEY_MARKER in data:
             hint = "gpg --export --armor ADDRESS"
             raise CannotRead(what=str(path), why="it is no armored public key of OpenPGP", hint=hint)
         return data
 
-    def _own(self, path: Path) -> bytes:
+    def _read_tracked(self, path: Path) -> bytes:
         self._files += (path,)
-        return read_own(path, self._folders)
+        return read_owner_file(path, self._folders)
 
-    def _place(self, name: str) -> Path:
+    def _resolve_path(self, name: str) -> Path:
         return self.path.expanduser().absolute().parent / Path(name).expanduser()
 
 
-def settings(given: Path | None, folders: Sequence[Path]) -> Settings | None:
+def load_trust_settings(given: Path | None, folders: Sequence[Path]) -> TrustSettings | None:
     """Of the file that is `given`, else in `BAI_TRUST`, else in the user's or the system's folder of
     settings; None without any. Raises CannotRead, InvalidRepository."""
-    path = given or found(ENVIRONMENT, NAME)
+    path = given or find_owner_file(ENVIRONMENT, FILE_NAME)
     if path is None:
         return None
-    made = Settings(path, folders)
+    made = TrustSettings(path, folders)
     made.current()
     return made
 
 
-def _parsed(data: bytes, where: str) -> TrustFile:
-    documents, problems = read(data, where)
+def _parse_trust_file(data: bytes, where: str) -> TrustFile:
+    documents, problems = read_documents(data, where)
     if problems:
         raise InvalidRepository(tuple(problems), where=where)
     positions = Positions(where, data)
@@ -179,7 +180,7 @@ def _problem(positions: Positions, issue: Issue) -> Problem:
     return Problem(positions.find(0, issue.at, key=issue.key), issue.code, path, message, hint)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         seen = os.stat(path)
     except OSError:

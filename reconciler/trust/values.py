@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["ssh", "openpgp"]
+SignatureKind = Literal["ssh", "openpgp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedCommit:
     """A commit with a good signature of somebody who is allowed to."""
 
     commit: str
     signer: str
     """E-mail address: the committer's, for which the owner's settings know the key."""
-    kind: Kind
+    kind: SignatureKind
     key: str
     """Fingerprint, as OpenSSH (`SHA256:...`) or GnuPG writes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CommitRefusal:
     """Why a commit is not followed; `path`: of a file that its author may not change."""
 
     commit: str
@@ -50,7 +50,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustPolicy:
     """What the owner says."""
 
     commits: Literal["each", "tip", "none"] = "none"

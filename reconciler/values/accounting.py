@@ -5,19 +5,19 @@ Only what is over is on an account; what runs is counted by the planner from its
 
 from __future__ import annotations
 
-from planner.admission.quota import demand
+from planner.admission.quota import requested_slots
 from planner.model.types import GroupInfo, GroupUse, SessionRequest
 from planner.queue.base import QueueView
-from planner.queue.drf import share_of
-from planner.queue.fair_share import WEEK
+from planner.queue.dominant_share import dominant_share
+from planner.queue.fair_share import DEFAULT_HALF_LIFE
 from reconciler.values.records import HOLDING, Account, Charge, Recorded
 
 
-def account(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Account:
+def account_of(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Account:
     """Whom a placement in this group is charged to, and at which rate."""
-    share = float(share_of(QueueView(group, 0.0, use.capacity), demand(wanted)))
+    share = float(dominant_share(QueueView(group, 0.0, use.capacity), requested_slots(wanted)))
     given = group.queue_options.get("halfLife")
-    half_life = float(given) if isinstance(given, int | float) and given > 0 else WEEK
+    half_life = float(given) if isinstance(given, int | float) and given > 0 else DEFAULT_HALF_LIFE
     return Account(wanted.user, share, half_life)
 
 

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.model.types import KernelPlacement, Placement
 from providers.base import Labels, Observed
-from reconciler.values.placement_json import compact, kernel_placement
+from reconciler.values.encoding.placement_json import canonical_json, kernel_placement
 from reconciler.values.records import Recorded
-from reconciler.values.session_phase import cause, derive
-from schemas.problems.errors import PlanError
+from reconciler.values.session_phase import derive_phase, ending_kernel
+from schemas.problems.errors.plan import PlanError
 
 
-def adopted(kernels: Sequence[Observed]) -> Recorded:
+def record_from_labels(kernels: Sequence[Observed]) -> Recorded:
     """The record of one session from its kernels' labels: the newest generation counts, `main1` stands
     first."""
     generation = max(kernel.labels.generation for kernel in kernels)
-    current = sorted((k for k in kernels if k.labels.generation == generation), key=_rank)
+    current = sorted((k for k in kernels if k.labels.generation == generation), key=_kernel_order)
     labels = current[0].labels
     document = document_of(labels)
     parts = [part for part in (placement_of(kernel.labels) for kernel in current) if part is not None]
@@ -30,21 +30,21 @@ def adopted(kernels: Sequence[Observed]) -> Recorded:
         digest=labels.digest,
         document=document,
         phase="CREATING",
-        placement=Placement(labels.resource, _group(document), tuple(parts)) if parts else None,
+        placement=Placement(labels.resource, _group_name(document), tuple(parts)) if parts else None,
         kernels=tuple(kernel.id for kernel in current),
         protected=any(kernel.labels.protected for kernel in kernels),
         commit=labels.commit,
-        enqueued_at=_first(kernel.created.timestamp() for kernel in current if kernel.created),
-        started_at=_first(kernel.started.timestamp() for kernel in current if kernel.started),
+        enqueued_at=_earliest(kernel.created.timestamp() for kernel in current if kernel.created),
+        started_at=_earliest(kernel.started.timestamp() for kernel in current if kernel.started),
     )
-    return _settled(record, current)
+    return _with_observed_end(record, current)
 
 
-def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
-    found = derive(record, kernels, complete=True)
+def _with_observed_end(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
+    found = derive_phase(record, kernels, complete=True)
     finished = [kernel.finished.timestamp() for kernel in kernels if kernel.finished]
     ended = found.phase in ("TERMINATED", "ERROR")
-    first = cause(record, kernels)
+    first = ending_kernel(record, kernels)
     if ended and first is not None and first.reason == "stopped":
         # Only an apply stops what has not ended: it was replacing or deleting it, and died.
         return dataclasses.replace(record, phase="TERMINATING")
@@ -61,7 +61,7 @@ def _settled(record: Recorded, kernels: Sequence[Observed]) -> Recorded:
 def document_of(labels: Labels) -> Mapping[str, object]:
     """The session document on a kernel; empty when it cannot be read."""
     try:
-        value = _value(labels.document or "{}")
+        value = _parse_json(labels.document or "{}")
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -70,29 +70,29 @@ def document_of(labels: Labels) -> Mapping[str, object]:
 def placement_of(labels: Labels) -> KernelPlacement | None:
     """Where a kernel says it sits, on the node that it is on; None when its label cannot be read."""
     try:
-        return dataclasses.replace(kernel_placement(_value(labels.placement)), node=labels.node)
+        return dataclasses.replace(kernel_placement(_parse_json(labels.placement)), node=labels.node)
     except (ValueError, RecursionError, PlanError):
         return None
 
 
-def _value(text: str) -> object:
+def _parse_json(text: str) -> object:
     """Raises ValueError also for half characters, which can be written nowhere; RecursionError."""
     value = json.loads(text)
-    compact(value).encode()
+    canonical_json(value).encode()
     return value
 
 
-def _rank(kernel: Observed) -> tuple[bool, str, int, str]:
+def _kernel_order(kernel: Observed) -> tuple[bool, str, int, str]:
     name = kernel.labels.kernel
     role = name.rstrip("0123456789")
     number = name[len(role) :]
     return role != "main", role, int(number or 0), kernel.id
 
 
-def _group(document: Mapping[str, object]) -> str:
+def _group_name(document: Mapping[str, object]) -> str:
     spec = document.get("spec")
     return str(spec.get("resourceGroup") or "") if isinstance(spec, Mapping) else ""
 
 
-def _first(times: Iterable[float]) -> float | None:
+def _earliest(times: Iterable[float]) -> float | None:
     return min(times, default=None)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from providers.base import Capabilities
-from reconciler.values.placement_json import compact
+from reconciler.values.encoding.placement_json import canonical_json
 from reconciler.values.plan import Change
 
-_ALWAYS = (
+_NEVER_FORCING = (
     "metadata.labels.*",
     "metadata.annotations.*",
     "spec.priority",
@@ -33,7 +33,7 @@ def field_changes(before: Mapping[str, object], after: Mapping[str, object]) -> 
     """Every leaf that differs, by path; lists count as one value."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     return tuple(
-        Change(path, _text(old.get(path)), _text(new.get(path)))
+        Change(path, _rendered(old.get(path)), _rendered(new.get(path)))
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)
     )
@@ -48,28 +48,30 @@ def _leaves(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
             yield path, item
 
 
-def _text(value: object) -> str | None:
+def _rendered(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return compact(value)
+    return canonical_json(value)
 
 
 def is_resize(change: Change, capabilities: Capabilities | None) -> bool:
     """Whether it changes only how much of CPU or memory a running container has, and the provider can do
     that."""
-    field = _RESIZE.get(_resource(change))
-    return field is not None and change.after is not None and _can(field, capabilities)
+    field = _RESIZE.get(_changed_resource(change))
+    return field is not None and change.after is not None and _changes_in_place(field, capabilities)
 
 
-def forces(change: Change, capabilities: Capabilities | None) -> bool:
+def forces_replacement(change: Change, capabilities: Capabilities | None) -> bool:
     """Whether a running session must be replaced for it."""
-    if any(fnmatchcase(change.path, pattern) for pattern in _ALWAYS) or is_resize(change, capabilities):
+    if any(fnmatchcase(change.path, pattern) for pattern in _NEVER_FORCING) or is_resize(
+        change, capabilities
+    ):
         return False
-    field = _LIMITS.get(_resource(change))
-    return not (field is not None and _can(field, capabilities))
+    field = _LIMITS.get(_changed_resource(change))
+    return not (field is not None and _changes_in_place(field, capabilities))
 
 
-def _resource(change: Change) -> str:
+def _changed_resource(change: Change) -> str:
     parts = change.path.split(".")
     inside = parts[:2] == ["spec", "resources"] or (
         parts[:3] == ["spec", "cluster", "perRole"] and "resources" in parts
@@ -77,5 +79,5 @@ def _resource(change: Change) -> str:
     return parts[-1] if inside else ""
 
 
-def _can(field: str, capabilities: Capabilities | None) -> bool:
+def _changes_in_place(field: str, capabilities: Capabilities | None) -> bool:
     return capabilities is not None and field in capabilities.in_place

@@ -14,7 +14,7 @@ from typing import Literal
 
 from planner.model.types import GroupUse, Placement, QuotaUse, Wait
 from providers.base import KernelSpec
-from providers.storage.base import Folder
+from providers.storage.base import VolumeFolder
 from reconciler.values.records import Account, Ghost
 from reconciler.values.rollout import Provision, Rollout
 from reconciler.values.violations import Overridden, Violation
@@ -86,7 +86,7 @@ class Side:
     pulls: tuple[Pull, ...] = ()
     """Of a session: images that its kernels are created from. Of an image: where it is brought to. Left out
     of the JSON when there are none."""
-    folder: Folder | None = None
+    folder: VolumeFolder | None = None
     """Of a volume: what is made, or moved aside; left out of the JSON otherwise."""
     provision: Provision | None = None
     """Of a node: what it is brought to; left out of the JSON otherwise."""

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
-from providers.condition.values import Condition
-from providers.provisioning import HostResult, Target
-from reconciler.values.records import Standing
+from providers.condition.values import NodeCondition
+from providers.provisioning import HostResult, ProvisionTarget
+from reconciler.values.records import ProvisionRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class ProvisionStatus:
     """Of the nodes that have a profile. A condition is of now, or as it was last seen (`remembered`)."""
 
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    targets: Mapping[str, ProvisionTarget] = field(default_factory=dict)
+    conditions: Mapping[str, NodeCondition] = field(default_factory=dict)
     remembered: Mapping[str, float] = field(default_factory=dict)
     """Node → when the condition that stands here was seen, where it is not of now."""
     unreached: Mapping[str, str] = field(default_factory=dict)
@@ -31,25 +31,25 @@ class Upkeep:
     def sealed(self, node: str) -> bool:
         """Whether it was ever provisioned, as far as is known."""
         condition = self.conditions.get(node)
-        seal = condition.sealed if condition is not None else None
+        seal = condition.stamp if condition is not None else None
         return seal is not None and not seal.unfinished
 
 
 @functools.cache
-def _adapter() -> TypeAdapter[Condition]:
-    return TypeAdapter(Condition)
+def _adapter() -> TypeAdapter[NodeCondition]:
+    return TypeAdapter(NodeCondition)
 
 
-def condition_text(condition: Condition) -> str:
+def condition_json(condition: NodeCondition) -> str:
     """As JSON in one normal form, for the store."""
     return _adapter().dump_json(condition).decode()
 
 
-def remembered_condition(standing: Standing) -> Condition | None:
+def recorded_condition(record: ProvisionRecord) -> NodeCondition | None:
     """What the store has; None where it has nothing, or nothing that can be read."""
-    if not standing.condition:
+    if not record.condition:
         return None
     try:
-        return _adapter().validate_json(standing.condition)
+        return _adapter().validate_json(record.condition)
     except ValidationError:
         return None

@@ -88,14 +88,14 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutRecord:
     """Remember this resource, replacing what was recorded under its identity."""
 
     record: Recorded
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ForgetRecord:
     """Drop a resource's record; forgetting what is not recorded is a no-op."""
 
     resource: str
@@ -147,7 +147,7 @@ class Lease:
     acquired: float
     expires: float
     process: str = ""
-    """The process that holds it (see `alive.py`); empty when not known."""
+    """The process that holds it (see `reconciler.store.database.process_identity`); empty when not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +160,17 @@ class NodeObservation:
     at: float
 
 
-StandingState = Literal["", "provisioning", "failed", "ready"]
+ProvisionState = Literal["", "provisioning", "failed", "ready"]
 """`provisioning`: somebody is at it, or died over it; empty: never heard of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ProvisionRecord:
     """How far a node's provisioning has come, and its condition as it was last seen. Only `ready` nodes, and
     those that were sealed before this store was made, take sessions."""
 
     node: str
-    state: StandingState = ""
+    state: ProvisionState = ""
     profile: str = ""
     fingerprint: str = ""
     """What it was last brought to, or was to be."""
@@ -179,12 +179,12 @@ class Standing:
     at: float = 0.0
     """Since when it is in this state."""
     condition: str = ""
-    """`providers.condition.values.Condition` as JSON; empty when it was never looked at."""
+    """`providers.condition.values.NodeCondition` as JSON; empty when it was never looked at."""
     seen: float | None = None
     """When its condition was last found to be another one."""
 
 
-EVERYBODY = ""
+ALL_NODES = ""
 """In place of a node's name: when all nodes that there were had once been reached. From then on the store
 knows of everything that was ever placed, also on nodes that join later."""
 
@@ -214,7 +214,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleChange:
     """Samples of one kernel to drop (by their times; None: all) and to add."""
 
     kernel: str
@@ -278,7 +278,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class ClusterRecords:
     """All that is written down of one cluster and decisions rest on, as of one moment."""
 
     recorded: Mapping[str, Recorded]
@@ -286,9 +286,18 @@ class Books:
     contacts: Mapping[str, Contact]
     samples: Mapping[str, tuple[Sample, ...]]
     balances: Mapping[str, Balance]
-    standings: Mapping[str, Standing]
+    provision_records: Mapping[str, ProvisionRecord]
 
 
 StoreChange = (
-    Put | Forget | Event | JournalEntry | Contact | Samples | Charge | Standing | NodeObservation | Audit
+    PutRecord
+    | ForgetRecord
+    | Event
+    | JournalEntry
+    | Contact
+    | SampleChange
+    | Charge
+    | ProvisionRecord
+    | NodeObservation
+    | Audit
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from providers.condition.fingerprint import fingerprint
 from providers.machines.base import Endpoint
-from providers.provisioning import Target, TaskChange
+from providers.provisioning import ProvisionTarget, TaskChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Provision:
     """Whether it is probed before it joins: not where its document says what the machine is."""
 
     @classmethod
-    def of(cls, target: Target, *, probe: bool) -> Provision:
+    def of(cls, target: ProvisionTarget, *, probe: bool) -> Provision:
         return cls(
             target.node, target.profile, target.roles, dict(target.variables), dict(target.secrets),
             dict(target.document), target.fingerprint, target.os, target.reboot_allowed,
             target.reboot_timeout, probe,
         )  # fmt: skip
 
-    def target(self, endpoint: Endpoint) -> Target:
+    def target(self, endpoint: Endpoint) -> ProvisionTarget:
         """The same for a node that is reached so."""
-        return Target(
+        return ProvisionTarget(
             self.node, endpoint, self.profile, self.roles, self.variables, self.secrets, self.document,
             self.fingerprint, self.os, self.reboot_allowed, self.reboot_timeout,
         )  # fmt: skip

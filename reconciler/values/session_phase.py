@@ -17,13 +17,13 @@ from reconciler.values.records import Phase, Recorded, Result
 LIVE = frozenset({"creating", "running", "stopping"})
 UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "PULLING", "CREATING"})
 """Phases of a record whose creation no apply has seen to its end."""
-_FROM_OUTSIDE = frozenset({"signal 9", "signal 15"})
+_KILLED_FROM_OUTSIDE = frozenset({"signal 9", "signal 15"})
 """How a provider names ends that no program brings about by itself."""
 ENDED: frozenset[str] = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedPhase:
     """What the kernels say. `missing`: ids to be made (again), because they are gone or were lost and the
     session restarts."""
 
@@ -34,14 +34,14 @@ class Derived:
     missing: tuple[str, ...] = ()
 
 
-def derive(
+def derive_phase(
     record: Recorded, kernels: Sequence[Observed], *, complete: bool, away: Mapping[str, str] | None = None
-) -> Derived:
+) -> DerivedPhase:
     """The phase of one session; with an incomplete observation, a kernel that was not seen changes nothing.
 
     `away`: kernels on nodes that could not be asked, and those nodes.
     """
-    kept = Derived(record.phase, record.result, record.exit_codes, record.reason)
+    kept = DerivedPhase(record.phase, record.result, record.exit_codes, record.reason)
     if not record.kernels or record.phase in ("", "PENDING", "TERMINATING"):
         return kept
     seen = {kernel.id: kernel for kernel in kernels}
@@ -51,19 +51,21 @@ def derive(
     codes = {k.labels.kernel: k.exit_code for k in kernels if k.state == "exited" and k.exit_code is not None}
     rule = _restart_rule(record)
     batch = is_batch(record)
-    first = cause(record, kernels)
+    first = ending_kernel(record, kernels)
     if first is not None:
-        return _ended(record, first, codes)
+        return _ended_phase(record, first, codes)
     if away:
         nodes = ", ".join(sorted(set(away.values())))
-        return Derived(record.phase, "", {**record.exit_codes, **codes}, f"no contact with {nodes}")
+        return DerivedPhase(record.phase, "", {**record.exit_codes, **codes}, f"no contact with {nodes}")
     gone = tuple(kernel for kernel in record.kernels if kernel not in seen)
     if gone and not complete:
         return kept
     lost = tuple(
-        k for at, k in enumerate(record.kernels) if k in seen and _revives(seen[k], rule, batch, main=at == 0)
+        k
+        for at, k in enumerate(record.kernels)
+        if k in seen and _restarts(seen[k], rule, batch, main=at == 0)
     )
-    return _alive(record, seen, codes, gone, lost)
+    return _live_phase(record, seen, codes, gone, lost)
 
 
 def _restart_rule(record: Recorded) -> tuple[str, int]:
@@ -82,7 +84,7 @@ def is_batch(record: Recorded) -> bool:
     return isinstance(spec, Mapping) and spec.get("type") == "batch"
 
 
-def cause(record: Recorded, kernels: Sequence[Observed]) -> Observed | None:
+def ending_kernel(record: Recorded, kernels: Sequence[Observed]) -> Observed | None:
     """The container whose end is the session's: of several, the one that ended first."""
     seen = {kernel.id: kernel for kernel in kernels}
     rule, batch = _restart_rule(record), is_batch(record)
@@ -92,8 +94,8 @@ def cause(record: Recorded, kernels: Sequence[Observed]) -> Observed | None:
         for at, k in enumerate(record.kernels)
         if k in seen
         and seen[k].state not in LIVE
-        and not _revives(seen[k], rule, batch, main=at == 0)
-        and (at == 0 or (any_failure and not _good(seen[k])))
+        and not _restarts(seen[k], rule, batch, main=at == 0)
+        and (at == 0 or (any_failure and not _succeeded(seen[k])))
     ]
     moments = [(each.finished.timestamp() if each.finished else float("inf")) for each in ended]
     return ended[moments.index(min(moments))] if ended else None
@@ -106,11 +108,11 @@ def _ends_with(record: Recorded) -> str:
     return str(said or ("any-failure" if is_batch(record) else "main"))
 
 
-def _good(kernel: Observed) -> bool:
+def _succeeded(kernel: Observed) -> bool:
     return kernel.state == "exited" and kernel.exit_code == 0 and kernel.reason in ("", "exit")
 
 
-def _revives(kernel: Observed, rule: tuple[str, int], batch: bool, *, main: bool) -> bool:
+def _restarts(kernel: Observed, rule: tuple[str, int], batch: bool, *, main: bool) -> bool:
     """Whether an end was nobody's decision, so that the kernel is made again.
 
     A supervisor restarts what it watches by the session's policy; this is for what it could not: a reboot
@@ -124,23 +126,23 @@ def _revives(kernel: Observed, rule: tuple[str, int], batch: bool, *, main: bool
         return not batch or policy != "never"
     if kernel.state != "exited":
         return False
-    if kernel.reason in _FROM_OUTSIDE:
+    if kernel.reason in _KILLED_FROM_OUTSIDE:
         return not batch and not (policy != "never" and 0 < most <= kernel.restarts)
     return kernel.reason == "stopped" and (policy == "always" or not (main or batch))
 
 
-def _ended(record: Recorded, cause: Observed, codes: Mapping[str, int]) -> Derived:
-    how = _how(cause)
-    good = _good(cause)
+def _ended_phase(record: Recorded, cause: Observed, codes: Mapping[str, int]) -> DerivedPhase:
+    how = _end_text(cause)
+    good = _succeeded(cause)
     if is_batch(record):
         result: Literal["success", "failure"] = "success" if good else "failure"
-        return Derived("TERMINATED", result, codes, how)
+        return DerivedPhase("TERMINATED", result, codes, how)
     if good or cause.reason in ("timeout", "stopped"):
-        return Derived("TERMINATED", "", codes, how)
-    return Derived("ERROR", "", codes, how)
+        return DerivedPhase("TERMINATED", "", codes, how)
+    return DerivedPhase("ERROR", "", codes, how)
 
 
-def _how(kernel: Observed) -> str:
+def _end_text(kernel: Observed) -> str:
     name = kernel.labels.kernel
     if kernel.state == "lost":
         return f"{name} was lost" + (f": {kernel.reason}" if kernel.reason else "")
@@ -149,37 +151,37 @@ def _how(kernel: Observed) -> str:
     return code + why + (f" after {kernel.restarts} restarts" if kernel.restarts else "")
 
 
-def _alive(
+def _live_phase(
     record: Recorded,
     seen: Mapping[str, Observed],
     codes: Mapping[str, int],
     gone: tuple[str, ...],
     lost: tuple[str, ...],
-) -> Derived:
+) -> DerivedPhase:
     unfinished = record.phase in UNFINISHED
     # Whoever was creating it may be dead: creating it again finds it, or starts it.
     begun = tuple(k for k in record.kernels if unfinished and k in seen and seen[k].state == "creating")
     missing = tuple(kernel for kernel in record.kernels if kernel in gone + lost + begun)
     if missing:
         was = record.phase if unfinished else "RUNNING"
-        reasons = [f"{_name(record, k)} is gone" for k in gone] + [_how(seen[k]) for k in lost]
-        reasons += [f"{_name(record, k)} was not seen to start" for k in begun]
+        reasons = [f"{_kernel_name(record, k)} is gone" for k in gone] + [_end_text(seen[k]) for k in lost]
+        reasons += [f"{_kernel_name(record, k)} was not seen to start" for k in begun]
         reason = "; ".join(reasons)
-        return Derived(was, "", codes, reason, missing)
+        return DerivedPhase(was, "", codes, reason, missing)
     if any(kernel.state == "creating" for kernel in seen.values()):
-        return Derived("CREATING", "", codes)
-    ended = [_how(kernel) for kernel in seen.values() if kernel.state not in LIVE]
-    return Derived("RUNNING", "", codes, "; ".join(ended))
+        return DerivedPhase("CREATING", "", codes)
+    ended = [_end_text(kernel) for kernel in seen.values() if kernel.state not in LIVE]
+    return DerivedPhase("RUNNING", "", codes, "; ".join(ended))
 
 
-def _name(record: Recorded, kernel_id: str) -> str:
+def _kernel_name(record: Recorded, kernel_id: str) -> str:
     """The kernel's name in the session: ids and placed kernels stand in the same order."""
     if record.placement and len(record.placement.kernels) == len(record.kernels):
         return record.placement.kernels[record.kernels.index(kernel_id)].kernel
     return kernel_id
 
 
-def timed(record: Recorded, old: Recorded | None, now: float) -> Recorded:
+def with_times(record: Recorded, old: Recorded | None, now: float) -> Recorded:
     """The record with the times that it does not say itself, `now` being when it is written."""
     same = old is not None and old.generation == record.generation
     started, finished = record.started_at, record.finished_at

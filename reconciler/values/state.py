@@ -1,8 +1,8 @@
 """What is wanted and what is: the two inputs of a plan, as values.
 
-`Desired` comes from one commit or directory (`source.py`), `Actual` from the store and the provider
-(`observe.py`). Both are complete in themselves: the diff reads nothing else, so that a case can be written
-down as two files.
+`Desired` comes from one commit or directory (`reconciler.sources.source`), `Actual` from the store and the
+provider (`reconciler.observe`). Both are complete in themselves: the diff reads nothing else, so that a case
+can be written down as two files.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cached_property
 
 from planner.model.types import KernelPlacement
 from providers.base import Capabilities, Claim, Observed
-from providers.health.values import Health
+from providers.health.values import NodeHealth
 from providers.images import NodeImage
-from providers.storage.base import Seen
-from reconciler.values.provision_status import Upkeep
-from reconciler.values.records import Balance, Contact, Recorded, Sample, Standing
+from providers.storage.base import FolderState
+from reconciler.values.provision_status import ProvisionStatus
+from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
 from reconciler.values.session_phase import ENDED
 from schemas.hardware.model import Hardware
 from schemas.images.facts import ImageFacts
@@ -104,7 +104,7 @@ class Existing:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class ForeignHold:
     """What a kernel of another owner holds on a machine that this cluster uses too."""
 
     kernel: str
@@ -113,7 +113,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class UnreachableNode:
     """A node that could not be asked. `since` is None when it was reached the last time; `stranger`: a store
     that is new or was restored has never seen it, and does not know what may run there. A node that joined
     after all others were once reached is none: nothing was ever placed on it."""
@@ -131,7 +131,7 @@ class Actual:
     repo: str
     cluster: str
     existing: Mapping[str, Existing] = field(default_factory=dict)
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[ForeignHold, ...] = ()
     hardware: Mapping[str, Hardware] = field(default_factory=dict)
     """Node name → what the machine is: probed now, else last observed."""
     unprobed: Mapping[str, str] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Actual:
     errors: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     """What makes one doubt the clocks."""
-    volumes: Mapping[str, Seen] | None = None
+    volumes: Mapping[str, FolderState] | None = None
     """Volume → its folder as it is; None when nobody looks after folders here, or nobody looked."""
     images: Mapping[str, ImageFacts] = field(default_factory=dict)
     """Full reference → what is remembered of an image."""
@@ -156,7 +156,7 @@ class Actual:
     """Ids found that carry no readable labels: reported, never touched."""
     claimed: tuple[Claim, ...] = ()
     """Kernels that nodes show which do not have them: reported, never touched."""
-    missed: Mapping[str, Missed] = field(default_factory=dict)
+    missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)
     """Node → how it was last found, by the store."""
@@ -164,9 +164,9 @@ class Actual:
     """Kernel → what it had used at some moments, oldest first."""
     balances: Mapping[str, Balance] = field(default_factory=dict)
     """User → what the user's ended sessions used."""
-    health: Mapping[str, Health] = field(default_factory=dict)
+    health: Mapping[str, NodeHealth] = field(default_factory=dict)
     """Node → its health, of those that were asked."""
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    provision_records: Mapping[str, ProvisionRecord] = field(default_factory=dict)
     """Node → how far its provisioning has come, by the store."""
-    upkeep: Upkeep | None = None
+    provision_status: ProvisionStatus | None = None
     """Nodes with a profile, what they are to be and how they stand; None where no node has one."""

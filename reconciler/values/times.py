@@ -19,14 +19,14 @@ def age(since: float, now: float) -> float:
     return max(0.0, now - since)
 
 
-def clock(at: float, now: float | None = None) -> str:
+def format_time(at: float, now: float | None = None) -> str:
     """`14:02 UTC`, with the day before it when it is not the day of `now`."""
     moment = datetime.fromtimestamp(clamped(at), UTC)
     same = now is not None and datetime.fromtimestamp(clamped(now), UTC).date() == moment.date()
     return moment.strftime("%H:%M UTC" if same else "%Y-%m-%d %H:%M UTC")
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`1h30m`, in whole seconds."""
     left, parts = int(clamped(seconds)), []
     for unit, size in _UNITS:

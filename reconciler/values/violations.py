@@ -32,7 +32,7 @@ class Overridden:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GuardVerdict:
     """`warnings`: of Policies that only warn."""
 
     violations: tuple[Violation, ...] = ()

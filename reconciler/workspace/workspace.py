@@ -1,47 +1,41 @@
-"""One repository and one cluster, opened: what the command talks to. Store and provider are opened when
-first needed."""
+"""One repository and one cluster, opened: what the command talks to."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from reconciler.observe.clock_skew import clock_doubts
-from reconciler.secrets.reader import SecretReader
 from reconciler.sources.source import Source, choose_cluster, make_desired, open_source
-from reconciler.store.database.address import Address
+from reconciler.store.database.address import StoreAddress
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual, Desired
-from reconciler.workspace.image_lookup import Inquiry, answered
-from reconciler.workspace.node_provisioning import Workshop
-from schemas.hardware.model import Hardware
+from reconciler.workspace.connections import Connections
+from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
+from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
 from schemas.kinds.cluster import Cluster
-from schemas.problems.errors import LeaseHeld, StalePlan, StoreError
+from schemas.problems.errors.plan import StalePlan
+from schemas.problems.errors.store import LeaseHeld, StoreError
 from schemas.repository.repository import Repository
 
 if TYPE_CHECKING:
-    from providers.base import Provider
-    from providers.machines.base import Endpoint
-    from providers.provisioning import Tell
-    from providers.storage.base import Seen, Storage
-    from reconciler.apply.apply import ApplyEvent, ApplyResult
-    from reconciler.observe.hardware import Found
-    from reconciler.observe.observe import Look
+    from providers.provisioning import OnProvisionEvent
+    from providers.storage.base import FolderState
+    from reconciler.observe.observe import ProviderReading
+    from reconciler.observe.refresh import OnWritten, RecordWriter
     from reconciler.plan.study import Study
-    from reconciler.store import Store
-    from reconciler.values.records import Lease, StoreChange
+    from reconciler.store.store import Store
+    from reconciler.values.results import ApplyEvent, ApplyResult
+    from schemas.images.facts import ImageFacts
 
-_TTL = 60.0
 
-
-class Workspace:
+class Workspace(Connections):
     """Use as a context manager, or call `close`.
 
     Raises InvalidRepository and CannotRead when opening; StoreError and ProviderError when these are first
@@ -54,30 +48,19 @@ class Workspace:
         repository: Repository,
         commit: str,
         cluster: Cluster,
-        state: Address,
+        state: StoreAddress,
         clock: Clock,
     ) -> None:
+        super().__init__(repository, cluster, state, clock)
         self.source = source
-        self.repository = repository
-        self.cluster = cluster
-        self.state = state
-        """Where the store is."""
-        self.clock = clock
         self.commit = commit
         """That the documents are from; empty for a folder's files."""
-        self._store: Store | None = None
-        self._provider: Provider | None = None
         self._desired: Desired | None = None
-        self._found: dict[bool, Found] = {}
-        self._kept: dict[str, Hardware] = {}
         self._repo = ""
-        self.looked: Actual | None = None
+        self.last_refresh: Actual | None = None
         """What the last `refresh` saw: after an apply, what came of it."""
-        self.nodes = Workshop(self)
-        """Their provisioning."""
-        self.inquiry = Inquiry(clock.now)
-        self.secrets = SecretReader(repository.stores)
-        """What documents name of secret stores; the same one for all that is opened here."""
+        self.node_provisioning = NodeProvisioning(self._open_provisioner)
+        self.registry_lookups = RegistryLookups(clock.now)
 
     @classmethod
     def open(
@@ -101,14 +84,14 @@ class Workspace:
         source: Source,
         *,
         cluster: str | None = None,
-        state: Path | str | Address | None = None,
+        state: Path | str | StoreAddress | None = None,
         clock: Clock | None = None,
         store: Store | None = None,
     ) -> Self:
         """The same for documents that were found already; `store`: the one at `state`, open."""
         repository, commit = source.load()
         chosen = choose_cluster(repository, cluster)
-        address = Address.choose(source.directory, state, named=chosen.spec.state)
+        address = StoreAddress.choose(source.directory, state, named=chosen.spec.state)
         made = cls(source, repository, commit, chosen, address, clock or SystemClock())
         made._store = store
         return made
@@ -126,50 +109,6 @@ class Workspace:
             self._repo = known or self.source.repo
         return self._repo
 
-    @property
-    def has_store(self) -> bool:
-        """Whether anything was ever written down here. A server that was named is there, or says why not."""
-        return self._store is not None or self.state.path is None or self.state.path.exists()
-
-    @property
-    def store(self) -> Store:
-        if self._store is None:
-            from reconciler.store import Store
-
-            self._store = Store.open(self.state)
-        return self._store
-
-    @property
-    def provider(self) -> Provider:
-        if self._provider is None:
-            from providers.registry import open_provider
-
-            spec = self.cluster.spec
-            root = Path(spec.state_root) if spec.state_root else None
-            self._provider = open_provider(
-                spec.provider, spec.provider_options, state_root=root, machines=self.endpoints()
-            )
-        return self._provider
-
-    @provider.setter
-    def provider(self, provider: Provider) -> None:
-        self._provider = provider
-
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """How each node of the cluster is reached."""
-        from reconciler.observe.endpoints import endpoints
-
-        return endpoints(
-            self.repository.nodes_of(self.cluster.name), self.cluster.spec, self.secrets.infrastructure
-        )
-
-    @cached_property
-    def storage(self) -> Storage | None:
-        """What looks after the folders of volumes; None where the nodes' files are not bai's to make."""
-        from reconciler.observe.storage_access import open_storage
-
-        return open_storage(self.repository, self.cluster, self.secrets.infrastructure)
-
     # Read
 
     def desired(self) -> Desired:
@@ -180,81 +119,56 @@ class Workspace:
             )
         return self._desired
 
-    def actual(self, *, offline: bool = False, seen: Look | None = None) -> Actual:
-        """What is recorded and runs; `offline` asks nobody. `seen`: what the provider has just said."""
-        from reconciler.observe.observe import located, look, with_store
+    def actual(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
+        """What is recorded and runs; `offline` asks nobody. `reading`: what the provider has just said."""
+        from reconciler.observe.images import images_on_nodes
+        from reconciler.observe.observe import add_recorded, locate_kernels, read_provider
 
         machines = self.find_hardware(offline=offline)
-        found = with_store(
+        found = add_recorded(
             self.store if self.has_store else None,
-            seen or look(None if offline else self.provider),
+            reading or read_provider(None if offline else self.provider),
             self.cluster.name,
             repo=self.repo_id,
             hardware=machines.hardware,
         )
-        found = self.nodes.seen(replace(found, unprobed=machines.failed), offline=offline)
+        found = replace(found, unprobed=machines.failed)
+        if self._has_profiles:
+            desired, endpoints = self.desired(), self.endpoints()
+            found = self.node_provisioning.add_status(found, desired, endpoints, offline=offline)
         if not offline:
-            from reconciler.observe.gpu_sharing import with_fractions
-            from reconciler.observe.health import with_health
+            from reconciler.observe.gpu_sharing import add_gpu_fractions
+            from reconciler.observe.health import add_health
 
-            found = with_fractions(located(found, self.provider), self.desired(), self.provider)
-            found = with_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
-        more = {"doubts": clock_doubts(found, self.clock.now()), **self.images(found, offline=offline)}
-        return replace(found, volumes=self.volumes(offline=offline), **more)
+            locate_kernels(self.provider, found)
+            found = add_gpu_fractions(found, self.desired(), self.provider)
+            found = add_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
+        return replace(
+            found,
+            doubts=clock_doubts(found, self.clock.now()),
+            images=self._recorded_images(),
+            held=None if offline else images_on_nodes(self.desired(), self.provider, found),
+            volumes=self.volumes(offline=offline),
+        )
 
-    def images(self, actual: Actual, *, offline: bool = False) -> dict[str, Any]:
-        """What is remembered of images, and which of those that are to be there early the nodes have."""
-        from reconciler.observe.images import held, remembered
+    @property
+    def _has_profiles(self) -> bool:
+        nodes = self.repository.nodes_of(self.cluster.name)
+        return any(self.repository.profile_of(node) for node in nodes)
 
-        facts = remembered(self.store) if self.has_store else {}
-        return {
-            "images": facts,
-            "held": None if offline else held(self.desired(), self.provider, actual),
-        }
+    def _recorded_images(self) -> Mapping[str, ImageFacts]:
+        from reconciler.observe.images import recorded_images
 
-    def volumes(self, *, offline: bool = False, usage: bool = False) -> Mapping[str, Seen] | None:
+        return recorded_images(self.store) if self.has_store else {}
+
+    def volumes(self, *, offline: bool = False, usage: bool = False) -> Mapping[str, FolderState] | None:
         """The folders of the volumes as they are, with how much they hold; None when they are not bai's."""
-        from reconciler.values.volume_folders import folders
+        from reconciler.values.volume_folders import volume_folders
 
         if self.storage is None:
             return None
-        wanted = () if offline else tuple(folders(self.desired()).values())
-        return self.storage.look(wanted, usage=usage)
-
-    def hardware(self, *, offline: bool = False) -> Mapping[str, Hardware]:
-        """What the nodes are that declare nothing."""
-        return self.find_hardware(offline=offline).hardware
-
-    def find_hardware(self, *, offline: bool = False, anew: bool = False) -> Found:
-        """The same, with what was probed for it. What is far away is probed once, and again with `anew`."""
-        from reconciler.observe.hardware import find_hardware
-
-        if anew or offline not in self._found:
-            found = find_hardware(
-                self.repository.nodes_of(self.cluster.name),
-                self.store if self.has_store else None,
-                self.cluster.name,
-                provider=None if offline else lambda: self.provider,
-                anew=anew,
-            )
-            self._found[offline] = found
-            if found.far:
-                with contextlib.suppress(StoreError):  # The next plan probes again.
-                    self.keep_hardware(found.far)
-        return self._found[offline]
-
-    def forget_hardware(self) -> None:
-        """What nodes are is found out anew: this machine, whom nobody could probe, what others probed."""
-        self._found = {}
-
-    def keep_hardware(self, found: Mapping[str, Hardware]) -> tuple[str, ...]:
-        """Remember what was probed; gives the nodes that are not what they were, or are new."""
-        from reconciler.observe.hardware import keep
-
-        new = {name: each for name, each in found.items() if self._kept.get(name) is not each}
-        changed = keep(self.store, self.cluster.name, new, self.clock.now()) if new else ()
-        self._kept.update(new)
-        return changed
+        wanted = () if offline else tuple(volume_folders(self.desired()).values())
+        return self.storage.observe(wanted, usage=usage)
 
     # Decide
 
@@ -265,35 +179,49 @@ class Workspace:
         offline: bool = False,
         refresh_only: bool = False,
         destroy: bool = False,
-        anew: Sequence[str] = (),
-        moves: int = 0,
+        to_replace: Sequence[str] = (),
+        most_moves: int = 0,
         without: Collection[str] = (),
         actual: Actual | None = None,
-        check: Tell | None = None,
+        on_role_check: OnProvisionEvent | None = None,
     ) -> Plan:
-        """From `actual`, or what is seen now; with `check`, roles say what they would change on nodes, and
-        tell it how far they have come. Raises PlanError for an unknown target."""
+        """From `actual`, or what is seen now; with `on_role_check`, roles say what they would change on
+        nodes, and tell it how far they have come. Raises PlanError for an unknown target."""
         from reconciler.plan.pipeline import make_plan
-        from reconciler.workspace.placement_policies import placer
+        from reconciler.plan.plan_request import PlanRequest
+        from reconciler.workspace.placement_policies import planner_for
 
         desired = self.desired()
         actual = actual or self.actual(offline=offline)
-        if check is not None and not offline:
-            actual = self.nodes.checked(actual, check)
-        make = partial(
-            make_plan, desired, now=self.clock.now(), targets=targets, refresh_only=refresh_only,
-            destroy=destroy, anew=anew, moves=moves, without=without, place=placer(desired),
+        if on_role_check is not None and not offline:
+            actual = self.node_provisioning.add_checks(actual, on_role_check)
+        request = PlanRequest(
+            desired, actual, self.clock.now(), targets=targets, refresh_only=refresh_only, destroy=destroy,
+            replace=to_replace, most_moves=most_moves, without=without, place=planner_for(desired),
         )  # fmt: skip
-        plan = make(actual)
-        return plan if offline else answered(self, make, plan, actual, destroy=destroy)
+        plan = make_plan(request)
+        if offline:
+            return plan
+        return replan_with_lookups(
+            plan, request, remember=self._remember_images,
+            look_up=partial(
+                self.registry_lookups.look_up,
+                repository=self.repository, secret=self.secrets.for_infrastructure,
+            ),
+        )  # fmt: skip
+
+    def _remember_images(self, facts: Sequence[ImageFacts]) -> None:
+        with contextlib.suppress(StoreError):  # What is not remembered is asked again.
+            self.store.save_images(facts, self.clock.now())
 
     def study(self, *, offline: bool = False) -> Study:
         """The plan of everything, with the planner's view of the cluster before and after it; for reading."""
         from reconciler.plan.pipeline import make_study
-        from reconciler.workspace.placement_policies import placer
+        from reconciler.plan.plan_request import PlanRequest
+        from reconciler.workspace.placement_policies import planner_for
 
         desired, actual = self.desired(), self.actual(offline=offline)
-        return make_study(desired, actual, self.clock.now(), place=placer(desired))
+        return make_study(PlanRequest(desired, actual, self.clock.now(), place=planner_for(desired)))
 
     # Act
 
@@ -304,9 +232,10 @@ class Workspace:
         """Carry out `plan`; raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
         LeaseLost."""
         from reconciler.apply.apply import apply
-        from reconciler.observe.images import learn
+        from reconciler.apply.targets import ApplyTargets
+        from reconciler.observe.images import record_pulled_images
         from reconciler.store.ownership import remember_repository
-        from reconciler.values.plan_json import dump
+        from reconciler.values.encoding.plan_json import dump_plan
 
         if (plan.repo, plan.cluster) != (self.repo_id, self.cluster.name):
             raise StalePlan(
@@ -315,33 +244,36 @@ class Workspace:
             )
         remember_repository(self.store, self.cluster.name, self.repo_id)
         if plan.changes:
-            self.store.save_plan(self.cluster.name, plan.digest, dump(plan), self.clock.now())
-        result = apply(
-            plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.clock,
-            holder=holder, parallel=parallel, on_event=on_event, stop=stop, site=self.nodes.site(plan),
-            secrets=self.secrets.fresh(),
+            self.store.save_plan(self.cluster.name, plan.digest, dump_plan(plan), self.clock.now())
+        targets = ApplyTargets(
+            self.store, self.provider, self.clock, self.storage,
+            self.node_provisioning.access_for(plan, self.endpoints), self.secrets.for_one_apply(),
         )  # fmt: skip
-        if self.nodes.done(plan, result):
-            self._renew()
+        result = apply(plan, targets, holder=holder, parallel=parallel, on_event=on_event, stop=stop)
+        if touched_nodes(plan, result):
+            self._reconnect()
         with contextlib.suppress(LeaseHeld):
             self.refresh(holder=holder)
-        learn(self.repository, self.provider, self.store, plan, result, self.clock.now())
+        record_pulled_images(self.repository, self.provider, self.store, plan, result, self.clock.now())
         return result
 
-    def _renew(self) -> None:
-        """Nodes are not what they were: they are reached and probed anew."""
-        self.forget_hardware()
-        if close := getattr(self._provider, "close", None):
-            close()
-            self._provider = None
+    def refresh(self, *, holder: str, on_written: OnWritten | None = None) -> Actual:
+        """Observe, and write down what was seen: phases, results, contact with nodes, use, hardware.
+        `on_written` hears what was written. Raises LeaseHeld."""
+        from reconciler.observe.refresh import refresh_store
 
-    def refresh(self, *, holder: str, tell: Callable[[Sequence[StoreChange]], None] | None = None) -> Actual:
-        """Observe, and write down what was seen: phases, results, contact with nodes, use, hardware. `tell`
-        hears what was written."""
-        from reconciler.observe.refresh import look_around
+        actual = refresh_store(
+            self.provider, self.desired(), lambda reading: self.actual(reading=reading),
+            self._record_writer(holder), on_written,
+        )  # fmt: skip
+        self.record_hardware(self.find_hardware().local)
+        self.last_refresh = actual
+        return actual
 
-        self.looked = look_around(self, holder, tell)
-        return self.looked
+    def _record_writer(self, holder: str) -> RecordWriter:
+        from reconciler.observe.refresh import RecordWriter
+
+        return RecordWriter(self.store, self.lease(holder), holder, self.clock)
 
     def reloaded(self, source: Source | None = None) -> Workspace:
         """The same with the documents as they are now, or as they are in `source`; store and connections are
@@ -350,51 +282,40 @@ class Workspace:
         if source == self.source and source.revision and source.revision == self.commit:
             return self  # A commit does not change.
         repository, commit = source.load()
-        if commit == self.commit and repository.says_what(self.repository):
+        if commit == self.commit and repository.has_same_content(self.repository):
             return self
         cluster = choose_cluster(repository, self.cluster.name)
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
-        new._store, new._repo, new.secrets, new.inquiry = self._store, self._repo, self.secrets, self.inquiry
-        new.secrets.follow(repository.stores)
-        new.nodes.take_over(self.nodes)
+        new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
+        new.registry_lookups = self.registry_lookups
+        new.secrets.use_stores(repository.stores)
+        new.node_provisioning.adopt(self.node_provisioning)
         nodes = repository.nodes_of(cluster.name)
         if cluster == self.cluster and nodes == self.repository.nodes_of(cluster.name):
-            new._provider, new._found = self._provider, self._found
-        elif close := getattr(self._provider, "close", None):
-            close()
+            new._provider, new._given_provider = self._provider, self._given_provider
+            new._hardware = self._hardware
+        elif self._provider is not None:
+            self._provider.close()
         return new
 
-    def rebuild(self, *, holder: str, tell: Callable[[str], None] = lambda _: None) -> tuple[str, ...]:
+    def rebuild(self, *, holder: str, log: Callable[[str], None] = lambda _: None) -> tuple[str, ...]:
         """Fill an empty or lost store from the labels of what runs, after setting aside one that cannot be
         used; gives the identities recovered. Raises IncompleteObservation, LeaseHeld."""
-        from reconciler.workspace.rebuild import rebuild
+        from reconciler.sources.source import repository_id_of_path
+        from reconciler.store.ownership import known_repository, remember_repository
+        from reconciler.workspace.rebuild import (
+            owning_repository,
+            quarantine_unusable,
+            require_complete,
+            write_rebuilt,
+        )
 
-        return rebuild(self, holder, tell)
-
-    def call_itself(self, repo: str) -> None:
-        """Go by this id from here on."""
-        self._repo, self._desired = repo, None
-
-    @contextlib.contextmanager
-    def lease(self, holder: str) -> Iterator[Lease]:
-        """The right to write, given back at the end. Raises LeaseHeld."""
-        lease = self.store.acquire(self.cluster.name, holder, _TTL, self.clock.now())
-        try:
-            yield lease
-        finally:
-            self.store.release(lease)
-
-    # End
-
-    def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+        seen, cluster = self.provider.observe(), self.cluster.name
+        require_complete(seen)
+        quarantine_unusable(self.state, log)
+        if known_repository(self.store, cluster) is None:
+            candidates = (self.source.repo, repository_id_of_path(self.source.directory))
+            self._repo, self._desired = owning_repository(seen, cluster, candidates), None
+            remember_repository(self.store, cluster, self._repo)
+        writer = self._record_writer(holder)
+        return write_rebuilt(seen, writer, repo=self.repo_id, cluster=cluster, log=log)

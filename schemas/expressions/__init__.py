@@ -10,6 +10,15 @@ booleans, and patterns of `matches` that are computed.
 
 from schemas.expressions.build import DEEPEST, GREATEST
 from schemas.expressions.nodes import Comprehension, InvalidExpression, Node, Type
-from schemas.expressions.parse import MOST_TEXT, parse
+from schemas.expressions.parse import MAX_EXPRESSION_LENGTH, parse
 
-__all__ = ["DEEPEST", "GREATEST", "MOST_TEXT", "Comprehension", "InvalidExpression", "Node", "Type", "parse"]
+__all__ = [
+    "DEEPEST",
+    "GREATEST",
+    "MAX_EXPRESSION_LENGTH",
+    "Comprehension",
+    "InvalidExpression",
+    "Node",
+    "Type",
+    "parse",
+]

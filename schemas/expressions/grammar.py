@@ -63,7 +63,7 @@ _STRINGS = "|".join(form.replace("Q", quote) for form in (_RAW, _LONG, _SHORT) f
 
 
 @cache
-def lark() -> Lark:
+def cel_parser() -> Lark:
     """Loaded with the first expression there is: not everybody has one."""
     from lark import Lark
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 class InvalidExpression(Exception):
     """It is none, or does what none may do. `line` and `column` count from 1 within its text."""
 
-    def __init__(self, why: str, place: Place, hint: str = "") -> None:
+    def __init__(self, why: str, place: Position, hint: str = "") -> None:
         super().__init__(why)
         self.why = why
         self.line, self.column = place
         self.hint = hint
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     line: int
     column: int
 
@@ -37,7 +37,7 @@ class Node:
 
     __slots__ = ("depth", "op", "parts", "place", "size", "value")
 
-    def __init__(self, op: str, parts: tuple[Node, ...], place: Place, value: object = None) -> None:
+    def __init__(self, op: str, parts: tuple[Node, ...], place: Position, value: object = None) -> None:
         self.op, self.parts, self.place, self.value = op, parts, place, value
         self.depth: int = 1 + max((part.depth for part in parts), default=0)
         self.size: int = 1 + sum(part.size for part in parts)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 LARGEST = 1_000
-"""Of the patterns of an expression, together, as `weight` has it: they take 15 MiB at most."""
+"""Of the patterns of an expression, together, as `pattern_weight` has it: they take 15 MiB at most."""
 _REPEATED = re.compile(r"([)}*+?]?)\s*\{\s*([0-9]*)\s*,?\s*([0-9]*)")
 _SPACED = re.compile(r"\(\?[a-zA-Z-]*x")
 
 
-def weight(pattern: str) -> int:
+def pattern_weight(pattern: str) -> int:
     """About how many states its automaton has, rather too many: what is repeated so many times counts as
     often, and groups in groups multiply."""
     added, multiplied = len(pattern), 1
@@ -26,9 +26,9 @@ def weight(pattern: str) -> int:
     return added * multiplied
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """Whether a text holds something that matches. Raises ValueError, with why."""
-    if weight(pattern) > LARGEST:
+    if pattern_weight(pattern) > LARGEST:
         raise ValueError("the pattern is too long, or repeats too much")
     if _SPACED.search(pattern):
         raise ValueError("a pattern has no flag x here")

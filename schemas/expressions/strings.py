@@ -10,16 +10,16 @@ _ESCAPE = re.compile(
 _LETTERS = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
-def unquoted(token: str) -> str:
+def unquote(token: str) -> str:
     """What a string literal stands for. Raises ValueError, with why."""
     raw = token[0] in "rR"
     body = token[1:] if raw else token
     quotes = 3 if body[:3] in ('"""', "'''") else 1
     body = body[quotes:-quotes]
-    return body if raw else _ESCAPE.sub(_escaped, body)
+    return body if raw else _ESCAPE.sub(_unescape, body)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     *numbers, letter = found.groups()
     if letter is not None:
         if letter not in _LETTERS:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from git import GitCommandError, InvalidGitRepositoryError, NoSuchPathError, Repo
 from git.exc import GitError
 
-from schemas.files.reading import LARGEST_FILE
-from schemas.files.sources import LARGEST_DATA, File, escapes, is_document_file, refused
-from schemas.problems.errors import CannotRead
+from schemas.files.sources import LARGEST_DATA, SourceFile, escapes_root, is_document_file, refused_file
+from schemas.files.yaml_reader import LARGEST_FILE
+from schemas.problems.errors.repository import CannotRead
 from schemas.problems.text import printable
 
 _LINK = "120000"
@@ -41,25 +41,25 @@ class CommitSource:
         self.where = f"commit {self.commit[:12]}" + (f" ({self._subpath})" if self._subpath else "")
         self._entries = {entry.path: entry for entry in self._list()}
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[SourceFile]:
         wanted = [entry for entry in self._entries.values() if self._is_wanted(entry)]
         blobs = self._blobs([e for e in wanted if e.mode in _PLAIN and e.size <= LARGEST_FILE])
         for entry in wanted:
             if entry.mode == _LINK:
                 yield from self._link(entry)
             elif entry.size > LARGEST_FILE:
-                yield refused(
+                yield refused_file(
                     entry.path,
                     "BAI-V002",
                     f"{entry.size} bytes; a file holds at most {LARGEST_FILE}",
                     "split it",
                 )
             elif entry.blob in blobs:
-                yield File(entry.path, blobs[entry.blob])
+                yield SourceFile(entry.path, blobs[entry.blob])
 
     def data(self, path: str) -> bytes:
         entry = self._entries.get(posixpath.normpath(path))
-        if escapes(path) or entry is None or entry.mode not in _PLAIN:
+        if escapes_root(path) or entry is None or entry.mode not in _PLAIN:
             raise CannotRead(what=printable(path), why=f"there is no such file in {self.where}")
         if entry.size > LARGEST_DATA:
             raise CannotRead(what=printable(path), why=f"it has {entry.size} bytes")
@@ -70,21 +70,21 @@ class CommitSource:
         hidden = any(folder.startswith(".") for folder in folders)
         return not hidden and (is_document_file(entry.path.rpartition("/")[2]) or entry.mode == _LINK)
 
-    def _link(self, entry: _Entry) -> Iterator[File]:
+    def _link(self, entry: _Entry) -> Iterator[SourceFile]:
         target = self._blobs([entry])[entry.blob].decode("utf-8", "replace")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(entry.path), target))
         folder = any(other.startswith(path + "/") for other in self._entries)
-        leaves = target.startswith("/") or escapes(path)
+        leaves = target.startswith("/") or escapes_root(path)
         if not (folder or is_document_file(posixpath.basename(entry.path)) or leaves):
             return
         if leaves:
-            yield refused(
+            yield refused_file(
                 entry.path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to"
             )
         elif not folder and path not in self._entries:
-            yield refused(entry.path, "BAI-V001", "a symbolic link to nothing")
+            yield refused_file(entry.path, "BAI-V001", "a symbolic link to nothing")
         elif not folder and not is_document_file(posixpath.basename(path)):
-            yield refused(
+            yield refused_file(
                 entry.path,
                 "BAI-V004",
                 "a symbolic link to a file that is not read",
@@ -121,7 +121,7 @@ class CommitSource:
         if not names:
             return {}
         asked = "".join(f"{name}\n" for name in names).encode()
-        answer = self._answer(asked)
+        answer = self._cat_file(asked)
         blobs: dict[str, bytes] = {}
         at = 0
         while at < len(answer):
@@ -133,7 +133,7 @@ class CommitSource:
             at = end + 2 + int(size)
         return blobs
 
-    def _answer(self, asked: bytes) -> bytes:
+    def _cat_file(self, asked: bytes) -> bytes:
 
         command = [
             str(self._repo.git.GIT_PYTHON_GIT_EXECUTABLE),

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from schemas.files.plain_files import read_plain
-from schemas.files.reading import LARGEST_FILE
-from schemas.problems.errors import CannotRead, Place, Problem
+from schemas.files.regular_files import read_regular_file
+from schemas.files.yaml_reader import LARGEST_FILE
+from schemas.problems.errors.repository import CannotRead
+from schemas.problems.problem import Problem, SourceLocation
 from schemas.problems.text import printable
 
 SUFFIXES = (".yaml", ".yml")
@@ -20,7 +21,7 @@ LARGEST_DATA = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceFile:
     """One file: its path relative to the root, with `/`, and its bytes, or why it cannot be read."""
 
     path: str
@@ -34,7 +35,7 @@ class Source(Protocol):
     where: str
     commit: str
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[SourceFile]:
         """Every file that may hold documents, by path. Raises CannotRead when the whole cannot be read."""
         ...
 
@@ -48,7 +49,7 @@ def is_document_file(name: str) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".")
 
 
-def escapes(path: str) -> bool:
+def escapes_root(path: str) -> bool:
     """Whether a relative path is absolute or climbs out of where it starts."""
     depth = 0
     for part in PurePosixPath(path).parts:
@@ -58,9 +59,9 @@ def escapes(path: str) -> bool:
     return path.startswith("/")
 
 
-def refused(path: str, code: str, message: str, hint: str = "") -> File:
+def refused_file(path: str, code: str, message: str, hint: str = "") -> SourceFile:
     """A file that is not read."""
-    return File(path, problem=Problem(Place(printable(path)), code, "", message, hint))
+    return SourceFile(path, problem=Problem(SourceLocation(printable(path)), code, "", message, hint))
 
 
 class DirectorySource:
@@ -76,14 +77,14 @@ class DirectorySource:
             raise CannotRead(what=self.where, why=why)
         self._real = os.path.realpath(self.root)
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[SourceFile]:
         yield from self._below(self.root, "")
 
-    def _below(self, directory: Path, prefix: str) -> Iterator[File]:
+    def _below(self, directory: Path, prefix: str) -> Iterator[SourceFile]:
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
-            yield refused(prefix or ".", "BAI-V001", f"the directory cannot be read: {error.strerror}")
+            yield refused_file(prefix or ".", "BAI-V001", f"the directory cannot be read: {error.strerror}")
             return
         for entry in entries:
             path = prefix + entry.name
@@ -95,37 +96,37 @@ class DirectorySource:
             elif is_document_file(entry.name):
                 yield self._file(Path(entry.path), path)
 
-    def _link(self, link: Path, path: str) -> Iterator[File]:
+    def _link(self, link: Path, path: str) -> Iterator[SourceFile]:
         """A link to what is read anyway is skipped; one that leaves the root, or hides a file, is refused."""
         if link.name.startswith(".") or not (link.is_dir() or is_document_file(link.name)):
             return
         target = os.path.realpath(link)
         inside = target.startswith(self._real + os.sep)
         if not inside:
-            yield refused(
+            yield refused_file(
                 path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to"
             )
         elif not link.exists():
-            yield refused(path, "BAI-V001", "a symbolic link to nothing")
+            yield refused_file(path, "BAI-V001", "a symbolic link to nothing")
         elif not (link.is_dir() or is_document_file(target)):
-            yield refused(
+            yield refused_file(
                 path, "BAI-V004", "a symbolic link to a file that is not read", "rename the file to *.yaml"
             )
 
-    def _file(self, file: Path, path: str) -> File:
+    def _file(self, file: Path, path: str) -> SourceFile:
         try:
-            return File(path, read_plain(file, LARGEST_FILE))
+            return SourceFile(path, read_regular_file(file, LARGEST_FILE))
         except OSError as error:
             if error.errno == errno.EFBIG:
                 message = f"more than {LARGEST_FILE} bytes, which is most that a file of documents holds"
-                return refused(path, "BAI-V002", message, "split it")
-            return refused(path, "BAI-V001", f"the file cannot be read: {error.strerror or error}")
+                return refused_file(path, "BAI-V002", message, "split it")
+            return refused_file(path, "BAI-V001", f"the file cannot be read: {error.strerror or error}")
 
     def data(self, path: str) -> bytes:
         real = os.path.realpath(self.root / path)
-        if escapes(path) or not real.startswith(self._real + os.sep):
+        if escapes_root(path) or not real.startswith(self._real + os.sep):
             raise CannotRead(what=printable(path), why="it is outside of the repository")
         try:
-            return read_plain(real, LARGEST_DATA)
+            return read_regular_file(real, LARGEST_DATA)
         except OSError as error:
             raise CannotRead(what=printable(path), why=str(error.strerror or error)) from None

@@ -1,1 +1,3 @@
-"""What a machine is: the model (`model.py`) and, beside it, one importer per capture format."""
+"""What a machine is: `model` first, then `capture_reader`, which reads a capture of any format (`importers`,
+`sysfs`); `exporters` writes it for other tools.
+"""

@@ -13,7 +13,7 @@ from schemas.hardware.cpulist import MAX_CPU, format_cpus, parse_cpus
 __all__ = ["MAX_CPU", "CpuList", "format_cpus", "parse_cpus"]
 
 
-def _read(value: object) -> object:
+def _parse_cpu_list(value: object) -> object:
     if isinstance(value, str):
         return parse_cpus(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CPU:
@@ -27,7 +27,7 @@ _PATTERN = r"^\s*(\d{1,6}(-\d{1,6})?(\s*,\s*\d{1,6}(-\d{1,6})?)*)?\s*$"
 
 CpuList = Annotated[
     tuple[int, ...],
-    BeforeValidator(_read),
+    BeforeValidator(_parse_cpu_list),
     PlainSerializer(format_cpus, return_type=str),
     WithJsonSchema(
         {

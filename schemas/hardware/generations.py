@@ -21,7 +21,7 @@ ONLY_OPEN = 620
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class GpuGeneration:
     """An architecture. `order` counts from the oldest."""
 
     name: str
@@ -37,17 +37,17 @@ class Generation:
         return self.order >= TURING.order
 
 
-KEPLER = Generation("Kepler", 0, None, 470)
-MAXWELL = Generation("Maxwell", 1, None, 580)
-PASCAL = Generation("Pascal", 2, "367.48", 580)
-VOLTA = Generation("Volta", 3, "384.81", 580)
-TURING = Generation("Turing", 4, "410.48")
-AMPERE = Generation("Ampere", 5, "450.36.06")
-ADA = Generation("Ada", 6, "520.61.05")
-HOPPER = Generation("Hopper", 7, "520.61.05")
-BLACKWELL = Generation("Blackwell", 8, "570.26")
+KEPLER = GpuGeneration("Kepler", 0, None, 470)
+MAXWELL = GpuGeneration("Maxwell", 1, None, 580)
+PASCAL = GpuGeneration("Pascal", 2, "367.48", 580)
+VOLTA = GpuGeneration("Volta", 3, "384.81", 580)
+TURING = GpuGeneration("Turing", 4, "410.48")
+AMPERE = GpuGeneration("Ampere", 5, "450.36.06")
+ADA = GpuGeneration("Ada", 6, "520.61.05")
+HOPPER = GpuGeneration("Hopper", 7, "520.61.05")
+BLACKWELL = GpuGeneration("Blackwell", 8, "570.26")
 
-_MODELS: tuple[tuple[Generation, str], ...] = (
+_MODELS: tuple[tuple[GpuGeneration, str], ...] = (
     (BLACKWELL, r"\bG?B[123]00\b|\bGB10\b|\bRTX PRO \d{4}|\bRTX 50\d\d|Blackwell"),
     (HOPPER, r"\b(GH200|H[128]00|H20)\b|Hopper"),
     (ADA, r"\b(L2|L4|L20|L40[SG]?)\b|\bAda\b|\bRTX 40\d\d"),
@@ -65,7 +65,7 @@ _FIRST: tuple[tuple[str, str], ...] = ((r"\bG?B200\b", "570.133.20"),)
 """Models that came after their generation's first driver (release notes of the GPU operator)."""
 
 
-def generation_of(model: str) -> Generation | None:
+def gpu_generation(model: str) -> GpuGeneration | None:
     """The generation of a GPU by its name as nvidia-smi or people write it; None for an unknown one."""
     return next((one for one, pattern in _MODELS if re.search(pattern, model, re.IGNORECASE)), None)
 
@@ -73,13 +73,13 @@ def generation_of(model: str) -> Generation | None:
 def first_driver(model: str) -> str | None:
     """The oldest driver that runs this GPU; None for an unknown one."""
     own = next((version for pattern, version in _FIRST if re.search(pattern, model, re.IGNORECASE)), None)
-    generation = generation_of(model)
+    generation = gpu_generation(model)
     return own or (generation.first_driver if generation else None)
 
 
 def needs_open(model: str) -> bool:
     """Whether only the open kernel modules run it: Blackwell, and Grace Hopper."""
-    generation = generation_of(model)
+    generation = gpu_generation(model)
     return generation == BLACKWELL or is_grace(model)
 
 

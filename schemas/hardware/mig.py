@@ -30,7 +30,7 @@ _STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
 _WITHOUT_MEMORY = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 
 
-class Profile(NamedTuple):
+class MigProfile(NamedTuple):
     """A profile on one kind of GPU. `size` in memory slices; `alone`: one of it per GPU at most (`+me`)."""
 
     name: str
@@ -39,7 +39,7 @@ class Profile(NamedTuple):
     alone: bool
 
 
-class Product(NamedTuple):
+class MigProduct(NamedTuple):
     """A GPU that can be divided: what its model's name matches, its memory in GB as its maker counts, and the
     names of its profiles, smallest first."""
 
@@ -53,27 +53,27 @@ class Product(NamedTuple):
         return re.sub(r"\[(\w)\w*\]|X\?", r"\1", self.model).partition("|")[0]
 
 
-def _sevenths(model: str, memory: int, one: int, double: int, half: int) -> Product:
+def _seven_slice_product(model: str, memory: int, one: int, double: int, half: int) -> MigProduct:
     names = (f"1g.{one}gb", f"1g.{double}gb", f"2g.{double}gb", f"3g.{half}gb", f"4g.{half}gb")
-    return Product(model, memory, (*names, f"7g.{memory}gb"))
+    return MigProduct(model, memory, (*names, f"7g.{memory}gb"))
 
 
-PRODUCTS: tuple[Product, ...] = (
-    Product(r"A30X?", 24, ("1g.6gb", "2g.12gb", "4g.24gb")),
-    _sevenths(r"A[18]00", 40, 5, 10, 20),
-    _sevenths(r"[AH][18]00X?", 80, 10, 20, 40),
-    _sevenths(r"H[18]00", 94, 12, 24, 47),
-    _sevenths(r"H100|GH200|H20", 96, 12, 24, 48),
-    _sevenths(r"H200", 141, 18, 35, 71),
-    _sevenths(r"GH200", 144, 18, 36, 72),
-    _sevenths(r"B200", 180, 23, 45, 90),
-    _sevenths(r"GB200", 189, 24, 47, 95),
-    _sevenths(r"B300", 269, 34, 67, 135),
-    Product(r"RTX PRO 6000", 96, ("1g.24gb", "2g.48gb", "4g.96gb")),
+PRODUCTS: tuple[MigProduct, ...] = (
+    MigProduct(r"A30X?", 24, ("1g.6gb", "2g.12gb", "4g.24gb")),
+    _seven_slice_product(r"A[18]00", 40, 5, 10, 20),
+    _seven_slice_product(r"[AH][18]00X?", 80, 10, 20, 40),
+    _seven_slice_product(r"H[18]00", 94, 12, 24, 47),
+    _seven_slice_product(r"H100|GH200|H20", 96, 12, 24, 48),
+    _seven_slice_product(r"H200", 141, 18, 35, 71),
+    _seven_slice_product(r"GH200", 144, 18, 36, 72),
+    _seven_slice_product(r"B200", 180, 23, 45, 90),
+    _seven_slice_product(r"GB200", 189, 24, 47, 95),
+    _seven_slice_product(r"B300", 269, 34, 67, 135),
+    MigProduct(r"RTX PRO 6000", 96, ("1g.24gb", "2g.48gb", "4g.96gb")),
 )
 
 
-def products_of(model: str, memory: int = 0) -> tuple[Product, ...]:
+def products_of(model: str, memory: int = 0) -> tuple[MigProduct, ...]:
     """The GPUs that a model can mean, narrowed by memory in bytes or by an amount in its name (`80GB`);
     none when it is not known to be divisible."""
     named = [one for one in PRODUCTS if re.search(rf"\b({one.model})\b", model, re.IGNORECASE)]
@@ -86,13 +86,13 @@ def products_of(model: str, memory: int = 0) -> tuple[Product, ...]:
     return tuple(named)
 
 
-def profile_on(gpu: Gpu, name: str) -> Profile | None:
+def profile_on(gpu: Gpu, name: str) -> MigProfile | None:
     """The profile as this GPU has it; None for one that it has not."""
     match = _NAME.match(name)
     if match is None:
         return None
     compute, memory = int(match[1]), int(match[2])
-    slices, table = _slices(gpu), placements(gpu)
+    slices, table = _memory_slices(gpu), placements(gpu)
     size = _WITHOUT_MEMORY.get(compute, 0)
     if gpu.memory:
         exact = memory * slices * _GIB / gpu.memory
@@ -100,29 +100,29 @@ def profile_on(gpu: Gpu, name: str) -> Profile | None:
         if abs(exact - size) > 0.25 * size:
             return None
     starts = table.get((compute, size))
-    return Profile(name, size, starts, "+me" in name) if starts else None
+    return MigProfile(name, size, starts, "+me" in name) if starts else None
 
 
 def placements(gpu: Gpu) -> Mapping[tuple[int, int], tuple[int, ...]]:
     """(compute slices, memory slices) of each profile of this GPU → the memory slices where it can start."""
-    return _STARTS[_slices(gpu)]
+    return _STARTS[_memory_slices(gpu)]
 
 
-def _slices(gpu: Gpu) -> int:
+def _memory_slices(gpu: Gpu) -> int:
     """Memory slices of the whole GPU."""
     return 4 if re.search(r"\bA30\b|RTX PRO", gpu.model) else 8
 
 
-def profile_of(product: Product, name: str) -> Profile | None:
+def profile_of(product: MigProduct, name: str) -> MigProfile | None:
     """The profile as this product has it, by its exact name; None for one that it has not."""
     if re.split(r"[+-]", name)[0] not in product.profiles:
         return None
     return profile_on(Gpu(id="", index=0, model=product.example, memory=product.memory * _GIB), name)
 
 
-def fits(product: Product, instances: Mapping[str, int]) -> bool:
+def instances_fit(product: MigProduct, instances: Mapping[str, int]) -> bool:
     """Whether so many instances of each profile have places beside each other on one GPU."""
-    wanted: list[Profile] = []
+    wanted: list[MigProfile] = []
     for name, count in instances.items():
         profile = profile_of(product, name)
         if profile is None or (profile.alone and count > 1):
@@ -130,17 +130,17 @@ def fits(product: Product, instances: Mapping[str, int]) -> bool:
         wanted += [profile] * count
     if sum(profile.alone for profile in wanted) > 1 or sum(p.size for p in wanted) > 8:
         return False
-    return _placed(sorted(wanted, key=lambda p: (len(p.starts), -p.size)), 0)
+    return _can_place(sorted(wanted, key=lambda p: (len(p.starts), -p.size)), 0)
 
 
-def _placed(wanted: Sequence[Profile], taken: int) -> bool:
+def _can_place(wanted: Sequence[MigProfile], taken: int) -> bool:
     if not wanted:
         return True
     first, *rest = wanted
     runs = (((1 << first.size) - 1) << start for start in first.starts)
-    return any(_placed(rest, taken | run) for run in runs if not taken & run)
+    return any(_can_place(rest, taken | run) for run in runs if not taken & run)
 
 
-def names_of(products: Iterable[Product]) -> Iterator[str]:
+def profile_names(products: Iterable[MigProduct]) -> Iterator[str]:
     """The names of all profiles of some products, each once."""
     yield from dict.fromkeys(name for product in products for name in product.profiles)

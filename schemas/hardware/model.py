@@ -25,11 +25,11 @@ LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 
 
-class _Part(BaseModel):
+class _HardwareModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-class NumaNode(_Part):
+class NumaNode(_HardwareModel):
     """One NUMA node; a memory-only node (CXL, HBM, a GPU's own memory) has no CPUs."""
 
     id: Natural
@@ -42,7 +42,7 @@ class NumaNode(_Part):
     """NUMA distance to other nodes by id, 10 = local."""
 
 
-class Gpu(_Part):
+class Gpu(_HardwareModel):
     """One GPU (or other accelerator). `slot` is the slot prefix it provides: `cuda`, `rocm`, ..."""
 
     id: str
@@ -65,7 +65,7 @@ class Gpu(_Part):
     """PCI bridges from the root port down to the device, addresses."""
 
 
-class MigDevice(_Part):
+class MigDevice(_HardwareModel):
     """One MIG instance that exists: its profile (`1g.10gb`) and placement over memory slices."""
 
     id: str
@@ -74,7 +74,7 @@ class MigDevice(_Part):
     size: Positive | None = None
 
 
-class Nic(_Part):
+class Nic(_HardwareModel):
     """One network interface that can carry RDMA."""
 
     id: str
@@ -91,7 +91,7 @@ class Nic(_Part):
     pcie_path: tuple[str, ...] = ()
 
 
-class Disk(_Part):
+class Disk(_HardwareModel):
     """One NVMe drive."""
 
     id: str
@@ -101,7 +101,7 @@ class Disk(_Part):
     pcie_path: tuple[str, ...] = ()
 
 
-class Link(_Part):
+class Link(_HardwareModel):
     """How two devices (ids of GPUs or NICs) are connected; `count` is the number of direct links for `NV` and
     `XGMI`."""
 
@@ -111,7 +111,7 @@ class Link(_Part):
     count: Positive = 1
 
 
-class Software(_Part):
+class Software(_HardwareModel):
     """Versions found on the machine; None where absent or unknown."""
 
     kernel: str | None = None
@@ -121,7 +121,7 @@ class Software(_Part):
     mlnx_ofed: str | None = None
 
 
-class Hardware(_Part):
+class Hardware(_HardwareModel):
     """One machine."""
 
     architecture: str = "x86_64"

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
-class Platform(BaseModel):
+class ImagePlatform(BaseModel):
     """The image of one architecture."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,7 +30,7 @@ class ImageFacts(BaseModel):
     """`ImageReference` as text, with registry and tag."""
     digest: str
     """What the tag means: the digest of the manifest or index, `sha256:…`; empty when it was never pushed."""
-    platforms: Mapping[str, Platform]
+    platforms: Mapping[str, ImagePlatform]
     """By architecture as images name them: `amd64`, `arm64`."""
     signers: tuple[str, ...] = ()
     """Fingerprints of the public keys that were found to have signed `digest`. Kept with references by digest

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from schemas.kinds.resources import is_slot
+from schemas.kinds.parts.resources import is_slot
 from schemas.values.quantities import parse_cpu, parse_shares
 
 PREFIXES = ("ai.backend.", "bai.")
@@ -18,7 +18,7 @@ _PORT = re.compile(r"([a-z0-9][a-z0-9-]{0,62}):([a-z]+):(?:([0-9]{1,5})|\[([0-9,
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ImageLabels:
     """The labels that are understood. Amounts by the planner's slots: `cpu` milli-cores, `mem` bytes."""
 
     minimum: Mapping[str, int] = field(default_factory=dict)
@@ -30,19 +30,19 @@ class Said:
     """Labels of these names whose value means nothing."""
 
 
-def said(labels: Mapping[str, str]) -> Said:
+def parse_labels(labels: Mapping[str, str]) -> ImageLabels:
     """What labels say; never raises: an image may carry anything."""
     bad: list[str] = []
-    return Said(
-        dict(_amounts(labels, "min.", bad)),
-        dict(_amounts(labels, "max.", bad)),
-        _accelerators(labels),
-        tuple(_ports(labels, bad)),
+    return ImageLabels(
+        dict(_parse_amounts(labels, "min.", bad)),
+        dict(_parse_amounts(labels, "max.", bad)),
+        _parse_accelerators(labels),
+        tuple(_parse_ports(labels, bad)),
         tuple(sorted(bad)),
     )
 
 
-def _amounts(labels: Mapping[str, str], which: str, bad: list[str]) -> Iterator[tuple[str, int]]:
+def _parse_amounts(labels: Mapping[str, str], which: str, bad: list[str]) -> Iterator[tuple[str, int]]:
     for start in _RESOURCES:
         for key, value in sorted(labels.items()):
             if not key.startswith(start + which):
@@ -50,16 +50,16 @@ def _amounts(labels: Mapping[str, str], which: str, bad: list[str]) -> Iterator[
             slot = key.removeprefix(start + which)
             slot = "mem" if slot == "memory" else slot
             try:
-                yield slot, _amount(slot, value.strip())
+                yield slot, _parse_amount(slot, value.strip())
             except ValueError:
                 bad.append(key)
 
 
-def _amount(slot: str, value: str) -> int:
+def _parse_amount(slot: str, value: str) -> int:
     if slot == "cpu":
         return parse_cpu(value)
     if slot == "mem":
-        return _memory(value)
+        return _parse_binary_memory(value)
     if not is_slot(slot):
         raise ValueError(slot)
     if slot.endswith(".shares"):
@@ -69,7 +69,7 @@ def _amount(slot: str, value: str) -> int:
     return int(value)
 
 
-def _memory(value: str) -> int:
+def _parse_binary_memory(value: str) -> int:
     """Bytes of `512m`, `1g`, `1.5GiB`: these labels count in powers of 1024 whatever they write."""
     found = _BINARY.match(value)
     if not found:
@@ -80,7 +80,7 @@ def _memory(value: str) -> int:
     return int(whole) * unit + rest
 
 
-def _accelerators(labels: Mapping[str, str]) -> tuple[str, ...] | None:
+def _parse_accelerators(labels: Mapping[str, str]) -> tuple[str, ...] | None:
     found = None
     for prefix in PREFIXES:
         value = labels.get(prefix + "accelerators")
@@ -89,7 +89,7 @@ def _accelerators(labels: Mapping[str, str]) -> tuple[str, ...] | None:
     return found
 
 
-def _ports(labels: Mapping[str, str], bad: list[str]) -> Iterator[tuple[str, str, int]]:
+def _parse_ports(labels: Mapping[str, str], bad: list[str]) -> Iterator[tuple[str, str, int]]:
     for prefix in reversed(PREFIXES):
         key = prefix + "service-ports"
         if key not in labels:

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from schemas.images.resolution import image_of, reference_of
+from schemas.images.catalog import ImageCatalog
 from schemas.kinds.image import Image
-from schemas.kinds.resources import Resources
+from schemas.kinds.parts.resources import Resources
 from schemas.kinds.session import RoleOverride, SessionSpec
-from schemas.repository.repository import Repository
 
 _SERVING = frozenset({"interactive", "inference"})
 
 
-def with_images(spec: SessionSpec, repository: Repository) -> SessionSpec:
+def resolve_session_images(spec: SessionSpec, catalog: ImageCatalog) -> SessionSpec:
     """The spec that says all it depends on: who reads it needs no Image document beside it."""
-    image = image_of(repository, spec.image) if spec.image else None
-    roles = {role: _role(own, image, repository) for role, own in spec.cluster.per_role.items()}
+    image = catalog.find(spec.image) if spec.image else None
+    roles = {role: _resolve_role(own, image, catalog) for role, own in spec.cluster.per_role.items()}
     ports = spec.ports
     if image is not None and not ports and spec.type in _SERVING:
         ports = image.spec.ports
-    changes: dict[str, object] = {"resources": _filled(spec.resources, image), "ports": ports}
+    changes: dict[str, object] = {"resources": _with_minimum(spec.resources, image), "ports": ports}
     if image is not None:
-        changes["image"] = _text(spec.image or "", image, repository)
+        changes["image"] = _resolve_reference(spec.image or "", image, catalog)
     if roles:
         changes["cluster"] = spec.cluster.model_copy(update={"per_role": roles})
     return spec.model_copy(update=changes)
 
 
-def _role(own: RoleOverride, of_all: Image | None, repository: Repository) -> RoleOverride:
-    image = image_of(repository, own.image) if own.image else None
+def _resolve_role(own: RoleOverride, of_all: Image | None, catalog: ImageCatalog) -> RoleOverride:
+    image = catalog.find(own.image) if own.image else None
     changes: dict[str, object] = {}
     if own.resources is not None:
-        changes["resources"] = _filled(own.resources, image if own.image else of_all)
+        changes["resources"] = _with_minimum(own.resources, image if own.image else of_all)
     if image is not None:
-        changes["image"] = _text(own.image or "", image, repository)
+        changes["image"] = _resolve_reference(own.image or "", image, catalog)
     return own.model_copy(update=changes)
 
 
-def _text(written: str, image: Image, repository: Repository) -> str:
+def _resolve_reference(written: str, image: Image, catalog: ImageCatalog) -> str:
     """The reference of an image that is named; one that is written out stays as it is."""
-    return reference_of(repository, image).short if written == image.name else written
+    return catalog.reference_of(image).short if written == image.name else written
 
 
-def _filled(resources: Resources, image: Image | None) -> Resources:
+def _with_minimum(resources: Resources, image: Image | None) -> Resources:
     """With the image's least cpu and memory where the session says nothing."""
     least = image.spec.minimum if image is not None else None
     if least is None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.kinds.docker import ClusterDocker
-from schemas.kinds.provisioning import Provisioning
+from schemas.kinds.parts.docker import ClusterDocker
+from schemas.kinds.parts.provisioning import Provisioning
 from schemas.values.envelope import Flag, Integer, Model, Port, Resource
 from schemas.values.names import (
     AbsolutePath,
@@ -80,7 +80,7 @@ class SessionUids(Model):
     count: Annotated[Integer, Field(ge=1, le=2**32 - 3)] = 100_000_000
     """How many there are; a project's is drawn from its name."""
 
-    def drawn(self, project: str) -> int:
+    def uid_for(self, project: str) -> int:
         """The same number for as long as the range and the project's name are."""
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
         return self.first + number % self.count
@@ -136,7 +136,7 @@ class ClusterSpec(Model):
     def provider_options(self) -> Mapping[str, Any]:
         """The options of the chosen provider."""
         own = getattr(self, self.provider) if self.provider in PROVIDERS else {}
-        return {**self.options, **(own.given if isinstance(own, ClusterDocker) else own)}
+        return {**self.options, **(own.options_set if isinstance(own, ClusterDocker) else own)}
 
 
 class Cluster(Resource):

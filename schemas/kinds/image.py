@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import ConfigDict, model_validator
 
-from schemas.kinds.resources import Slots
+from schemas.kinds.parts.resources import Slots
 from schemas.kinds.session import SessionPort
-from schemas.problems.issues import Issue, refuse
-from schemas.values.envelope import Flag, Model, Resource, exactly_one
+from schemas.problems.issues import Issue, issues_error
+from schemas.values.envelope import Flag, Model, Resource, exactly_one_schema
 from schemas.values.image_reference import Reference, RegistryAddress, RegistryPath
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, SecretReference, Text, Vendor
 
@@ -24,7 +24,7 @@ MACHINES: Mapping[str, str] = {"amd64": "x86_64", "arm64": "aarch64"}
 class Credentials(Model):
     """Who logs in. The values are read only when a registry is talked to, and never kept."""
 
-    model_config = ConfigDict(json_schema_extra=exactly_one("username", "usernameFrom"))
+    model_config = ConfigDict(json_schema_extra=exactly_one_schema("username", "usernameFrom"))
 
     username: Text | None = None
     """A user or robot account, `robot$bai`."""
@@ -34,9 +34,9 @@ class Credentials(Model):
     """`STORE/ENTRY`, of a SecretStore for infrastructure."""
 
     @model_validator(mode="after")
-    def _one(self) -> Credentials:
+    def _require_exactly_one(self) -> Credentials:
         if [self.username, self.username_from].count(None) != 1:
-            raise refuse([Issue((), "credentials have a username or a usernameFrom", code="BAI-V034")])
+            raise issues_error([Issue((), "credentials have a username or a usernameFrom", code="BAI-V034")])
         return self
 
 

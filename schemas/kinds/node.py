@@ -10,7 +10,7 @@ from pydantic import Field
 from schemas.hardware.cpuset import CpuList
 from schemas.hardware.model import Hardware
 from schemas.kinds.cluster import Ssh
-from schemas.kinds.docker import Docker
+from schemas.kinds.parts.docker import Docker
 from schemas.values.envelope import Flag, Metadata, Model, NodeMetadata, Resource
 from schemas.values.names import Address, LabelKey, LabelValue, Name, RangePattern, RelativePath
 from schemas.values.quantities import Memory

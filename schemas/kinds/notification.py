@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.problems.issues import Issue, refuse
+from schemas.problems.issues import Issue, issues_error
 from schemas.values.envelope import Flag, Model, Port, Positive, Resource
 from schemas.values.names import Address, Email, Name, SecretReference, Text
 from schemas.values.quantities import Duration
@@ -45,7 +45,7 @@ _KINDS = ("slack", "email", "http")
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class EventInfo:
     """A class of events: its severity, when it comes, and whether it lasts, so that its end is told too."""
 
     severity: Severity
@@ -53,30 +53,38 @@ class About:
     lasts: bool = False
 
 
-CLASSES: Mapping[str, About] = MappingProxyType(
+CLASSES: Mapping[str, EventInfo] = MappingProxyType(
     {
-        "session-started": About("info", "All containers of a session run."),
-        "session-finished": About("info", "A session ended with success, or was stopped."),
-        "session-failed": About("error", "A session ended with a failure."),
-        "session-cancelled": About("warning", "A session that waited was given up."),
-        "session-requeued": About("warning", "A session that ran waits again: pushed out, or its node lost."),
-        "session-waiting": About("warning", "A session waits for longer than `waiting`.", lasts=True),
-        "node-lost": About("error", "A node does not answer.", lasts=True),
-        "node-health": About("warning", "A node's health has a finding; an error when critical.", lasts=True),
-        "node-provisioned": About("info", "A node was provisioned, and joins."),
-        "node-failed": About("error", "The provisioning of a node failed."),
-        "node-rebooted": About("info", "A node is rebooted while it is provisioned."),
-        "action-failed": About("error", "An action of an apply failed; the same failure is told once."),
-        "drift": About("warning", "Something is other than it was made.", lasts=True),
-        "policy-violated": About("error", "A change is held back by a Policy or `bai/protect`.", lasts=True),
-        "quota-reached": About("warning", "What a quota allows is used up.", lasts=True),
-        "commit-applied": About("info", "Another commit is in force."),
-        "documents-refused": About("error", "The newest documents cannot be used.", lasts=True),
-        "documents-unreachable": About("error", "The git remote cannot be followed.", lasts=True),
-        "approval-needed": About("info", "A commit waits for `bai approve`.", lasts=True),
-        "cluster-unseen": About("error", "Not everything could be observed.", lasts=True),
-        "loop-failed": About("error", "A pass of the loop came to no end.", lasts=True),
-        "order-given": About("info", "Somebody pinned, suspended, resumed, approved, unlocked, restored."),
+        "session-started": EventInfo("info", "All containers of a session run."),
+        "session-finished": EventInfo("info", "A session ended with success, or was stopped."),
+        "session-failed": EventInfo("error", "A session ended with a failure."),
+        "session-cancelled": EventInfo("warning", "A session that waited was given up."),
+        "session-requeued": EventInfo(
+            "warning", "A session that ran waits again: pushed out, or its node lost."
+        ),
+        "session-waiting": EventInfo("warning", "A session waits for longer than `waiting`.", lasts=True),
+        "node-lost": EventInfo("error", "A node does not answer.", lasts=True),
+        "node-health": EventInfo(
+            "warning", "A node's health has a finding; an error when critical.", lasts=True
+        ),
+        "node-provisioned": EventInfo("info", "A node was provisioned, and joins."),
+        "node-failed": EventInfo("error", "The provisioning of a node failed."),
+        "node-rebooted": EventInfo("info", "A node is rebooted while it is provisioned."),
+        "action-failed": EventInfo("error", "An action of an apply failed; the same failure is told once."),
+        "drift": EventInfo("warning", "Something is other than it was made.", lasts=True),
+        "policy-violated": EventInfo(
+            "error", "A change is held back by a Policy or `bai/protect`.", lasts=True
+        ),
+        "quota-reached": EventInfo("warning", "What a quota allows is used up.", lasts=True),
+        "commit-applied": EventInfo("info", "Another commit is in force."),
+        "documents-refused": EventInfo("error", "The newest documents cannot be used.", lasts=True),
+        "documents-unreachable": EventInfo("error", "The git remote cannot be followed.", lasts=True),
+        "approval-needed": EventInfo("info", "A commit waits for `bai approve`.", lasts=True),
+        "cluster-unseen": EventInfo("error", "Not everything could be observed.", lasts=True),
+        "loop-failed": EventInfo("error", "A pass of the loop came to no end.", lasts=True),
+        "order-given": EventInfo(
+            "info", "Somebody pinned, suspended, resumed, approved, unlocked, restored."
+        ),
     }
 )
 """Every class of events, as `events` names them."""
@@ -136,9 +144,9 @@ class NotificationTarget(Model):
     http: HttpTarget | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> NotificationTarget:
+    def _require_exactly_one(self) -> NotificationTarget:
         if [self.slack, self.email, self.http].count(None) != 2:
-            raise refuse([Issue((), "exactly one of slack, email and http", code="BAI-V034")])
+            raise issues_error([Issue((), "exactly one of slack, email and http", code="BAI-V034")])
         return self
 
     @property

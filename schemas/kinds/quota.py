@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.kinds.resources import Slots
-from schemas.problems.issues import Issue, refuse
-from schemas.values.envelope import Count, Integer, Model, Positive, Resource, exactly_one
+from schemas.kinds.parts.resources import Slots
+from schemas.problems.issues import Issue, issues_error
+from schemas.values.envelope import Count, Integer, Model, Positive, Resource, exactly_one_schema
 from schemas.values.names import Name
 from schemas.values.quantities import Duration
 
@@ -16,16 +16,16 @@ from schemas.values.quantities import Duration
 class Subject(Model):
     """Whom a quota limits: exactly one of the three."""
 
-    model_config = ConfigDict(json_schema_extra=exactly_one("domain", "project", "user"))
+    model_config = ConfigDict(json_schema_extra=exactly_one_schema("domain", "project", "user"))
 
     domain: Name | None = None
     project: Name | None = None
     user: Name | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Subject:
+    def _require_exactly_one(self) -> Subject:
         if [self.domain, self.project, self.user].count(None) != 2:
-            raise refuse(
+            raise issues_error(
                 [Issue((), "a quota limits exactly one of domain, project and user", code="BAI-V034")]
             )
         return self

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.kinds.docker import Capability
+from schemas.kinds.parts.docker import Capability
 from schemas.values.envelope import Count, Flag, Model, Positive, Resource
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
 from schemas.values.quantities import Duration, Memory, Shares, Timestamp
@@ -80,7 +80,7 @@ class ScratchLimits(Model):
     """What one may ask for at most; any amount when left out."""
 
     @property
-    def given(self) -> int:
+    def default_bytes(self) -> int:
         """Bytes for a container that names none; 0 for any amount."""
         return self.default or self.max or 0
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.problems.issues import Issue, refuse
+from schemas.problems.issues import Issue, issues_error
 from schemas.values.envelope import Flag, Model, Resource
 from schemas.values.names import AbsolutePath, EntryPattern, Name, ProjectOrAll, RelativePath, Text
 
@@ -67,9 +67,9 @@ class SecretStoreSpec(Model):
     """Only in the owner's file."""
 
     @model_validator(mode="after")
-    def _one(self) -> SecretStoreSpec:
+    def _require_exactly_one(self) -> SecretStoreSpec:
         if [getattr(self, one) for one in BACKENDS].count(None) != len(BACKENDS) - 1:
-            raise refuse([Issue((), f"exactly one of {', '.join(BACKENDS)}", code="BAI-V034")])
+            raise issues_error([Issue((), f"exactly one of {', '.join(BACKENDS)}", code="BAI-V034")])
         return self
 
     @property

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from schemas.kinds.docker import Capability
+from schemas.kinds.parts.docker import Capability
+from schemas.kinds.parts.resources import Resources
 from schemas.kinds.resource_group import NodeLoss, NumaPolicy, SessionType
-from schemas.kinds.resources import Resources
 from schemas.kinds.session_template import FromTemplate
-from schemas.problems.issues import wrong
-from schemas.problems.text import shown
+from schemas.problems.issues import value_error
+from schemas.problems.text import format_value
 from schemas.values.envelope import Count, Flag, Integer, Model, Port, Positive, ProjectMetadata, Resource
 from schemas.values.names import (
     AbsolutePath,
@@ -41,15 +41,15 @@ UlimitName = Literal[
 ]  # fmt: skip
 
 
-def _ulimit(value: Any) -> Any:
+def _parse_ulimit(value: Any) -> Any:
     if value == "unlimited" or (type(value) is int and 0 <= value <= MOST_ULIMIT):
         return value
-    raise wrong(f"{shown(value)} is neither a whole number from 0 on nor unlimited")
+    raise value_error(f"{format_value(value)} is neither a whole number from 0 on nor unlimited")
 
 
 MOST_ULIMIT = 2**53
 Ulimit = Annotated[
-    Annotated[Integer, Field(ge=0, le=MOST_ULIMIT)] | Literal["unlimited"], BeforeValidator(_ulimit)
+    Annotated[Integer, Field(ge=0, le=MOST_ULIMIT)] | Literal["unlimited"], BeforeValidator(_parse_ulimit)
 ]
 IdleMetric = Literal["gpu-utilization", "cpu-utilization", "network"]
 

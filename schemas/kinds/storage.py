@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
-from schemas.problems.issues import Issue, refuse
-from schemas.values.envelope import Model, Resource, SharedMetadata, exactly_one
+from schemas.problems.issues import Issue, issues_error
+from schemas.values.envelope import Model, Resource, SharedMetadata, exactly_one_schema
 from schemas.values.names import AbsolutePath, Mode, Name, NodeName, RelativePath, Text, UserRef
 from schemas.values.quantities import Memory
 
@@ -40,7 +40,7 @@ class StorageHostSpec(Model):
     anything for `local`."""
 
     @property
-    def accepted(self) -> tuple[str, ...]:
+    def accepted_file_systems(self) -> tuple[str, ...]:
         """Types of file system that the root may be on; empty: any."""
         return self.file_systems or FILE_SYSTEMS[self.type]
 
@@ -59,16 +59,16 @@ class StorageHost(Resource):
 class Permission(Model):
     """Who may mount a volume: a user or a project."""
 
-    model_config = ConfigDict(json_schema_extra=exactly_one("user", "project"))
+    model_config = ConfigDict(json_schema_extra=exactly_one_schema("user", "project"))
 
     user: UserRef | None = None
     project: Name | None = None
     access: Literal["read-only", "read-write"] = "read-only"
 
     @model_validator(mode="after")
-    def _one(self) -> Permission:
+    def _require_exactly_one(self) -> Permission:
         if [self.user, self.project].count(None) != 1:
-            raise refuse([Issue((), "a permission names a user or a project", code="BAI-V034")])
+            raise issues_error([Issue((), "a permission names a user or a project", code="BAI-V034")])
         return self
 
 

@@ -6,24 +6,24 @@ import posixpath
 from collections.abc import Collection
 from typing import Any
 
-from schemas.files.sources import Source, escapes
+from schemas.files.sources import Source, escapes_root
+from schemas.hardware.capture_reader import HardwareError, read_hardware
 from schemas.hardware.model import Hardware
-from schemas.hardware.read import HardwareError, read_hardware
-from schemas.problems.errors import CannotRead
+from schemas.problems.errors.repository import CannotRead
 from schemas.problems.issues import Issue
 from schemas.problems.positions import path_text
 from schemas.problems.text import did_you_mean, printable
 from schemas.rules.machine_rules import hardware_rules
 
 
-def candidates(file: str, reference: str) -> list[str]:
+def candidate_paths(file: str, reference: str) -> list[str]:
     """Where a reference may point: beside the document's file, then from the root; never outside."""
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(file), reference))
     paths = dict.fromkeys((beside, posixpath.normpath(reference)))
-    return [path for path in paths if not escapes(path)]
+    return [path for path in paths if not escapes_root(path)]
 
 
-def named(file: str, value: Any, files: Collection[str]) -> str | None:
+def hardware_file(file: str, value: Any, files: Collection[str]) -> str | None:
     """The file among `files` that a plain Node or NodePool document names as its hardware."""
     if (
         not isinstance(value, dict)
@@ -32,11 +32,11 @@ def named(file: str, value: Any, files: Collection[str]) -> str | None:
     ):
         return None
     reference = value["spec"].get("hardwareFrom")
-    found = candidates(file, reference) if isinstance(reference, str) else []
+    found = candidate_paths(file, reference) if isinstance(reference, str) else []
     return next((path for path in found if path in files), None)
 
 
-class Captures:
+class CaptureReader:
     """Reads each captured file once."""
 
     def __init__(self, source: Source, files: Collection[str]) -> None:
@@ -46,7 +46,7 @@ class Captures:
     def hardware(self, file: str, reference: str) -> Hardware | list[Issue]:
         """The machine that a document in `file` refers to, or why there is none."""
         at = ("spec", "hardwareFrom")
-        for path in candidates(file, reference):
+        for path in candidate_paths(file, reference):
             try:
                 data = self._source.data(path)
             except CannotRead:

@@ -14,28 +14,28 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from schemas.kinds.registry import KINDS
-from schemas.values.field_docs import description
+from schemas.kinds.kind_registry import KINDS
+from schemas.values.field_docs import field_description
 
 FOLDER = Path(__file__).parent / "json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UNION = "bai"
 
 
-class Described(GenerateJsonSchema):
+class DescribedJsonSchema(GenerateJsonSchema):
     """With what the fields are for."""
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         made = super().model_schema(schema)
         model = schema["cls"]
         for name, field in model.model_fields.items():
-            text = description(model, name)
+            text = field_description(model, name)
             if text is not None:
                 made["properties"][field.alias or name]["description"] = text
         return made
 
 
-class _Generator(Described):
+class _Generator(DescribedJsonSchema):
     """Without titles that only repeat a field's name, and with mappings closed to other keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -49,7 +49,7 @@ class _Generator(Described):
 def schema_of(kind: str) -> dict[str, Any]:
     """The JSON Schema of one kind. Raises KeyError for an unknown kind."""
     made = KINDS[kind].model_json_schema(by_alias=True, schema_generator=_Generator)
-    return _published(made, f"bai {kind}")
+    return _publish(made, f"bai {kind}")
 
 
 def union_schema() -> dict[str, Any]:
@@ -68,46 +68,50 @@ def union_schema() -> dict[str, Any]:
             for kind in KINDS
         ],
     }
-    return _published(choice | {"$defs": made["$defs"]}, "bai")
+    return _publish(choice | {"$defs": made["$defs"]}, "bai")
 
 
-def _published(schema: Mapping[str, Any], title: str) -> dict[str, Any]:
-    body = {key: _plain(value) for key, value in schema.items() if key != "title"}
+def _publish(schema: Mapping[str, Any], title: str) -> dict[str, Any]:
+    body = {key: _strip_titles(value) for key, value in schema.items() if key != "title"}
     return {"$schema": DIALECT, "title": title} | body
 
 
-def _plain(value: Any, name: str = "") -> Any:
+def _strip_titles(value: Any, name: str = "") -> Any:
     """Without the class names that Pydantic puts into `title`."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_strip_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
     inner = name in {"properties", "$defs", "patternProperties"}
-    return {key: _plain(item, "" if inner else key) for key, item in value.items() if inner or key != "title"}
+    return {
+        key: _strip_titles(item, "" if inner else key)
+        for key, item in value.items()
+        if inner or key != "title"
+    }
 
 
-def files() -> Iterator[tuple[str, str]]:
+def schema_files() -> Iterator[tuple[str, str]]:
     """Name and text of every published file."""
     for kind in KINDS:
-        yield f"{kind.lower()}.json", _text(schema_of(kind))
-    yield f"{UNION}.json", _text(union_schema())
+        yield f"{kind.lower()}.json", _format_schema(schema_of(kind))
+    yield f"{UNION}.json", _format_schema(union_schema())
 
 
-def _text(schema: Mapping[str, Any]) -> str:
+def _format_schema(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def stale(folder: Path = FOLDER) -> list[str]:
+def stale_files(folder: Path = FOLDER) -> list[str]:
     """Names of the files that are missing, different, or of no kind any more."""
-    wanted = dict(files())
+    wanted = dict(schema_files())
     found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
     return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
 
-def write(folder: Path = FOLDER) -> None:
+def write_files(folder: Path = FOLDER) -> None:
     """Bring the published files up to date."""
     folder.mkdir(exist_ok=True)
-    wanted = dict(files())
+    wanted = dict(schema_files())
     for path in folder.glob("*.json"):
         if path.name not in wanted:
             path.unlink()
@@ -118,14 +122,14 @@ def write(folder: Path = FOLDER) -> None:
 def main(arguments: Sequence[str]) -> int:
     """The command; gives its exit code."""
     if list(arguments) == ["--check"]:
-        old = stale()
+        old = stale_files()
         if old:
             print(f"not up to date: {', '.join(old)}; run python -m schemas.loading.json_schema")
         return 1 if old else 0
     if arguments:
         print("usage: python -m schemas.loading.json_schema [--check]")
         return 1
-    write()
+    write_files()
     return 0
 
 

@@ -1,7 +1,7 @@
 """A directory or a git commit → a `Repository`, or everything that is wrong with it.
 
-The walk: files → plain values (`reading`) → typed documents (the model of their kind) → hardware read in,
-pools expanded → references, rules. Every stage adds to one list of problems.
+The walk: files → plain values (`yaml_reader`) → typed documents (the model of their kind) → hardware read
+in, pools expanded → references, rules. Every stage adds to one list of problems.
 """
 
 from __future__ import annotations
@@ -11,26 +11,34 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from schemas.files.reading import MOST_PROBLEMS, Raw, enough, read
-from schemas.files.sources import DirectorySource, File, Source
+from schemas.files.sources import DirectorySource, Source, SourceFile
+from schemas.files.yaml_reader import MOST_PROBLEMS, RawDocument, read_documents, too_many_problems
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node, NodePool
 from schemas.kinds.session_template import SessionTemplate, Sweep
-from schemas.loading.captures import Captures, named
-from schemas.loading.documents import Document, identity_of, kind_of, typed
-from schemas.loading.secret_stores import Stores
-from schemas.problems.errors import InvalidRepository, Place, Problem
+from schemas.loading.captures import CaptureReader, hardware_file
+from schemas.loading.documents import (
+    Document,
+    claimed_identity,
+    kind_of,
+    parse_expanded_session,
+    parse_resource,
+)
+from schemas.loading.secret_stores import StoreLoader
+from schemas.problems.errors.repository import InvalidRepository
 from schemas.problems.issues import Issue
 from schemas.problems.positions import Positions, path_text
+from schemas.problems.problem import Problem, SourceLocation
 from schemas.problems.text import printable
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.node_ranges import pool_nodes
 from schemas.repository.repository import Repository
-from schemas.rules import cautions, document_rules, membership
+from schemas.rules import document_rules, membership, warning_rules
 from schemas.rules.machine_rules import reserved_rules
-from schemas.rules.references import Names, circular
-from schemas.templates.templated import Templates, typed_session
+from schemas.rules.references import ReferenceIndex, dependency_cycle_rules
+from schemas.templates.expansion import TemplateExpander
 from schemas.values.envelope import Resource
+from schemas.values.resource_ref import ref_of
 
 MOST_VALUES = 20_000
 """Values of one document: far more than any has, and few enough to say what is wrong with each."""
@@ -67,11 +75,11 @@ def load(source: Source, owner: OwnerStores = NO_OWNER) -> Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadDocument:
     """One document of a file, typed unless it is a session, which may come from a template."""
 
     path: str
-    raw: Raw
+    raw: RawDocument
     resource: Resource | None
     issues: list[Issue]
 
@@ -81,125 +89,131 @@ class _Loading:
 
     def __init__(self, source: Source, owner: OwnerStores) -> None:
         self.source = source
-        self.stores = Stores(source, owner)
+        self.stores = StoreLoader(source, owner)
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
         self.files: dict[str, bytes] = {}
         self.documents: list[Document] = []
-        self.lost = False
+        self.is_incomplete = False
         """Whether documents may exist that could not be read at all."""
-        self._positions: dict[str, Positions] = {}
+        self._cached_positions: dict[str, Positions] = {}
         """Of the files that were last asked for."""
-        self._last: dict[str, int] = {}
+        self._last_number: dict[str, int] = {}
         """The number of the last document of a file that counts."""
-        self._told: Counter[str] = Counter()
-        self._read_so_far: list[_Read] = []
-        self._refused: set[tuple[str, int, int]] = set()
+        self._problem_counts: Counter[str] = Counter()
+        self._documents_read: list[_ReadDocument] = []
+        self._refused_spots: set[tuple[str, int, int]] = set()
 
     def run(self) -> Repository:
-        self._read()
-        repository = self._unique()
-        self._judge(repository)
+        self._read_files()
+        repository = self._index_documents()
+        self._check_rules(repository)
         if self.problems:
-            raise InvalidRepository(_told(self.problems), where=self.source.where)
-        sound = [(d, d.resource) for d in self._sound() if d.resource is not None]
-        said = ((d, issue) for d, resource in sound for issue in cautions.of(resource))
+            raise InvalidRepository(_limit_problems(self.problems), where=self.source.where)
+        sound = [(d, d.resource) for d in self._sound_documents() if d.resource is not None]
+        said = ((d, issue) for d, resource in sound for issue in warning_rules.document_warnings(resource))
         self.warnings += [self._problem(d, issue) for d, issue in said]
         return replace(repository, warnings=tuple(self.warnings), stores=self.stores.declared)
 
-    def _read(self) -> None:
+    def _read_files(self) -> None:
         files = list(self.source.files())
         self.files = {file.path: file.data for file in files if file.problem is None}
         paths = {file.path for file in files}
         parsed = {file.path: _read_file(file) for file in files if file.problem is None}
         values = [(path, raw.value) for path, (raws, _) in parsed.items() for raw in raws]
-        captured = {named(path, value, paths) for path, value in values}
-        captured |= self.stores.files(values, paths)
+        captured = {hardware_file(path, value, paths) for path, value in values}
+        captured |= self.stores.encrypted_files(values, paths)
         for file in files:
             if file.path not in captured:
                 raws, problems = parsed.get(file.path, ([], []))
-                self._file(file, raws, problems)
+                self._add_file(file, raws, problems)
             if self._is_full():
-                self.lost = True
+                self.is_incomplete = True
                 break
-        self._documents()
+        self._parse_documents()
 
-    def _file(self, file: File, raws: list[Raw], problems: list[Problem]) -> None:
+    def _add_file(self, file: SourceFile, raws: list[RawDocument], problems: list[Problem]) -> None:
         if file.problem is not None:
             problems = [file.problem]
         refused = {(p.place.line, p.place.column) for p in problems}
         self.problems += problems
-        self.lost = self.lost or bool(problems and (not raws or problems[-1].code in _ENDING))
+        self.is_incomplete = self.is_incomplete or bool(
+            problems and (not raws or problems[-1].code in _FATAL_CODES)
+        )
         wanted = (raw for raw in raws if raw.value is not None or not raw.sound)
         found = 0
         for raw in wanted:
-            resource, issues = _typed_unless_session(raw)
-            self._read_so_far.append(_Read(file.path, raw, resource, issues))
-            self._last[file.path] = raw.number
+            resource, issues = _parse_unless_session(raw)
+            self._documents_read.append(_ReadDocument(file.path, raw, resource, issues))
+            self._last_number[file.path] = raw.number
             found += len(issues)
             if found > MOST_PROBLEMS:
-                self.lost = True
+                self.is_incomplete = True
                 break
-        self._refused |= {(file.path, *spot) for spot in refused}
+        self._refused_spots |= {(file.path, *spot) for spot in refused}
 
-    def _documents(self) -> None:
+    def _parse_documents(self) -> None:
         """Everything typed; what comes from templates once these are known."""
-        found = [one.resource for one in self._read_so_far if one.raw.sound]
-        templates = [t for t in found if isinstance(t, SessionTemplate) and not any(document_rules.check(t))]
-        written = [one for one in self._read_so_far if kind_of(one.raw.value) == "SessionTemplate"]
-        source = Templates(templates, complete=not self.lost and len(templates) == len(written))
-        for one in self._read_so_far:
-            if not self._takes(one.path):
-                self.lost = True
+        found = [one.resource for one in self._documents_read if one.raw.sound]
+        templates = [
+            t for t in found if isinstance(t, SessionTemplate) and not any(document_rules.check_document(t))
+        ]
+        written = [one for one in self._documents_read if kind_of(one.raw.value) == "SessionTemplate"]
+        source = TemplateExpander(
+            templates, complete=not self.is_incomplete and len(templates) == len(written)
+        )
+        for one in self._documents_read:
+            if not self._has_room(one.path):
+                self.is_incomplete = True
             elif kind_of(one.raw.value) == "Session":
-                made = source.session(one.raw.value)
-                self._document(one, *typed_session(one.raw.value, made))
+                made = source.expand_session(one.raw.value)
+                self._add_document(one, *parse_expanded_session(one.raw.value, made))
             else:
-                self._document(one, one.resource, list(one.issues))
+                self._add_document(one, one.resource, list(one.issues))
             if (
                 isinstance(one.resource, Sweep)
                 and one.raw.sound
-                and not any(document_rules.check(one.resource))
+                and not any(document_rules.check_document(one.resource))
             ):
-                for made in source.sweep(one.resource):
-                    self._document(one, *typed_session({}, made), made=True)
+                for made in source.expand_sweep(one.resource):
+                    self._add_document(one, *parse_expanded_session({}, made), made=True)
 
-    def _document(
-        self, one: _Read, resource: Resource | None, issues: list[Issue], *, made: bool = False
+    def _add_document(
+        self, one: _ReadDocument, resource: Resource | None, issues: list[Issue], *, made: bool = False
     ) -> None:
         """`made`: it does not stand there itself, so that what is none has no name either."""
-        identity = resource.identity if resource else "" if made else identity_of(one.raw.value)
+        identity = resource.identity if resource else "" if made else claimed_identity(one.raw.value)
         document = Document(one.path, one.raw, identity, resource if one.raw.sound else None)
         self.documents.append(document)
         if resource is not None:
-            issues = list(document_rules.check(resource))
+            issues = list(document_rules.check_document(resource))
         for issue in issues:
-            if not self._takes(document.file):
+            if not self._has_room(document.file):
                 break
             problem = self._problem(document, issue)
-            if (one.path, problem.place.line, problem.place.column) not in self._refused:
-                self._add(document, problem)
+            if (one.path, problem.place.line, problem.place.column) not in self._refused_spots:
+                self._add_problem(document, problem)
 
-    def _add(self, document: Document, problem: Problem) -> None:
+    def _add_problem(self, document: Document, problem: Problem) -> None:
         """Of one file, and of all, only so many: whoever made more by mistake made one mistake."""
-        self._told[document.file] += 1
-        if self._told[document.file] > MOST_PROBLEMS:
-            problem = enough(problem.place)
+        self._problem_counts[document.file] += 1
+        if self._problem_counts[document.file] > MOST_PROBLEMS:
+            problem = too_many_problems(problem.place)
         self.problems.append(problem)
 
-    def _tell(self, document: Document, *issues: Issue) -> None:
+    def _add_issues(self, document: Document, *issues: Issue) -> None:
         for issue in issues:
-            if self._takes(document.file):
-                self._add(document, self._problem(document, issue))
+            if self._has_room(document.file):
+                self._add_problem(document, self._problem(document, issue))
 
-    def _takes(self, file: str) -> bool:
+    def _has_room(self, file: str) -> bool:
         """Whether another problem of this file is told, or that there are more."""
-        return self._told[file] <= MOST_PROBLEMS and not self._is_full()
+        return self._problem_counts[file] <= MOST_PROBLEMS and not self._is_full()
 
     def _is_full(self) -> bool:
         return len(self.problems) >= MOST_IN_ALL
 
-    def _unique(self) -> Repository:
+    def _index_documents(self) -> Repository:
         """The sound documents by identity, machines by theirs; whatever stands twice is a problem."""
         first: dict[str, Document] = {}
         for document in self.documents:
@@ -207,31 +221,31 @@ class _Loading:
             if document.identity and other is not document:
                 message = f"{document.identity} stands twice, first at {other.raw.place}"
                 issue = Issue(("metadata", "name"), message, "rename or remove one of the two", "BAI-V042")
-                self._tell(document, issue)
+                self._add_issues(document, issue)
         sound = {d.identity: d for d in first.values() if d.resource is not None}
         for document, issue in self.stores.declare(sound.values()):
             self.problems.append(self._problem(document, issue))
         resources = {identity: d.resource for identity, d in sorted(sound.items()) if d.resource is not None}
-        return self._repository(resources, dict(sorted(self._machines(sound.values()))))
+        return self._build_repository(resources, dict(sorted(self._expand_machines(sound.values()))))
 
-    def _machines(self, documents: Iterable[Document]) -> Iterator[tuple[str, Node]]:
-        captures = Captures(self.source, self.files)
+    def _expand_machines(self, documents: Iterable[Document]) -> Iterator[tuple[str, Node]]:
+        captures = CaptureReader(self.source, self.files)
         owner: dict[str, Document] = {}
         for document in sorted(documents, key=lambda d: isinstance(d.resource, NodePool)):
             resource = document.resource
             if not isinstance(resource, Node | NodePool):
                 continue
-            for node in self._expanded(resource, self._hardware(document, captures)):
+            for node in self._machines_of(resource, self._hardware(document, captures)):
                 other = owner.setdefault(node.identity, document)
                 if other is not document:
                     message = f"the node '{node.name}' exists already, at {other.raw.place}"
                     issue = Issue(("spec", "namePattern"), message, "name it in exclude", "BAI-V042")
-                    self._tell(document, issue)
+                    self._add_issues(document, issue)
                     break
                 yield node.identity, node
 
     @staticmethod
-    def _expanded(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
+    def _machines_of(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
         try:
             nodes = (resource,) if isinstance(resource, Node) else pool_nodes(resource)
         except ValueError:
@@ -242,7 +256,7 @@ class _Loading:
             n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes
         )
 
-    def _hardware(self, document: Document, captures: Captures) -> Hardware | None:
+    def _hardware(self, document: Document, captures: CaptureReader) -> Hardware | None:
         """The captured hardware of a machine's document, checked against what it reserves."""
         assert isinstance(document.resource, Node | NodePool)
         spec = document.resource.spec
@@ -250,52 +264,58 @@ class _Loading:
             return None
         found = captures.hardware(document.file, spec.hardware_from)
         issues = list(reserved_rules(spec, found)) if isinstance(found, Hardware) else found
-        self._tell(document, *issues)
+        self._add_issues(document, *issues)
         return found if isinstance(found, Hardware) else None
 
-    def _judge(self, repository: Repository) -> None:
+    def _check_rules(self, repository: Repository) -> None:
         """References and the rules between documents; not judged where what they name may be unreadable."""
-        if self.lost:
+        if self.is_incomplete:
             return
         broken = frozenset(d.identity for d in self.documents if d.resource is None)
-        kinds = {identity.partition("/")[0] for identity in broken}
-        names = Names(repository, broken)
+        kinds = {ref_of(identity).kind for identity in broken}
+        names = ReferenceIndex(repository, broken)
         clear = not kinds & {"", "Cluster", "ResourceGroup", "StorageHost", "Domain"}
-        places = {d.identity: d for d in self._sound() if repository.resources.get(d.identity) is d.resource}
+        places = {
+            d.identity: d
+            for d in self._sound_documents()
+            if repository.resources.get(d.identity) is d.resource
+        }
         for document in places.values():
             assert document.resource is not None
             issues = list(names.dangling(document.resource))
-            self._secrets(document, document.resource, broken)
+            self._check_secrets(document, document.resource, broken)
             if clear and not issues:
-                issues = list(membership.check(repository, document.resource))
-            self._tell(document, *issues)
+                issues = list(membership.check_membership(repository, document.resource))
+            self._add_issues(document, *issues)
             if self._is_full():
                 return
-        for session, issue in circular(repository):
-            self._tell(places[session.identity], issue)
+        for session, issue in dependency_cycle_rules(repository):
+            self._add_issues(places[session.identity], issue)
 
-    def _secrets(self, document: Document, resource: Resource, broken: frozenset[str]) -> None:
-        for issue, unknown in self.stores.refused(resource, broken):
+    def _check_secrets(self, document: Document, resource: Resource, broken: frozenset[str]) -> None:
+        for issue, unknown in self.stores.secret_issues(resource, broken):
             (self.warnings if unknown else self.problems).append(self._problem(document, issue))
 
-    def _sound(self) -> Iterator[Document]:
+    def _sound_documents(self) -> Iterator[Document]:
         return (d for d in self.documents if d.resource is not None)
 
-    def _repository(self, resources: dict[str, Resource], machines: dict[str, Node]) -> Repository:
-        places = {d.identity: d.raw.place for d in self._sound()}
+    def _build_repository(self, resources: dict[str, Resource], machines: dict[str, Node]) -> Repository:
+        places = {d.identity: d.raw.place for d in self._sound_documents()}
         return Repository(resources, places, machines, self.source.commit)
 
     def _positions_of(self, file: str) -> Positions:
-        if file not in self._positions:
-            if len(self._positions) >= _POSITIONS:
-                del self._positions[next(iter(self._positions))]
-            self._positions[file] = Positions(printable(file), self.files[file], self._last[file] + 1)
-        return self._positions[file]
+        if file not in self._cached_positions:
+            if len(self._cached_positions) >= _POSITIONS:
+                del self._cached_positions[next(iter(self._cached_positions))]
+            self._cached_positions[file] = Positions(
+                printable(file), self.files[file], self._last_number[file] + 1
+            )
+        return self._cached_positions[file]
 
     def _problem(self, document: Document, issue: Issue) -> Problem:
         """An issue at its place; positions of a file are worked out at its first issue."""
         positions = self._positions_of(document.file)
-        place: Place = positions.find(document.raw.number, issue.at, key=issue.key)
+        place: SourceLocation = positions.find(document.raw.number, issue.at, key=issue.key)
         hint = issue.hint
         if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
             written = positions.text(document.raw.number, issue.at)
@@ -303,9 +323,9 @@ class _Loading:
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
 
 
-def _read_file(file: File) -> tuple[list[Raw], list[Problem]]:
+def _read_file(file: SourceFile) -> tuple[list[RawDocument], list[Problem]]:
     """Its documents up to the first hundred that are certainly none, and what is wrong with its YAML."""
-    found, problems = read(file.data, printable(file.path))
+    found, problems = read_documents(file.data, printable(file.path))
     raws = [raw for raw in found if raw.size <= MOST_VALUES]
     for raw in (raw for raw in found if raw.size > MOST_VALUES):
         message = f"{raw.size} values; a document is made of at most {MOST_VALUES}"
@@ -314,11 +334,11 @@ def _read_file(file: File) -> tuple[list[Raw], list[Problem]]:
     return raws[: none[MOST_PROBLEMS] + 1] if len(none) > MOST_PROBLEMS else raws, problems
 
 
-def _typed_unless_session(raw: Raw) -> tuple[Resource | None, list[Issue]]:
-    return (None, []) if kind_of(raw.value) == "Session" else typed(raw.value)
+def _parse_unless_session(raw: RawDocument) -> tuple[Resource | None, list[Issue]]:
+    return (None, []) if kind_of(raw.value) == "Session" else parse_resource(raw.value)
 
 
-def _told(problems: list[Problem]) -> tuple[Problem, ...]:
+def _limit_problems(problems: list[Problem]) -> tuple[Problem, ...]:
     """In order, each once; at the end, whether there are more than are told."""
     found = sorted(set(problems))
     if len(problems) < MOST_IN_ALL:
@@ -328,7 +348,7 @@ def _told(problems: list[Problem]) -> tuple[Problem, ...]:
     return (*found[: MOST_IN_ALL - 1], last)
 
 
-_ENDING = frozenset(
+_FATAL_CODES = frozenset(
     {
         "BAI-V001",
         "BAI-V002",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class ProblemCode:
     """One kind of problem: a title, and what to do about it."""
 
     title: str
@@ -157,4 +157,6 @@ _TABLE = {
     ),
 }
 
-CODES: Mapping[str, Code] = MappingProxyType({code: Code(*texts) for code, texts in _TABLE.items()})
+CODES: Mapping[str, ProblemCode] = MappingProxyType(
+    {code: ProblemCode(*texts) for code, texts in _TABLE.items()}
+)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.problems.issues import KEY, Issue, Loc, carried
-from schemas.problems.text import did_you_mean, shown
+from schemas.problems.issues import KEY_STEP, Issue, Loc, attached_issues
+from schemas.problems.text import did_you_mean, format_value
 
-_WANTED = {
+_TYPE_NAMES = {
     "string_type": "a text",
     "int_type": "a whole number",
     "float_type": "a number",
@@ -38,32 +38,40 @@ def issues_of(error: ValidationError, model: type[BaseModel]) -> list[Issue]:
     """Everything wrong with one document, each at its own place."""
     found: list[Issue] = []
     for record in error.errors(include_url=False)[:MOST_ISSUES]:
-        found.extend(carried(record) or [explain(record, model)])
-    return [issue for issue in found if not _follows(issue, found)]
+        found.extend(attached_issues(record) or [explain_error(record, model)])
+    return [issue for issue in found if not _is_implied(issue, found)]
 
 
-def _follows(issue: Issue, others: list[Issue]) -> bool:
+def nested_issues(error: ValidationError) -> list[Issue]:
+    """Every error of a nested validation as issues, to be raised together with others."""
+    found: list[Issue] = []
+    for record in error.errors(include_url=False):
+        found.extend(attached_issues(record) or [explain_error(record)])
+    return found
+
+
+def _is_implied(issue: Issue, others: list[Issue]) -> bool:
     """A list seems too short when all of its items are wrong; the items say it better."""
     below = (other for other in others if len(other.at) > len(issue.at))
     return issue.message.endswith("given") and any(other.at[: len(issue.at)] == issue.at for other in below)
 
 
-def explain(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
+def explain_error(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
     """One of Pydantic's own errors as an issue. `model` lets an unknown field say what is known there."""
-    key = error["loc"][-1:] == (KEY,)
-    loc = tuple(step for step in error["loc"] if step != KEY)
+    key = error["loc"][-1:] == (KEY_STEP,)
+    loc = tuple(step for step in error["loc"] if step != KEY_STEP)
     value = error.get("input")
-    for types_, make in _MAKERS:
+    for types_, make in _EXPLAINERS:
         if error["type"] in types_:
             message, hint, code = make(error, value)
             break
     else:
-        message, hint, code = f"{shown(value)} is not allowed here: {error['msg']}", "", "BAI-V032"
+        message, hint, code = f"{format_value(value)} is not allowed here: {error['msg']}", "", "BAI-V032"
     if error["type"] == "extra_forbidden":
         known = fields_at(model, loc[:-1]) if model else ()
         return Issue(
             loc,
-            f"unknown field {shown(str(loc[-1]))}",
+            f"unknown field {format_value(str(loc[-1]))}",
             did_you_mean(str(loc[-1]), known),
             code,
             value,
@@ -74,9 +82,9 @@ def explain(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
     return Issue(loc, message, hint, code, value, key)
 
 
-def _wrong_type(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
-    wanted = _WANTED[error["type"]]
-    return f"{shown(value)} is not {wanted}", _type_hint(wanted, value), "BAI-V031"
+def _explain_type(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+    wanted = _TYPE_NAMES[error["type"]]
+    return f"{format_value(value)} is not {wanted}", _type_hint(wanted, value), "BAI-V031"
 
 
 def _type_hint(wanted: str, value: Any) -> str:
@@ -93,24 +101,28 @@ def _type_hint(wanted: str, value: Any) -> str:
     return ""
 
 
-def _choice(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+def _explain_choice(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     expected = str(error.get("ctx", {}).get("expected", "")).replace(" or ", ", ")
     choices = [part.strip().strip("'") for part in expected.split(",")]
-    return f"{shown(value)} is not one of {', '.join(choices)}", _nearest(value, choices), "BAI-V030"
+    return (
+        f"{format_value(value)} is not one of {', '.join(choices)}",
+        _nearest_choice(value, choices),
+        "BAI-V030",
+    )
 
 
-def _nearest(value: Any, choices: list[str]) -> str:
+def _nearest_choice(value: Any, choices: list[str]) -> str:
     hint = did_you_mean(value, choices) if isinstance(value, str) else ""
     return hint if hint.startswith("did") else ""
 
 
-def _bound(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+def _explain_bound(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
     said = [f"{word} {error['ctx'][name]}" for name, word in words.items() if name in error.get("ctx", {})]
-    return f"{shown(value)} is out of range: it must be {' and '.join(said)}", "", "BAI-V032"
+    return f"{format_value(value)} is out of range: it must be {' and '.join(said)}", "", "BAI-V032"
 
 
-def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+def _explain_length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     context = error.get("ctx", {})
     said = (
         f"at least {context['min_length']}"
@@ -120,22 +132,22 @@ def _length(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     return f"{said} needed, {context.get('actual_length', 'other')} given", "", "BAI-V032"
 
 
-def _said(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
+def _validator_message(error: ErrorDetails, value: Any) -> tuple[str, str, str]:
     return error["msg"].removeprefix("Value error, "), "", "BAI-V032"
 
 
-def _plain(code: str) -> Callable[[ErrorDetails, Any], tuple[str, str, str]]:
+def _with_code(code: str) -> Callable[[ErrorDetails, Any], tuple[str, str, str]]:
     return lambda error, value: ("", "", code)
 
 
-_MAKERS: tuple[tuple[frozenset[str], Callable[[ErrorDetails, Any], tuple[str, str, str]]], ...] = (
-    (frozenset(_WANTED), _wrong_type),
-    (frozenset({"literal_error", "enum"}), _choice),
-    (frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than"}), _bound),
-    (frozenset({"value_error"}), _said),
-    (frozenset({"too_short", "too_long", "string_too_short", "string_too_long"}), _length),
-    (frozenset({"extra_forbidden"}), _plain("BAI-V020")),
-    (frozenset({"missing"}), _plain("BAI-V021")),
+_EXPLAINERS: tuple[tuple[frozenset[str], Callable[[ErrorDetails, Any], tuple[str, str, str]]], ...] = (
+    (frozenset(_TYPE_NAMES), _explain_type),
+    (frozenset({"literal_error", "enum"}), _explain_choice),
+    (frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than"}), _explain_bound),
+    (frozenset({"value_error"}), _validator_message),
+    (frozenset({"too_short", "too_long", "string_too_short", "string_too_long"}), _explain_length),
+    (frozenset({"extra_forbidden"}), _with_code("BAI-V020")),
+    (frozenset({"missing"}), _with_code("BAI-V021")),
 )
 
 
@@ -143,14 +155,14 @@ def fields_at(model: type[BaseModel], loc: Loc) -> tuple[str, ...]:
     """Names of the fields, as written in YAML, of the model that stands at a path below `model`."""
     here: Any = model
     for step in loc:
-        here = _step(_bare(here), step)
-    bare = _bare(here)
+        here = _annotation_below(_unwrap_annotation(here), step)
+    bare = _unwrap_annotation(here)
     if isinstance(bare, type) and issubclass(bare, BaseModel):
         return tuple(field.alias or name for name, field in bare.model_fields.items())
     return ()
 
 
-def _step(here: Any, step: str | int) -> Any:
+def _annotation_below(here: Any, step: str | int) -> Any:
     if isinstance(here, type) and issubclass(here, BaseModel):
         return next((f.annotation for n, f in here.model_fields.items() if step in (f.alias, n)), None)
     if get_origin(here) in (dict, Mapping):
@@ -158,7 +170,7 @@ def _step(here: Any, step: str | int) -> Any:
     return next(iter(get_args(here)), None)
 
 
-def _bare(annotation: Any) -> Any:
+def _unwrap_annotation(annotation: Any) -> Any:
     """An annotation without `Annotated` and `| None`."""
     while True:
         if get_origin(annotation) is Annotated:

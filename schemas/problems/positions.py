@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from yaml._yaml import CParser
 
-from schemas.problems.errors import Place
 from schemas.problems.issues import Loc
+from schemas.problems.problem import SourceLocation
 
 _LEAF: dict[Any, Any] = {}
 """What is below each scalar; most values are scalars."""
@@ -20,13 +20,13 @@ LONGEST_PATH = 160
 
 
 @dataclass(slots=True)
-class Spot:
+class ValueSpan:
     """A value's place in the text: line and column from 1, the text of a scalar, and what is below."""
 
     line: int
     column: int
     text: str | None = None
-    below: dict[str | int, Spot] = field(default_factory=dict)
+    below: dict[str | int, ValueSpan] = field(default_factory=dict)
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
     pending: str | None = None
     is_list: bool = False
@@ -39,27 +39,27 @@ class Positions:
         """`documents`: how many of the file may be asked for."""
         self.file = file
         self._most = documents
-        self._documents: list[Spot] = []
-        self._anchors: dict[str, Spot] = {}
+        self._documents: list[ValueSpan] = []
+        self._anchors: dict[str, ValueSpan] = {}
         with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # nothing after a mistake is asked for
             self._walk(CParser(data.decode("utf-8-sig")))
 
-    def find(self, document: int, loc: Loc, *, key: bool = False) -> Place:
+    def find(self, document: int, loc: Loc, *, key: bool = False) -> SourceLocation:
         """The place of a value, of its key when `key`; of the nearest value above when it is not there."""
         spot, place = self._descend(document, loc)
         if key and loc and len(loc) == place[2]:
-            return Place(self.file, *place[:2])
-        return Place(self.file, spot.line, spot.column)
+            return SourceLocation(self.file, *place[:2])
+        return SourceLocation(self.file, spot.line, spot.column)
 
     def text(self, document: int, loc: Loc) -> str | None:
         """The scalar as it is written, without quotes; None when it is not a scalar or not there."""
         spot, place = self._descend(document, loc)
         return spot.text if place[2] == len(loc) else None
 
-    def _descend(self, document: int, loc: Loc) -> tuple[Spot, tuple[int, int, int]]:
+    def _descend(self, document: int, loc: Loc) -> tuple[ValueSpan, tuple[int, int, int]]:
         """The deepest value on the way, and the place of its key with how many steps were found."""
         if document >= len(self._documents):
-            return Spot(1, 1), (1, 1, 0)
+            return ValueSpan(1, 1), (1, 1, 0)
         spot = self._documents[document]
         place = (spot.line, spot.column, 0)
         for depth, step in enumerate(loc, 1):
@@ -75,7 +75,7 @@ class Positions:
         return spot, place
 
     def _walk(self, parser: CParser) -> None:
-        stack: list[Spot] = []
+        stack: list[ValueSpan] = []
         while not isinstance(event := parser.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
                 if len(self._documents) >= self._most:
@@ -89,21 +89,21 @@ class Positions:
             elif isinstance(event, yaml.ScalarEvent):
                 self._put(stack, self._spot(event, event.value), event)
             elif isinstance(event, yaml.AliasEvent):
-                target = self._anchors.get(event.anchor or "", Spot(1, 1))
+                target = self._anchors.get(event.anchor or "", ValueSpan(1, 1))
                 self._put(stack, self._spot(event, target.text, target), event)
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 stack.pop()
 
-    def _spot(self, event: Any, text: str | None, target: Spot | None = None) -> Spot:
+    def _spot(self, event: Any, text: str | None, target: ValueSpan | None = None) -> ValueSpan:
         mark = event.start_mark
-        spot = Spot(mark.line + 1, mark.column + 1, text, *(() if text is None else (_LEAF, _LEAF)))
+        spot = ValueSpan(mark.line + 1, mark.column + 1, text, *(() if text is None else (_LEAF, _LEAF)))
         if target is not None:
             spot.below, spot.keys = target.below, target.keys
         elif event.anchor is not None:
             self._anchors[event.anchor] = spot
         return spot
 
-    def _put(self, stack: list[Spot], spot: Spot, event: Any) -> None:
+    def _put(self, stack: list[ValueSpan], spot: ValueSpan, event: Any) -> None:
         if not stack:
             self._documents.append(spot)
             return

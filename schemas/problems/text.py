@@ -16,7 +16,7 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def shown(value: object, width: int = 60) -> str:
+def format_value(value: object, width: int = 60) -> str:
     """A value as it may stand in a message: quoted when a string, cut when long."""
     if isinstance(value, str):
         value = value if len(value) <= width else value[: width - 1] + "…"
@@ -32,7 +32,7 @@ def shown(value: object, width: int = 60) -> str:
     return printable(str(value))[:width]
 
 
-def _likely(word: str, words: list[str]) -> list[str]:
+def _close_candidates(word: str, words: list[str]) -> list[str]:
     """Those worth comparing letter by letter, when there are many: those that share beginning and end."""
     if len(words) <= _MANY:
         return words
@@ -47,7 +47,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     words = sorted(set(known))
     folded = {other.casefold(): other for other in words}
     short = word[:100].casefold()
-    near = difflib.get_close_matches(short, _likely(short, list(folded)), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(short, _close_candidates(short, list(folded)), n=1, cutoff=0.6)
     if near:
         return f"did you mean '{printable(folded[near[0]])}'?"
     if 0 < len(words) <= 12:

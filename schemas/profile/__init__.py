@@ -1,7 +1,7 @@
 """NodeProfile: what provisioning makes of a node, one section per role. A role runs when its section is set.
 
-Each section stands in the module of its role's name, and its fields are the role's variables: `variables.py`
-says how, `ROLES` in which order. `versions.py` refuses sets of versions that cannot work together.
+Each section stands in the module of its role's name in `roles`, and its fields are the role's variables:
+`variables.py` says how, `ROLES` in which order. `versions` refuses versions that cannot work together.
 """
 
 from __future__ import annotations

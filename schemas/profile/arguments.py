@@ -14,8 +14,8 @@ from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from schemas.profile import NodeProfileSpec
-from schemas.profile.variables import SECRET, plain
-from schemas.values.field_docs import description
+from schemas.profile.variables import SECRET, plain_value
+from schemas.values.field_docs import field_description
 from schemas.values.quantities import (
     CPU_SCHEMA,
     DURATION_SCHEMA,
@@ -35,7 +35,7 @@ _SIMPLE: Mapping[Any, str] = {str: "str", int: "int", bool: "bool", float: "floa
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class RoleArgument:
     """One variable of a role, or one key inside of a variable."""
 
     name: str
@@ -49,41 +49,41 @@ class Argument:
     choices: tuple[Any, ...] = ()
     """With None where it may be left out."""
     unit: str = ""
-    keys: tuple[Argument, ...] = ()
+    keys: tuple[RoleArgument, ...] = ()
     """Of a dict, or of a list's dicts; none where any key may stand."""
     secret: bool = False
 
 
-def sections() -> dict[str, type[BaseModel]]:
+def section_models() -> dict[str, type[BaseModel]]:
     """Role → the model of its section."""
     from schemas.profile import ROLES
 
     return {role: _model(NodeProfileSpec.model_fields[role].annotation) for role in ROLES}
 
 
-def arguments_of(role: str) -> tuple[Argument, ...]:
+def arguments_of(role: str) -> tuple[RoleArgument, ...]:
     """The variables of a role, in its order. Raises TypeError for a type that no role can be given."""
-    section = sections()[role]
+    section = section_models()[role]
     return tuple(_argument(f"{role}_", section, name, field) for name, field in section.model_fields.items())
 
 
-def _argument(prefix: str, model: type[BaseModel], name: str, field: FieldInfo) -> Argument:
+def _argument(prefix: str, model: type[BaseModel], name: str, field: FieldInfo) -> RoleArgument:
     secret = name.endswith(SECRET)
     if secret and not prefix:
         raise TypeError(f"{name}: only fields of a section itself may refer to secrets")
-    described = " ".join((description(model, name) or "").split())
+    described = " ".join((field_description(model, name) or "").split())
     name = prefix + (name.removesuffix(SECRET) if secret else name)
     if secret:
-        return Argument(name, "str", described, secret=True)
-    shape = _shape(field.annotation, name, tuple(field.metadata))
+        return RoleArgument(name, "str", described, secret=True)
+    shape = _argument_shape(field.annotation, name, tuple(field.metadata))
     required = field.is_required()
-    default = None if required else plain(field.get_default(call_default_factory=True))
-    return Argument(name, description=described, required=required, default=default, **shape)
+    default = None if required else plain_value(field.get_default(call_default_factory=True))
+    return RoleArgument(name, description=described, required=required, default=default, **shape)
 
 
-def _shape(annotation: Any, name: str, metadata: tuple[Any, ...] = ()) -> dict[str, Any]:
+def _argument_shape(annotation: Any, name: str, metadata: tuple[Any, ...] = ()) -> dict[str, Any]:
     """Type, items, choices, unit and keys of an annotation."""
-    annotation, metadata, optional = _bare(annotation, metadata)
+    annotation, metadata, optional = _unwrap_annotation(annotation, metadata)
     unit = _unit(metadata)
     origin = get_origin(annotation)
     if annotation in _SIMPLE:
@@ -93,9 +93,9 @@ def _shape(annotation: Any, name: str, metadata: tuple[Any, ...] = ()) -> dict[s
         kind = _SIMPLE[type(choices[0])]
         return {"type": kind, "choices": (*choices, None) if optional else choices}
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return {"type": "dict", "keys": _keys(annotation)}
+        return {"type": "dict", "keys": _nested_arguments(annotation)}
     if origin is tuple:
-        inner = _shape(get_args(annotation)[0], name)
+        inner = _argument_shape(get_args(annotation)[0], name)
         return {"type": "list", "elements": inner.pop("type"), **inner}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "dict"}
@@ -104,11 +104,11 @@ def _shape(annotation: Any, name: str, metadata: tuple[Any, ...] = ()) -> dict[s
     raise TypeError(f"{name}: a role cannot be given {annotation!r}")
 
 
-def _keys(model: type[BaseModel]) -> tuple[Argument, ...]:
+def _nested_arguments(model: type[BaseModel]) -> tuple[RoleArgument, ...]:
     return tuple(_argument("", model, name, field) for name, field in model.model_fields.items())
 
 
-def _bare(annotation: Any, metadata: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], bool]:
+def _unwrap_annotation(annotation: Any, metadata: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], bool]:
     """An annotation without `Annotated` and without `None`, what it was annotated with, and whether None was
     among its choices."""
     optional = False
@@ -131,6 +131,6 @@ def _unit(metadata: tuple[Any, ...]) -> str:
 
 
 def _model(annotation: Any) -> type[BaseModel]:
-    bare = _bare(annotation, ())[0]
+    bare = _unwrap_annotation(annotation, ())[0]
     assert isinstance(bare, type) and issubclass(bare, BaseModel)
     return bare

@@ -23,8 +23,8 @@ SECRET = "_from"
 def role_variables(spec: NodeProfileSpec) -> dict[str, dict[str, Any]]:
     """Role → variable → value, for the roles that run, in their order. Versions and flavours that follow from
     another section are filled in."""
-    found = {role: _variables(role, getattr(spec, role)) for role in spec.roles}
-    _follow(found)
+    found = {role: _section_variables(role, getattr(spec, role)) for role in spec.roles}
+    _derive_variables(found)
     return found
 
 
@@ -38,8 +38,10 @@ def secret_references(spec: NodeProfileSpec) -> dict[str, str]:
     }
 
 
-def _variables(role: str, section: BaseModel) -> dict[str, Any]:
-    return {f"{role}_{name}": plain(value) for name, value in _fields(section) if not name.endswith(SECRET)}
+def _section_variables(role: str, section: BaseModel) -> dict[str, Any]:
+    return {
+        f"{role}_{name}": plain_value(value) for name, value in _fields(section) if not name.endswith(SECRET)
+    }
 
 
 def _fields(section: BaseModel) -> Iterator[tuple[str, Any]]:
@@ -47,18 +49,18 @@ def _fields(section: BaseModel) -> Iterator[tuple[str, Any]]:
         yield name, getattr(section, name)
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value of a section as JSON-able data, in the smallest units and with the models' own names."""
     if isinstance(value, BaseModel):
-        return {name: plain(inner) for name, inner in _fields(value)}
+        return {name: plain_value(inner) for name, inner in _fields(value)}
     if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
+        return {key: plain_value(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     return value
 
 
-def _follow(found: dict[str, dict[str, Any]]) -> None:
+def _derive_variables(found: dict[str, dict[str, Any]]) -> None:
     """Fills in what follows from another section."""
     driver = found.get("nvidia_driver")
     if driver is None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from schemas.files.sealed import Sealed
+from schemas.files.sops_files import SopsFile
 from schemas.kinds.secret_store import EVERYBODY, SecretStore
 from schemas.problems.text import did_you_mean
 from schemas.values.names import SECRET_PATTERN
 
 _REFERENCE = re.compile(SECRET_PATTERN.removesuffix("$") + r"\Z")
-_WILD = frozenset("*?")
+_WILDCARDS = frozenset("*?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class DeclaredStore:
     """A store, with its encrypted file where it has one, or why that cannot be used."""
 
     store: SecretStore
-    sealed: Sealed | None = None
+    sealed: SopsFile | None = None
     why: str = ""
 
     def offers(self, entry: str) -> bool:
         """Whether its declaration lists an entry."""
         entries = self.store.spec.entries
-        return entry in entries or any(fnmatchcase(entry, each) for each in entries if set(each) & _WILD)
+        return entry in entries or any(fnmatchcase(entry, each) for each in entries if set(each) & _WILDCARDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SecretRefusal:
     """Why a secret is not to be had, what would help, and whether that is only not known here."""
 
     why: str
@@ -55,11 +55,11 @@ class DeclaredStores:
     stores: Mapping[str, DeclaredStore] = field(default_factory=dict)
     final: bool = True
 
-    def refusal(self, reference: str, project: str | None) -> Refusal | None:
+    def refusal(self, reference: str, project: str | None) -> SecretRefusal | None:
         """Why the sessions of a project, or (None) infrastructure, may not have `STORE/ENTRY`; None when they
         may. Reads no value."""
         if not _REFERENCE.match(reference):
-            return Refusal("this is not STORE/ENTRY", "")
+            return SecretRefusal("this is not STORE/ENTRY", "")
         name, _, entry = reference.partition("/")
         declared = self.stores.get(name)
         if declared is None:
@@ -68,34 +68,38 @@ class DeclaredStores:
         if project is None:
             if not spec.infrastructure:
                 hint = "it takes a store with infrastructure: true"
-                return Refusal(f"the store '{name}' is not granted to infrastructure", hint)
+                return SecretRefusal(f"the store '{name}' is not granted to infrastructure", hint)
         elif project not in spec.projects and EVERYBODY not in spec.projects:
             hint = f"it takes a store with projects: [{project}]"
-            return Refusal(f"the store '{name}' is not granted to sessions of project '{project}'", hint)
+            return SecretRefusal(
+                f"the store '{name}' is not granted to sessions of project '{project}'", hint
+            )
         if not declared.offers(entry):
             hint = did_you_mean(entry, spec.entries) or f"it lists {', '.join(spec.entries[:8])}"
-            return Refusal(f"the store '{name}' lists no entry '{entry}'", hint)
-        return _sealed(declared, entry)
+            return SecretRefusal(f"the store '{name}' lists no entry '{entry}'", hint)
+        return _sops_refusal(declared, entry)
 
-    def _unknown(self, name: str) -> Refusal:
+    def _unknown(self, name: str) -> SecretRefusal:
         if not self.final:
             hint = "its owner's file is not here (--secret-stores); whoever applies must have it"
-            return Refusal(f"the store '{name}' is not declared on this machine", hint, unknown=True)
+            return SecretRefusal(f"the store '{name}' is not declared on this machine", hint, unknown=True)
         hint = did_you_mean(name, self.stores)
         if not hint.startswith("did"):
             hint = "declare a SecretStore in the file of --secret-stores, or one of sops in the repository"
-        return Refusal(f"there is no SecretStore '{name}'", hint)
+        return SecretRefusal(f"there is no SecretStore '{name}'", hint)
 
 
-def _sealed(declared: DeclaredStore, entry: str) -> Refusal | None:
+def _sops_refusal(declared: DeclaredStore, entry: str) -> SecretRefusal | None:
     if declared.store.spec.sops is None:
         return None
     path, name = declared.store.spec.sops.file, declared.store.name
     if declared.sealed is None:
-        return Refusal(f"the file {path} of store '{name}' cannot be used: {declared.why}", "mend the file")
+        return SecretRefusal(
+            f"the file {path} of store '{name}' cannot be used: {declared.why}", "mend the file"
+        )
     if entry not in declared.sealed.entries:
         hint = f"sops set {path} '[\"{entry}\"]' ..."
-        return Refusal(f"the file {path} of store '{name}' has no encrypted text '{entry}'", hint)
+        return SecretRefusal(f"the file {path} of store '{name}' has no encrypted text '{entry}'", hint)
     return None
 
 

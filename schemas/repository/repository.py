@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from schemas.images.catalog import ImageCatalog
 from schemas.kinds.cluster import Cluster, SessionUids
-from schemas.kinds.image import Image
+from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
 from schemas.kinds.notification import Notification
 from schemas.kinds.policy import Policy
@@ -21,12 +22,12 @@ from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.kinds.tenancy import Project, User
-from schemas.problems.errors import Place, Problem
+from schemas.problems.problem import Problem, SourceLocation
 from schemas.profile import NodeProfile
 from schemas.repository.declared_stores import NO_STORES, DeclaredStores
 from schemas.values.envelope import Resource
-from schemas.values.image_reference import ImageReference
-from schemas.values.linux_users import FIRST_OF_PEOPLE
+from schemas.values.linux_users import FIRST_REGULAR_ID
+from schemas.values.resource_ref import identity_of
 
 R = TypeVar("R", bound=Resource)
 
@@ -37,7 +38,7 @@ class Repository:
 
     resources: Mapping[str, Resource]
     """By identity, sorted."""
-    places: Mapping[str, Place]
+    locations: Mapping[str, SourceLocation]
     """Where each document begins."""
     machines: Mapping[str, Node] = field(default_factory=dict)
     """Every node by identity: documents and expanded pools, with `hardwareFrom` read into `hardware`."""
@@ -48,7 +49,7 @@ class Repository:
     stores: DeclaredStores = NO_STORES
     """The secret stores of its documents, and of the owner."""
 
-    def says_what(self, other: Repository) -> bool:
+    def has_same_content(self, other: Repository) -> bool:
         """Whether both say the same, with all that they rest on."""
         return (self.resources, self.stores) == (other.resources, other.stores)
 
@@ -69,7 +70,7 @@ class Repository:
         if isinstance(resource, Cluster):
             return resource.name
         if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
-            return resource.spec.cluster or self._only(Cluster)
+            return resource.spec.cluster or self._only_name(Cluster)
         if isinstance(resource, Notification | Policy):
             return resource.spec.cluster
         if isinstance(resource, Session):
@@ -82,8 +83,8 @@ class Repository:
 
     def group_of(self, session: Session) -> ResourceGroup | None:
         """The group that a session queues in: its choice, the only cluster's default, or the only group."""
-        name = session.spec.resource_group or self._default_group() or self._only(ResourceGroup)
-        found = self.resources.get(f"ResourceGroup/{name}")
+        name = session.spec.resource_group or self._default_group_name() or self._only_name(ResourceGroup)
+        found = self.resources.get(identity_of("ResourceGroup", name or ""))
         return found if isinstance(found, ResourceGroup) else None
 
     def group_of_node(self, node: Node) -> str | None:
@@ -95,7 +96,7 @@ class Repository:
 
     def groups_matching(self, node: Node) -> list[str]:
         """Names of the groups that take a node that names none; a cluster's only group needs no selector."""
-        groups = self._groups.get(self.cluster_of(node), [])
+        groups = self._groups_by_cluster.get(self.cluster_of(node), [])
         if len(groups) == 1 and not groups[0].spec.node_selector:
             return [groups[0].name]
         labels = {**node.metadata.labels, **node.spec.labels}
@@ -104,7 +105,7 @@ class Repository:
         ]
 
     @cached_property
-    def _groups(self) -> dict[str | None, list[ResourceGroup]]:
+    def _groups_by_cluster(self) -> dict[str | None, list[ResourceGroup]]:
         clusters: dict[str | None, list[ResourceGroup]] = {}
         for group in self.of(ResourceGroup):
             clusters.setdefault(self.cluster_of(group), []).append(group)
@@ -116,18 +117,20 @@ class Repository:
 
     def profile_of(self, node: Node) -> NodeProfile | None:
         """The profile that a node is brought to: its own before its cluster's; None without any."""
-        cluster = self.resources.get(f"Cluster/{self.cluster_of(node)}")
+        cluster = self.resources.get(identity_of("Cluster", self.cluster_of(node) or ""))
         default = cluster.spec.profile if isinstance(cluster, Cluster) else None
-        found = self.resources.get(f"NodeProfile/{node.spec.profile or default}")
+        found = self.resources.get(identity_of("NodeProfile", node.spec.profile or default or ""))
         return found if isinstance(found, NodeProfile) else None
 
     def host_of(self, volume: Volume) -> StorageHost | None:
         """The storage host of a volume."""
-        found = self.resources.get(f"StorageHost/{volume.spec.host or self._only(StorageHost)}")
+        found = self.resources.get(
+            identity_of("StorageHost", volume.spec.host or self._only_name(StorageHost) or "")
+        )
         return found if isinstance(found, StorageHost) else None
 
     @cached_property
-    def volume_places(self) -> Mapping[PurePosixPath, Sequence[tuple[str, StorageHost]]]:
+    def volumes_by_path(self) -> Mapping[PurePosixPath, Sequence[tuple[str, StorageHost]]]:
         """Absolute folder → the volumes that have it, on whichever machine, with their hosts."""
         places: dict[PurePosixPath, list[tuple[str, StorageHost]]] = {}
         for volume in self.of(Volume):
@@ -139,26 +142,26 @@ class Repository:
 
     def user_of(self, reference: str | None) -> User | None:
         """The user that an owner's name or e-mail address means."""
-        return self._users.get((reference or "").lower())
+        return self._users_by_name.get((reference or "").lower())
 
     @cached_property
-    def _users(self) -> dict[str, User]:
+    def _users_by_name(self) -> dict[str, User]:
         named = {user.name: user for user in self.of(User)}
         return {user.spec.email.lower(): user for user in self.of(User) if user.spec.email} | named
 
     def uid_of(self, cluster: str, project: str) -> int:
         """The Linux user that a project's sessions on a cluster run as."""
-        document = self.resources.get(f"Project/{project}")
+        document = self.resources.get(identity_of("Project", project))
         if isinstance(document, Project) and document.spec.uid is not None:
             return document.spec.uid
-        return self.session_uids(cluster).drawn(project)
+        return self.session_uids(cluster).uid_for(project)
 
     def session_uids(self, cluster: str) -> SessionUids:
         """The numbers that a cluster's projects draw theirs from."""
-        found = self.resources.get(f"Cluster/{cluster}")
+        found = self.resources.get(identity_of("Cluster", cluster))
         return found.spec.session_uids if isinstance(found, Cluster) else SessionUids()
 
-    def project_users(self, cluster: str) -> Sequence[tuple[int, int]]:
+    def project_uid_ranges(self, cluster: str) -> Sequence[tuple[int, int]]:
         """Linux users that are projects', also of projects that are gone or to come: first and last of each
         range."""
         return self._project_users.get(cluster, ())
@@ -174,7 +177,7 @@ class Repository:
         return found
 
     @cached_property
-    def uids(self) -> Mapping[tuple[str, int], str]:
+    def projects_by_uid(self) -> Mapping[tuple[str, int], str]:
         """Cluster and Linux user → the first project that has it there."""
         found: dict[tuple[str, int], str] = {}
         for cluster in self.of(Cluster):
@@ -182,23 +185,23 @@ class Repository:
                 found.setdefault((cluster.name, self.uid_of(cluster.name, project.name)), project.name)
         return found
 
-    def owners(self, cluster: str) -> Mapping[int, Sequence[str]]:
+    def projects_by_id(self, cluster: str) -> Mapping[int, Sequence[str]]:
         """Linux user or group → the projects that it is of, by themselves or by their volumes."""
-        return self._owners.get(cluster, {})
+        return self._projects_by_id.get(cluster, {})
 
-    def other_owner(self, cluster: str, number: int, project: str | None) -> str | None:
+    def other_project_with_id(self, cluster: str, number: int, project: str | None) -> str | None:
         """A project but this one that a Linux user or group is of."""
-        return next((each for each in self.owners(cluster).get(number, ()) if each != project), None)
+        return next((each for each in self.projects_by_id(cluster).get(number, ()) if each != project), None)
 
     @cached_property
-    def _owners(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
+    def _projects_by_id(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
         found: dict[str, dict[int, dict[str, None]]] = {cluster.name: {} for cluster in self.of(Cluster)}
-        for (cluster, uid), project in self.uids.items():
+        for (cluster, uid), project in self.projects_by_uid.items():
             found[cluster].setdefault(uid, {})[project] = None
         for volume in self.of(Volume):
             numbers = found.get(self.cluster_of(volume) or "", {})
             for number in (volume.spec.uid, volume.spec.gid):
-                if number is not None and number >= FIRST_OF_PEOPLE and volume.project:
+                if number is not None and number >= FIRST_REGULAR_ID and volume.project:
                     numbers.setdefault(number, {})[volume.project] = None
         return {
             cluster: {number: tuple(projects) for number, projects in numbers.items()}
@@ -207,31 +210,22 @@ class Repository:
 
     def volume_of(self, session: Session, name: str) -> Volume | None:
         """The volume that a session's mount means: the project's own before one without a project."""
-        for identity in (f"Volume/{session.project}/{name}", f"Volume/{name}"):
+        for identity in (identity_of("Volume", name, session.project), identity_of("Volume", name)):
             found = self.resources.get(identity)
             if isinstance(found, Volume):
                 return found
         return None
 
     @cached_property
-    def described(self) -> dict[ImageReference, Image]:
-        """The Image documents by full reference."""
-        from schemas.images.resolution import described
+    def images(self) -> ImageCatalog:
+        """Its Image and Registry documents."""
+        images = {image.name: image for image in self.of(Image)}
+        return ImageCatalog(images, {registry.name: registry for registry in self.of(Registry)})
 
-        return described(self)
-
-    @cached_property
-    def described_by_name(self) -> dict[str, list[Image]]:
-        """The Image documents by registry and repository, without tag and digest."""
-        found: dict[str, list[Image]] = {}
-        for reference, image in self.described.items():
-            found.setdefault(reference.name, []).append(image)
-        return found
-
-    def _default_group(self) -> str | None:
+    def _default_group_name(self) -> str | None:
         clusters = list(self.of(Cluster))
         return clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None
 
-    def _only(self, kind: type[Resource]) -> str | None:
+    def _only_name(self, kind: type[Resource]) -> str | None:
         found = self._by_kind.get(kind, [])
         return found[0].name if len(found) == 1 else None

@@ -10,10 +10,10 @@ from schemas.kinds.cluster import PROVIDERS, Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import MachineSpec, Node, NodePool
 from schemas.kinds.notification import Notification
+from schemas.kinds.parts.resources import Resources
 from schemas.kinds.policy import Policy
 from schemas.kinds.quota import Quota
 from schemas.kinds.resource_group import ResourceGroup
-from schemas.kinds.resources import Resources
 from schemas.kinds.secret_store import SecretStore
 from schemas.kinds.session import Session
 from schemas.kinds.session_template import SessionTemplate
@@ -21,29 +21,29 @@ from schemas.kinds.storage import StorageHost
 from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean
 from schemas.profile import NodeProfile
-from schemas.profile.versions.versions import profile_rules
-from schemas.repository.node_ranges import pool_nodes
+from schemas.profile.versions.compatibility import compatibility_rules
+from schemas.repository.node_ranges import expand_ranges, pool_nodes
 from schemas.rules.image_rules import image_rules, registry_rules
-from schemas.rules.machine_rules import engine_rules, hardware_rules, reserved_rules, twice
+from schemas.rules.machine_rules import duplicate_rules, engine_rules, hardware_rules, reserved_rules
 from schemas.rules.policy_rules import override_rules, policy_rules
 from schemas.rules.secret_rules import store_rules
 from schemas.values.envelope import PROTECT, Resource
 from schemas.values.quantities import format_memory
 
-_TAKEN = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib"})
+_RESERVED_PATHS = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib"})
 """Paths that no volume may cover."""
 
 
-def check(resource: Resource) -> Iterator[Issue]:
+def check_document(resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks, judged alone."""
-    yield from _protection(resource)
+    yield from _protection_rules(resource)
     yield from override_rules(resource)
     rules = _RULES.get(type(resource))
     if rules:
         yield from rules(resource)
 
 
-def _protection(resource: Resource) -> Iterator[Issue]:
+def _protection_rules(resource: Resource) -> Iterator[Issue]:
     value = resource.metadata.annotations.get(PROTECT)
     if value not in (None, "true", "false"):
         yield Issue(
@@ -54,7 +54,7 @@ def _protection(resource: Resource) -> Iterator[Issue]:
         )
 
 
-def _cluster(cluster: Any) -> Iterator[Issue]:
+def _cluster_rules(cluster: Any) -> Iterator[Issue]:
     spec = cluster.spec
     yield from engine_rules(spec.docker)
     for name in PROVIDERS:
@@ -77,7 +77,7 @@ def _cluster(cluster: Any) -> Iterator[Issue]:
         )
 
 
-def _machine(resource: Any) -> Iterator[Issue]:
+def _machine_rules(resource: Any) -> Iterator[Issue]:
     spec: MachineSpec = resource.spec
     yield from engine_rules(spec.docker)
     if spec.hardware is not None and spec.hardware_from is not None:
@@ -93,17 +93,17 @@ def _machine(resource: Any) -> Iterator[Issue]:
         yield from reserved_rules(spec, spec.hardware)
 
 
-def _pool(pool: Any) -> Iterator[Issue]:
-    yield from _machine(pool)
+def _pool_rules(pool: Any) -> Iterator[Issue]:
+    yield from _machine_rules(pool)
     try:
         nodes = pool_nodes(pool)
     except ValueError as error:
-        at = "addressPattern" if "addresses" in str(error) or _names_are_fine(pool) else "namePattern"
+        at = "addressPattern" if "addresses" in str(error) or _has_sound_names(pool) else "namePattern"
         yield Issue(("spec", at), str(error), "write ranges as gpu-[001-128]", "BAI-V051")
         return
     if not nodes:
         yield Issue(("spec", "exclude"), "no node is left", code="BAI-V051")
-    unknown = set(pool.spec.exclude) - set(expand_names(pool))
+    unknown = set(pool.spec.exclude) - set(expand_pool_names(pool))
     for index, name in enumerate(pool.spec.exclude):
         if name in unknown:
             yield Issue(
@@ -111,22 +111,20 @@ def _pool(pool: Any) -> Iterator[Issue]:
             )
 
 
-def expand_names(pool: NodePool) -> tuple[str, ...]:
+def expand_pool_names(pool: NodePool) -> tuple[str, ...]:
     """Every name of the pattern, excluded ones too."""
-    from schemas.repository.node_ranges import expand
-
-    return expand(pool.spec.name_pattern)
+    return expand_ranges(pool.spec.name_pattern)
 
 
-def _names_are_fine(pool: NodePool) -> bool:
+def _has_sound_names(pool: NodePool) -> bool:
     try:
-        names = expand_names(pool)
+        names = expand_pool_names(pool)
     except ValueError:
         return False
     return len(set(names)) == len(names) and pool.spec.address_pattern is not None
 
 
-def _group(group: Any) -> Iterator[Issue]:
+def _group_rules(group: Any) -> Iterator[Issue]:
     spec = group.spec
     if 1000 % spec.fractional.quantum:
         near = min(
@@ -145,12 +143,12 @@ def _group(group: Any) -> Iterator[Issue]:
             yield Issue(
                 ("spec", "reservations", index, "endsAt"), "it ends before it begins", code="BAI-V050"
             )
-    yield from twice(
+    yield from duplicate_rules(
         (("spec", "reservations", i, "name"), kept.name) for i, kept in enumerate(spec.reservations)
     )
 
 
-def _quota(quota: Any) -> Iterator[Issue]:
+def _quota_rules(quota: Any) -> Iterator[Issue]:
     spec = quota.spec
     total, each = spec.total.slots, spec.per_session.slots
     for slot in sorted(total.keys() & each.keys()):
@@ -167,7 +165,7 @@ def _quota(quota: Any) -> Iterator[Issue]:
         )
 
 
-def _host(host: Any) -> Iterator[Issue]:
+def _storage_host_rules(host: Any) -> Iterator[Issue]:
     if posixpath.normpath(host.spec.root).strip("/") in {
         "",
         "etc",
@@ -190,17 +188,17 @@ def _host(host: Any) -> Iterator[Issue]:
         )
 
 
-def _session(session: Any) -> Iterator[Issue]:
-    yield from _layout(session)
-    yield from _amounts(session.spec.resources, ("spec", "resources"))
+def _session_rules(session: Any) -> Iterator[Issue]:
+    yield from _layout_rules(session)
+    yield from _amount_rules(session.spec.resources, ("spec", "resources"))
     for role, own in session.spec.cluster.per_role.items():
         if own.resources is not None:
-            yield from _amounts(own.resources, ("spec", "cluster", "perRole", role, "resources"))
-    yield from _lists(session)
-    yield from _times(session)
+            yield from _amount_rules(own.resources, ("spec", "cluster", "perRole", role, "resources"))
+    yield from _list_rules(session)
+    yield from _time_rules(session)
 
 
-def _layout(session: Session) -> Iterator[Issue]:
+def _layout_rules(session: Session) -> Iterator[Issue]:
     layout = session.spec.cluster
     if layout.roles.get("main") != 1:
         yield Issue(
@@ -214,7 +212,7 @@ def _layout(session: Session) -> Iterator[Issue]:
             )
 
 
-def _amounts(resources: Resources, at: Loc) -> Iterator[Issue]:
+def _amount_rules(resources: Resources, at: Loc) -> Iterator[Issue]:
     slots = resources.accelerators
     for vendor in sorted({slot.partition(".")[0] for slot in slots if slots[slot]}):
         used = [slot for slot in slots if slot.startswith(vendor + ".") and slots[slot]]
@@ -234,19 +232,23 @@ def _amounts(resources: Resources, at: Loc) -> Iterator[Issue]:
         yield Issue((*at, "shm"), message, "shared memory counts as memory; raise memory", "BAI-V032")
 
 
-def _lists(session: Session) -> Iterator[Issue]:
+def _list_rules(session: Session) -> Iterator[Issue]:
     spec = session.spec
-    yield from twice(
+    yield from duplicate_rules(
         (("spec", "mounts", i, "path"), mount.path.rstrip("/")) for i, mount in enumerate(spec.mounts)
     )
     for index, mount in enumerate(spec.mounts):
-        if mount.path.strip("/") in _TAKEN:
+        if mount.path.strip("/") in _RESERVED_PATHS:
             message = f"'{mount.path}' is the container's own"
             yield Issue(("spec", "mounts", index, "path"), message, "give another path", "BAI-V050")
-    yield from twice((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
-    yield from twice((("spec", "ports", i, "port"), port.port) for i, port in enumerate(spec.ports))
-    yield from twice((("spec", "secrets", i, "env"), secret.env) for i, secret in enumerate(spec.secrets))
-    yield from twice((("spec", "dependsOn", i), identity) for i, identity in enumerate(spec.depends_on))
+    yield from duplicate_rules((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
+    yield from duplicate_rules((("spec", "ports", i, "port"), port.port) for i, port in enumerate(spec.ports))
+    yield from duplicate_rules(
+        (("spec", "secrets", i, "env"), secret.env) for i, secret in enumerate(spec.secrets)
+    )
+    yield from duplicate_rules(
+        (("spec", "dependsOn", i), identity) for i, identity in enumerate(spec.depends_on)
+    )
     for index, secret in enumerate(spec.secrets):
         if secret.env in spec.env:
             yield Issue(
@@ -257,7 +259,7 @@ def _lists(session: Session) -> Iterator[Issue]:
             )
 
 
-def _times(session: Session) -> Iterator[Issue]:
+def _time_rules(session: Session) -> Iterator[Issue]:
     spec = session.spec
     if spec.timeout == 0:
         yield Issue(
@@ -274,31 +276,31 @@ def _times(session: Session) -> Iterator[Issue]:
         yield Issue(("spec", "restart", "policy"), message, "did you mean on-failure?", "BAI-V034")
 
 
-def _template(template: SessionTemplate) -> Iterator[Issue]:
-    from schemas.templates.templating import rules  # Jinja, which few repositories need.
+def _template_rules(template: SessionTemplate) -> Iterator[Issue]:
+    from schemas.templates.rendering import template_issues  # Jinja, which few repositories need.
 
-    yield from rules(template.spec)
+    yield from template_issues(template.spec)
 
 
-def _notification(notification: Notification) -> Iterator[Issue]:
+def _notification_rules(notification: Notification) -> Iterator[Issue]:
     from schemas.rules.notification_rules import notification_rules  # Jinja, which few repositories need.
 
     yield from notification_rules(notification.spec)
 
 
 _RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
-    Cluster: _cluster,
-    Node: _machine,
-    NodePool: _pool,
-    ResourceGroup: _group,
-    Quota: _quota,
-    StorageHost: _host,
-    Session: _session,
+    Cluster: _cluster_rules,
+    Node: _machine_rules,
+    NodePool: _pool_rules,
+    ResourceGroup: _group_rules,
+    Quota: _quota_rules,
+    StorageHost: _storage_host_rules,
+    Session: _session_rules,
     Registry: registry_rules,
     Image: image_rules,
-    NodeProfile: profile_rules,
-    SessionTemplate: _template,
-    Notification: _notification,
+    NodeProfile: compatibility_rules,
+    SessionTemplate: _template_rules,
+    Notification: _notification_rules,
     SecretStore: store_rules,
     Policy: policy_rules,
 }

@@ -6,14 +6,14 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.images.labels import said
-from schemas.images.resolution import image_of, mistaken, needs, reference_of
+from schemas.images.labels import parse_labels
+from schemas.images.requirements import image_requirements
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue, Loc
 from schemas.repository.repository import Repository
-from schemas.rules.machine_rules import twice
+from schemas.rules.machine_rules import duplicate_rules
 
 _OF_CONTAINERS = frozenset({"docker", "kubernetes"})
 """Providers whose images are named as registries name them."""
@@ -30,18 +30,18 @@ def registry_rules(registry: Any) -> Iterator[Issue]:
     if spec.insecure and spec.ca_from:
         message = "insecure and caFrom: a certificate is given and not looked at"
         yield Issue(("spec", "insecure"), message, "leave insecure out", "BAI-V034", key=True)
-    if spec.plain_http and spec.credentials and not own_machine(spec.address):
+    if spec.plain_http and spec.credentials and not is_loopback(spec.address):
         message = f"a password would be sent to {spec.address} in clear text"
         hint = "use TLS, if need be with a certificate of its own (caFrom)"
         yield Issue(("spec", "plainHttp"), message, hint, "BAI-V050", key=True)
     if spec.projects and spec.type != "harbor":
         message = "projects are Harbor's"
         yield Issue(("spec", "projects"), message, "write type: harbor", "BAI-V034", key=True)
-    yield from twice((("spec", "projects", i), name) for i, name in enumerate(spec.projects))
-    yield from twice((("spec", "serves", i), name) for i, name in enumerate(spec.serves))
+    yield from duplicate_rules((("spec", "projects", i), name) for i, name in enumerate(spec.projects))
+    yield from duplicate_rules((("spec", "serves", i), name) for i, name in enumerate(spec.serves))
 
 
-def own_machine(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     """Whether an address is the loopback's, where nobody is on the way."""
     host = address.rpartition(":")[0] if ":" in address.rpartition("]")[2] else address
     try:
@@ -58,11 +58,13 @@ def image_rules(image: Any) -> Iterator[Issue]:
         if least[slot] > most[slot]:
             name = "memory" if slot == "mem" else slot
             yield Issue(("spec", "maximum", name), "less than the minimum", code="BAI-V032")
-    for key in said(spec.labels or {}).unreadable:
+    for key in parse_labels(spec.labels or {}).unreadable:
         message = f"{key} has no meaning as it stands"
         yield Issue(("spec", "labels", key), message, "write it as the image's label is", "BAI-V032")
-    yield from twice((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
-    yield from twice((("spec", "architectures", i), name) for i, name in enumerate(spec.architectures))
+    yield from duplicate_rules((("spec", "ports", i, "name"), port.name) for i, port in enumerate(spec.ports))
+    yield from duplicate_rules(
+        (("spec", "architectures", i), name) for i, name in enumerate(spec.architectures)
+    )
     chosen = spec.pre_pull
     if chosen is None:
         return
@@ -78,20 +80,20 @@ def image_rules(image: Any) -> Iterator[Issue]:
         yield Issue(("spec", "prePull"), message, "leave prePull or pullPolicy out", "BAI-V034", key=True)
 
 
-def among_images(repository: Repository, image: Image) -> Iterator[Issue]:
+def duplicate_image_rules(repository: Repository, image: Image) -> Iterator[Issue]:
     """An Image among the other documents."""
     try:
-        reference = reference_of(repository, image)
+        reference = repository.images.reference_of(image)
     except ValueError as error:
         yield Issue(("spec", "reference"), str(error), "leave one of them out", "BAI-V050")
         return
-    first = image_of(repository, str(reference))
+    first = repository.images.find(str(reference))
     if first is not None and first.name != image.name:
         message = f"{first.identity} is the same image, {reference.short}"
         yield Issue(("spec", "reference"), message, "remove one of the two", "BAI-V042")
 
 
-def among_registries(repository: Repository, registry: Registry) -> Iterator[Issue]:
+def duplicate_registry_rules(repository: Repository, registry: Registry) -> Iterator[Issue]:
     """Two documents of one address must serve different images."""
     for other in repository.of(Registry):
         if other.name >= registry.name or other.spec.address != registry.spec.address:
@@ -101,29 +103,29 @@ def among_registries(repository: Repository, registry: Registry) -> Iterator[Iss
             yield Issue(("spec", "serves"), message, "say which images each of them serves", "BAI-V043")
 
 
-def session_images(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
+def session_image_rules(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
     """That what a session names as its image is one, and that its containers have what the image asks."""
     if cluster.spec.provider not in _OF_CONTAINERS:
         return
-    for at, text in _named(session):
-        yield from _mistake(repository, text, at)
-    yield from _amounts(repository, session)
+    for at, text in _named_images(session):
+        yield from _image_name_rules(repository, text, at)
+    yield from _image_amount_rules(repository, session)
 
 
-def default_image(repository: Repository, cluster: Cluster) -> Iterator[Issue]:
+def default_image_rules(repository: Repository, cluster: Cluster) -> Iterator[Issue]:
     """That what sessions get as their image is one."""
     text = cluster.spec.defaults.image
     if text and cluster.spec.provider in _OF_CONTAINERS:
-        yield from _mistake(repository, text, ("spec", "defaults", "image"))
+        yield from _image_name_rules(repository, text, ("spec", "defaults", "image"))
 
 
-def _mistake(repository: Repository, text: str, at: Loc) -> Iterator[Issue]:
-    wrong = mistaken(repository, text)
+def _image_name_rules(repository: Repository, text: str, at: Loc) -> Iterator[Issue]:
+    wrong = repository.images.mistake(text)
     if wrong is not None:
         yield Issue(at, *wrong, "BAI-V040" if "/" not in text else "BAI-V033")
 
 
-def _named(session: Session) -> Iterator[tuple[Loc, str]]:
+def _named_images(session: Session) -> Iterator[tuple[Loc, str]]:
     if session.spec.image:
         yield ("spec", "image"), session.spec.image
     for role, own in session.spec.cluster.per_role.items():
@@ -131,16 +133,16 @@ def _named(session: Session) -> Iterator[tuple[Loc, str]]:
             yield ("spec", "cluster", "perRole", role, "image"), own.image
 
 
-def _amounts(repository: Repository, session: Session) -> Iterator[Issue]:
+def _image_amount_rules(repository: Repository, session: Session) -> Iterator[Issue]:
     told: set[tuple[str, str]] = set()
     for container in session.spec.containers():
-        image = image_of(repository, container.image) if container.image else None
+        image = repository.images.find(container.image) if container.image else None
         if image is None:
             continue
         own = session.spec.cluster.per_role.get(container.role)
         per_role = ("spec", "cluster", "perRole", container.role, "resources")
         at: Loc = per_role if own and own.resources else ("spec", "resources")
-        for why in needs(image.name, image, None).refusals(container.resources.slots):
+        for why in image_requirements(image.name, image, None).refusals(container.resources.slots):
             if (container.role, why) not in told:
                 told.add((container.role, why))
                 yield Issue(at, f"{container.name} {why}", "", "BAI-V054")

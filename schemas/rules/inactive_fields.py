@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from schemas.problems.issues import Issue, Loc
 from schemas.values.envelope import Resource
 
-LATER: Mapping[str, tuple[Loc, ...]] = {
+INACTIVE_FIELDS: Mapping[str, tuple[Loc, ...]] = {
     "Cluster": (
         ("spec", "networks", "storage"),
         ("spec", "networks", "data", "rdma"),
@@ -18,9 +18,9 @@ LATER: Mapping[str, tuple[Loc, ...]] = {
 }
 
 
-def unused(resource: Resource) -> Iterator[Issue]:
+def inactive_field_warnings(resource: Resource) -> Iterator[Issue]:
     """The fields that this document sets and this release does not carry out."""
-    for at in LATER.get(resource.kind, ()):
+    for at in INACTIVE_FIELDS.get(resource.kind, ()):
         if _is_set(resource, at):
             yield Issue(
                 at, f"{at[-1]} is accepted, but this release does not act on it", code="BAI-V090", key=True

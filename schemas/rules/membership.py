@@ -8,57 +8,65 @@ from typing import Any
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
+from schemas.kinds.parts.resources import Resources
 from schemas.kinds.policy import Policy
 from schemas.kinds.resource_group import ResourceGroup
-from schemas.kinds.resources import Resources
 from schemas.kinds.session import Session
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.kinds.tenancy import Domain, Project, User
 from schemas.problems.issues import Issue, Loc
 from schemas.repository.repository import Repository
-from schemas.repository.storage_nodes import holders, reachable
+from schemas.repository.storage_nodes import nodes_with_host, nodes_with_volumes
 from schemas.rules import volume_rules
 from schemas.rules.container_user import user_rules
-from schemas.rules.image_rules import among_images, among_registries, default_image, session_images
-from schemas.rules.policy_rules import among_policies
+from schemas.rules.image_rules import (
+    default_image_rules,
+    duplicate_image_rules,
+    duplicate_registry_rules,
+    session_image_rules,
+)
+from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
 from schemas.values.envelope import Resource
 from schemas.values.quantities import format_memory
+from schemas.values.resource_ref import identity_of
 
 
-def check(repository: Repository, resource: Resource) -> Iterator[Issue]:
+def check_membership(repository: Repository, resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks among the others. Its references are known to exist."""
     if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
-        yield from _clear(repository, resource.spec.cluster, Cluster, ("spec", "cluster"))
+        yield from _unambiguous_rules(repository, resource.spec.cluster, Cluster, ("spec", "cluster"))
     if isinstance(resource, Node | NodePool):
         yield from machine_issues(repository, resource)
     if isinstance(resource, Node):
-        yield from _node(repository, resource)
+        yield from _node_group_rules(repository, resource)
     elif isinstance(resource, Project):
         domains = len(list(repository.of(Domain)))
         if domains > 1:
-            yield from _clear(repository, resource.spec.domain, Domain, ("spec", "domain"))
-        yield from _user_of_its_own(repository, resource)
+            yield from _unambiguous_rules(repository, resource.spec.domain, Domain, ("spec", "domain"))
+        yield from _unique_uid_rules(repository, resource)
     elif isinstance(resource, StorageHost):
-        yield from _administrator(repository, resource)
+        yield from _storage_node_rules(repository, resource)
     elif isinstance(resource, Volume):
-        yield from _clear(repository, resource.spec.host, StorageHost, ("spec", "host"))
-        yield from _member(repository, resource)
-        yield from volume_rules.apart(repository, resource)
-        yield from volume_rules.numbers(repository, resource)
+        yield from _unambiguous_rules(repository, resource.spec.host, StorageHost, ("spec", "host"))
+        yield from _owner_rules(repository, resource)
+        yield from volume_rules.overlap_rules(repository, resource)
+        yield from volume_rules.volume_id_rules(repository, resource)
     elif isinstance(resource, Session):
-        yield from _session(repository, resource)
+        yield from _session_rules(repository, resource)
     elif isinstance(resource, Image):
-        yield from among_images(repository, resource)
+        yield from duplicate_image_rules(repository, resource)
     elif isinstance(resource, Cluster):
-        yield from default_image(repository, resource)
+        yield from default_image_rules(repository, resource)
     elif isinstance(resource, Registry):
-        yield from among_registries(repository, resource)
+        yield from duplicate_registry_rules(repository, resource)
     elif isinstance(resource, Policy):
-        yield from among_policies(repository, resource)
+        yield from policy_count_rules(repository, resource)
 
 
-def _clear(repository: Repository, named: str | None, kind: type[Resource], at: Loc) -> Iterator[Issue]:
+def _unambiguous_rules(
+    repository: Repository, named: str | None, kind: type[Resource], at: Loc
+) -> Iterator[Issue]:
     """A reference that is left out needs exactly one that it can mean."""
     if named is not None:
         return
@@ -76,21 +84,21 @@ def _clear(repository: Repository, named: str | None, kind: type[Resource], at: 
         )
 
 
-def _user_of_its_own(repository: Repository, project: Project) -> Iterator[Issue]:
+def _unique_uid_rules(repository: Repository, project: Project) -> Iterator[Issue]:
     """Sessions of two projects with one user could read and stop each other; the later project is told."""
     for cluster in repository.of(Cluster):
         uid = repository.uid_of(cluster.name, project.name)
-        other = repository.uids[cluster.name, uid]
+        other = repository.projects_by_uid[cluster.name, uid]
         if other != project.name:
             message = f"user {uid} is the one of Project/{other} already"
             yield Issue(("spec", "uid"), message, "give each project a number of its own", "BAI-V050")
             return
 
 
-def _node(repository: Repository, node: Node) -> Iterator[Issue]:
+def _node_group_rules(repository: Repository, node: Node) -> Iterator[Issue]:
     at: Loc = ("spec", "resourceGroup")
     if node.spec.resource_group:
-        group = repository.resources.get(f"ResourceGroup/{node.spec.resource_group}")
+        group = repository.resources.get(identity_of("ResourceGroup", node.spec.resource_group))
         if group and repository.cluster_of(group) != repository.cluster_of(node):
             message = f"the group '{group.name}' is of cluster '{repository.cluster_of(group)}'"
             yield Issue(at, message, "a node and its group are of one cluster", "BAI-V050")
@@ -101,33 +109,35 @@ def _node(repository: Repository, node: Node) -> Iterator[Issue]:
         yield Issue(at, f"{len(matching)} resource groups select this node", hint, "BAI-V043")
 
 
-def _administrator(repository: Repository, host: StorageHost) -> Iterator[Issue]:
+def _storage_node_rules(repository: Repository, host: StorageHost) -> Iterator[Issue]:
     cluster = repository.cluster_of(host)
-    if cluster and repository.nodes_of(cluster) and holders(repository, host) == ():
+    if cluster and repository.nodes_of(cluster) and nodes_with_host(repository, host) == ():
         message = "a local disk is on one node, and which is not said"
         yield Issue(("spec", "node"), message, "name the node", "BAI-V043")
-    node = repository.machines.get(f"Node/{host.spec.node}")
+    node = repository.machines.get(identity_of("Node", host.spec.node or ""))
     if node is not None and repository.cluster_of(node) != repository.cluster_of(host):
         message = f"the node is of cluster '{repository.cluster_of(node)}'"
         yield Issue(("spec", "node"), message, "name one of the storage host's cluster", "BAI-V050")
 
 
-def _session(repository: Repository, session: Session) -> Iterator[Issue]:
-    yield from _member(repository, session)
+def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
+    yield from _owner_rules(repository, session)
     group = repository.group_of(session)
     if group is None:
-        yield from _clear(repository, session.spec.resource_group, ResourceGroup, ("spec", "resourceGroup"))
+        yield from _unambiguous_rules(
+            repository, session.spec.resource_group, ResourceGroup, ("spec", "resourceGroup")
+        )
         return
-    yield from _scratch(session, group)
-    cluster: Any = repository.resources.get(f"Cluster/{repository.cluster_of(group)}")
+    yield from _scratch_rules(session, group)
+    cluster: Any = repository.resources.get(identity_of("Cluster", repository.cluster_of(group) or ""))
     if cluster is not None:
-        yield from _command(session, cluster)
-        yield from _mounts(repository, session, cluster)
-        yield from session_images(repository, session, cluster)
+        yield from _command_rules(session, cluster)
+        yield from _mount_rules(repository, session, cluster)
+        yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
 
 
-def _scratch(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+def _scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
     most = group.spec.scratch.max
     roles = session.spec.cluster.per_role.items()
     asked: list[tuple[Loc, Resources | None]] = [(("spec", "resources"), session.spec.resources)]
@@ -140,7 +150,7 @@ def _scratch(session: Session, group: ResourceGroup) -> Iterator[Issue]:
             yield Issue((*at, "scratch"), message, hint, "BAI-V032")
 
 
-def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:
+def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
     """A native process has no image that would say what to run."""
     if cluster.spec.provider != "process":
         return
@@ -151,8 +161,8 @@ def _command(session: Session, cluster: Cluster) -> Iterator[Issue]:
             return
 
 
-def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
-    there, asked = reachable(repository, session), set(session.spec.placement.nodes)
+def _mount_rules(repository: Repository, session: Session, cluster: Cluster) -> Iterator[Issue]:
+    there, asked = nodes_with_volumes(repository, session), set(session.spec.placement.nodes)
     if there is not None and not (there & asked if asked else there):
         message = "no node that it may run on has the disks of all its volumes"
         hint = f"they are on {', '.join(sorted(there))}" if there else "mount volumes of one local disk"
@@ -164,11 +174,11 @@ def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Itera
             where = f"'{host.name}' of cluster '{repository.cluster_of(host)}'"
             message = f"the volume is on {where}, the session runs on '{cluster.name}'"
             yield Issue(("spec", "mounts", index, "volume"), message, code="BAI-V050")
-        elif volume is not None and not _may(repository, session, volume, mount.read_only):
+        elif volume is not None and not _may_mount(repository, session, volume, mount.read_only):
             how = "reading" if mount.read_only else "writing"
             hint = (
                 ""
-                if mount.read_only or not _may(repository, session, volume, True)
+                if mount.read_only or not _may_mount(repository, session, volume, True)
                 else "mount it with readOnly: true"
             )
             yield Issue(
@@ -178,10 +188,12 @@ def _mounts(repository: Repository, session: Session, cluster: Cluster) -> Itera
                 "BAI-V053",
             )
         elif volume is not None:
-            yield from volume_rules.joined(repository, session, volume, ("spec", "mounts", index, "volume"))
+            yield from volume_rules.volume_group_rules(
+                repository, session, volume, ("spec", "mounts", index, "volume")
+            )
 
 
-def _may(repository: Repository, session: Session, volume: Volume, read_only: bool) -> bool:
+def _may_mount(repository: Repository, session: Session, volume: Volume, read_only: bool) -> bool:
     """Whether a session may mount a volume so: its owner, whom permissions name, or without any everybody."""
     owner = repository.user_of(session.spec.owner)
     if not volume.spec.permissions or (owner is not None and owner == repository.user_of(volume.spec.owner)):
@@ -197,7 +209,7 @@ def _may(repository: Repository, session: Session, volume: Volume, read_only: bo
     return False
 
 
-def _member(repository: Repository, resource: Session | Volume) -> Iterator[Issue]:
+def _owner_rules(repository: Repository, resource: Session | Volume) -> Iterator[Issue]:
     """An owner is active and belongs to the project."""
     user: User | None = repository.user_of(resource.spec.owner)
     if user is None:

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from schemas.kinds.notification import EmailTarget, NotificationSpec
 from schemas.problems.issues import Issue
-from schemas.templates.templating import text_issues
+from schemas.templates.rendering import text_template_issues
 
-SINGLE = (
+EVENT_VARIABLES = (
     "event", "severity", "over", "at", "cluster", "resource", "kind", "project", "name", "what", "actor",
     "commit",
 )  # fmt: skip
 """What is known of one event."""
-KNOWN = (*SINGLE, "id", "notification", "news", "count", "more", "title", "text")
+TEMPLATE_VARIABLES = (*EVENT_VARIABLES, "id", "notification", "news", "count", "more", "title", "text")
 """What templates know; `title` and `text` only in `body`."""
 
-_OF_PROJECTS = frozenset({"action-failed", "drift", "policy-violated", "quota-reached"})
+_PROJECT_EVENTS = frozenset({"action-failed", "drift", "policy-violated", "quota-reached"})
 """Events that may be of a project, besides those of sessions."""
 
 
@@ -25,8 +25,12 @@ def notification_rules(spec: NotificationSpec) -> Iterator[Issue]:
     if spec.throttle.every == 0:
         yield Issue(("spec", "throttle", "every"), "no time at all", "write 1s or more", "BAI-V032")
     if spec.to.email is not None:
-        yield from _email(spec.to.email)
-    if spec.projects and "all" not in spec.events and not any(_of_projects(each) for each in spec.events):
+        yield from _email_rules(spec.to.email)
+    if (
+        spec.projects
+        and "all" not in spec.events
+        and not any(_is_project_event(each) for each in spec.events)
+    ):
         message = "none of these events is of a project"
         yield Issue(("spec", "projects"), message, "leave projects out", "BAI-V034", key=True)
     template = spec.template
@@ -35,12 +39,12 @@ def notification_rules(spec: NotificationSpec) -> Iterator[Issue]:
         yield Issue(("spec", "template", "body"), message, "write text", "BAI-V034", key=True)
     for name in ("title", "text", "body"):
         text = getattr(template, name)
-        known = KNOWN if name == "body" else KNOWN[:-2]
+        known = TEMPLATE_VARIABLES if name == "body" else TEMPLATE_VARIABLES[:-2]
         if text is not None:
-            yield from text_issues(text, known, ("spec", "template", name))
+            yield from text_template_issues(text, known, ("spec", "template", name))
 
 
-def _email(email: EmailTarget) -> Iterator[Issue]:
+def _email_rules(email: EmailTarget) -> Iterator[Issue]:
     at = ("spec", "to", "email")
     if (email.username_from is None) != (email.password_from is None):
         yield Issue(at, "usernameFrom and passwordFrom go together", "give both or none", "BAI-V034")
@@ -49,5 +53,5 @@ def _email(email: EmailTarget) -> Iterator[Issue]:
         yield Issue((*at, "tls"), message, "write starttls or tls", "BAI-V034")
 
 
-def _of_projects(event: str) -> bool:
-    return event.startswith("session-") or event in _OF_PROJECTS
+def _is_project_event(event: str) -> bool:
+    return event.startswith("session-") or event in _PROJECT_EVENTS

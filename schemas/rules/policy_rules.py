@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.kinds.policy import OVERRIDE, RULE_VARIABLES, Policy
 from schemas.problems.issues import Issue
-from schemas.problems.text import shown
+from schemas.problems.text import format_value
 from schemas.repository.repository import Repository
 from schemas.values.envelope import Resource
 from schemas.values.names import NAME_PATTERN
@@ -19,7 +19,7 @@ LONGEST_REASON = 500
 MOST_POLICIES = 100
 MOST_VALIDATIONS = 100
 """In a repository."""
-_ABOUT: Mapping[str, str] = {
+_KIND_OF_GUARD: Mapping[str, str] = {
     "max_provisioned": "Node",
     "require_owner": "Session",
     "images": "Session",
@@ -31,21 +31,21 @@ _ABOUT: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class PolicyOverride:
     """What an annotation says: good until the end of that day (UTC), and why."""
 
     until: date
     reason: str
 
 
-def override_of(text: str) -> Override | None:
+def parse_override(text: str) -> PolicyOverride | None:
     """`2026-12-31 why`; None for what is written otherwise."""
     day, _, reason = text.partition(" ")
     reason = reason.strip()
     if not re.match(r"\d{4}-\d\d-\d\d\Z", day) or not 0 < len(reason) <= LONGEST_REASON:
         return None
     try:
-        return Override(date.fromisoformat(day), reason)
+        return PolicyOverride(date.fromisoformat(day), reason)
     except ValueError:
         return None
 
@@ -58,25 +58,25 @@ def override_rules(resource: Resource) -> Iterator[Issue]:
         at = ("metadata", "annotations", key)
         if not re.match(NAME_PATTERN, key.removeprefix(OVERRIDE)):
             hint = f"write {OVERRIDE}<name of the policy>"
-            yield Issue(at, f"{shown(key)} names no policy", hint, "BAI-V033", key=True)
-        elif override_of(value) is None:
-            message = f"{shown(value)} is not the last day on which it counts, and a reason"
+            yield Issue(at, f"{format_value(key)} names no policy", hint, "BAI-V033", key=True)
+        elif parse_override(value) is None:
+            message = f"{format_value(value)} is not the last day on which it counts, and a reason"
             yield Issue(at, message, 'write "2026-12-31 why"', "BAI-V030")
 
 
 def policy_rules(policy: Any) -> Iterator[Issue]:
     """One Policy, judged alone."""
     spec = policy.spec
-    asked = [name for name in type(spec.guards).model_fields if _asks(getattr(spec.guards, name))]
+    asked = [name for name in type(spec.guards).model_fields if _is_guard_set(getattr(spec.guards, name))]
     if not asked and not spec.validations:
         yield Issue(("spec",), "it asks for nothing", "write guards or validations", "BAI-V050")
     most = spec.guards.max_deletions
     if most is not None and most.count is None and most.percent is None:
         message = "neither count nor percent"
         yield Issue(("spec", "guards", "maxDeletions"), message, "write one of them, or both", "BAI-V050")
-    yield from _expressions(policy)
+    yield from _expression_rules(policy)
     for field in asked:
-        kind, name = _ABOUT.get(field), type(spec.guards).model_fields[field].alias or field
+        kind, name = _KIND_OF_GUARD.get(field), type(spec.guards).model_fields[field].alias or field
         at = ("spec", "guards", name)
         if kind and spec.match.kinds and kind not in spec.match.kinds:
             message = f"it is about kind {kind}, which match.kinds leaves out"
@@ -86,7 +86,7 @@ def policy_rules(policy: Any) -> Iterator[Issue]:
             yield Issue(at, message, "leave match.projects and match.labels out", "BAI-V034", key=True)
 
 
-def _expressions(policy: Policy) -> Iterator[Issue]:
+def _expression_rules(policy: Policy) -> Iterator[Issue]:
     from schemas.expressions import InvalidExpression, parse  # Lark, which few repositories need.
 
     for index, rule in enumerate(policy.spec.validations):
@@ -102,7 +102,7 @@ def _expressions(policy: Policy) -> Iterator[Issue]:
             yield Issue(at, f"{where}: {error.why}", error.hint, "BAI-V059")
 
 
-def among_policies(repository: Repository, policy: Policy) -> Iterator[Issue]:
+def policy_count_rules(repository: Repository, policy: Policy) -> Iterator[Issue]:
     """Every change is held to each of them, so that there is a bound; told once, of the first."""
     every = list(repository.of(Policy)) if policy is next(repository.of(Policy)) else []
     if len(every) > MOST_POLICIES:
@@ -114,5 +114,5 @@ def among_policies(repository: Repository, policy: Policy) -> Iterator[Issue]:
         yield Issue(("metadata", "name"), message, "join some with &&", "BAI-V050")
 
 
-def _asks(value: object) -> bool:
+def _is_guard_set(value: object) -> bool:
     return value is not None and value is not False and value != ()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.kinds.cluster import Cluster, Ssh
-from schemas.kinds.docker import Docker
 from schemas.kinds.image import Registry
 from schemas.kinds.node import Node, NodePool
 from schemas.kinds.notification import Notification
+from schemas.kinds.parts.docker import Docker
 from schemas.kinds.secret_store import SecretStore
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue, Loc
@@ -52,7 +52,7 @@ def secret_uses(resource: Resource) -> Iterator[SecretUse]:
     return uses(resource) if uses else iter(())
 
 
-def _use(at: Loc, reference: str | None) -> Iterator[SecretUse]:
+def _secret_use(at: Loc, reference: str | None) -> Iterator[SecretUse]:
     if reference is not None:
         yield SecretUse(at, reference)
 
@@ -64,10 +64,10 @@ def _session(session: Any) -> Iterator[SecretUse]:
 
 def _registry(registry: Any) -> Iterator[SecretUse]:
     spec = registry.spec
-    yield from _use(("spec", "caFrom"), spec.ca_from)
+    yield from _secret_use(("spec", "caFrom"), spec.ca_from)
     if spec.credentials is not None:
-        yield from _use(("spec", "credentials", "usernameFrom"), spec.credentials.username_from)
-        yield from _use(("spec", "credentials", "passwordFrom"), spec.credentials.password_from)
+        yield from _secret_use(("spec", "credentials", "usernameFrom"), spec.credentials.username_from)
+        yield from _secret_use(("spec", "credentials", "passwordFrom"), spec.credentials.password_from)
 
 
 def _notification(notification: Any) -> Iterator[SecretUse]:
@@ -75,12 +75,12 @@ def _notification(notification: Any) -> Iterator[SecretUse]:
     at: Loc = ("spec", "to", to.kind)
     target = getattr(to, to.kind)
     for field in ("urlFrom", "usernameFrom", "passwordFrom", "signatureFrom", "caFrom"):
-        yield from _use((*at, field), getattr(target, _snake(field), None))
+        yield from _secret_use((*at, field), getattr(target, _field_name(field), None))
     for name, reference in getattr(target, "headers_from", {}).items():
-        yield from _use((*at, "headersFrom", name), reference)
+        yield from _secret_use((*at, "headersFrom", name), reference)
 
 
-def _snake(field: str) -> str:
+def _field_name(field: str) -> str:
     return field.removesuffix("From") + SECRET
 
 
@@ -89,10 +89,12 @@ def _profile(profile: Any) -> Iterator[SecretUse]:
         section = getattr(profile.spec, role)
         for name, field in type(section).model_fields.items():
             if name.endswith(SECRET):
-                yield from _use(("spec", _camel(role), str(field.alias)), getattr(section, name))
+                yield from _secret_use(
+                    ("spec", _section_alias(role), str(field.alias)), getattr(section, name)
+                )
 
 
-def _camel(role: str) -> str:
+def _section_alias(role: str) -> str:
     return str(NodeProfile.model_fields["spec"].annotation.model_fields[role].alias)  # type: ignore[union-attr]
 
 
@@ -102,15 +104,15 @@ def _machine(machine: Any) -> Iterator[SecretUse]:
 
 
 def _ssh(ssh: Ssh) -> Iterator[SecretUse]:
-    yield from _use(("spec", "ssh", "keyFrom"), ssh.key_from)
-    yield from _use(("spec", "ssh", "knownHostsFrom"), ssh.known_hosts_from)
+    yield from _secret_use(("spec", "ssh", "keyFrom"), ssh.key_from)
+    yield from _secret_use(("spec", "ssh", "knownHostsFrom"), ssh.known_hosts_from)
 
 
 def _docker(docker: Docker) -> Iterator[SecretUse]:
     if docker.tls is not None:
-        yield from _use(("spec", "docker", "tls", "caFrom"), docker.tls.ca_from)
-        yield from _use(("spec", "docker", "tls", "certFrom"), docker.tls.cert_from)
-        yield from _use(("spec", "docker", "tls", "keyFrom"), docker.tls.key_from)
+        yield from _secret_use(("spec", "docker", "tls", "caFrom"), docker.tls.ca_from)
+        yield from _secret_use(("spec", "docker", "tls", "certFrom"), docker.tls.cert_from)
+        yield from _secret_use(("spec", "docker", "tls", "keyFrom"), docker.tls.key_from)
 
 
 _USES: Mapping[type[Resource], Callable[[Any], Iterator[SecretUse]]] = {
@@ -124,7 +126,7 @@ _USES: Mapping[type[Resource], Callable[[Any], Iterator[SecretUse]]] = {
 }
 
 
-def refused_here(store: SecretStore, taken: Mapping[str, object]) -> Iterator[Issue]:
+def repository_store_rules(store: SecretStore, taken: Mapping[str, object]) -> Iterator[Issue]:
     """Why a store may not stand in the repository; `taken`: the owner's stores by name."""
     where = "the cluster's owner declares it in the file of --secret-stores, or /etc/bai/secret-stores.yaml"
     spec = store.spec

@@ -15,15 +15,15 @@ from jinja2 import StrictUndefined, TemplateError, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-LARGEST = 100_000
+MAX_RESULT = 100_000
 """Characters that anything in a template may become; numbers up to its square."""
-MOST_TEXT = 10_000
+MAX_TEMPLATE_LENGTH = 10_000
 """Characters of one template."""
-MOST_NAMES = 100
+MAX_NAMES = 100
 """Places in one template where a value is used."""
-DEEPEST = 30
+MAX_DEPTH = 30
 """Parts of an expression inside of each other."""
-MOST_TURNS = 1_000
+MAX_LOOP_TURNS = 1_000
 """Values that a `for` goes through."""
 FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "e", "escape", "first", "float", "int", "items", "join"),
@@ -63,111 +63,113 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = all(isinstance(each, int | float) for each in (left, right))
-        if operator == "**" or not numbers or max(abs(left), abs(right)) > LARGEST**2:
-            raise SecurityError(f"{operator} is for numbers up to {LARGEST**2} here; `~` joins texts")
+        if operator == "**" or not numbers or max(abs(left), abs(right)) > MAX_RESULT**2:
+            raise SecurityError(f"{operator} is for numbers up to {MAX_RESULT**2} here; `~` joins texts")
         return super().call_binop(context, operator, left, right)
 
 
-def _bounded(filter: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _bound_result(filter: Callable[..., Any], *given: Any, **named: Any) -> Any:
     found = filter(*given, **named)
-    if isinstance(found, str | list | tuple | dict) and len(found) > LARGEST:
+    if isinstance(found, str | list | tuple | dict) and len(found) > MAX_RESULT:
         raise SecurityError("a value becomes too long")
     return found
 
 
-def _joined(values: Any, d: str = "", attribute: str | None = None) -> str:
+def _join(values: Any, d: str = "", attribute: str | None = None) -> str:
     """Measured before it is made: two long values make a huge one."""
     separator = str(d)
     parts = [str(each if attribute is None else _JINJA.getitem(each, attribute)) for each in values]
-    if sum(map(len, parts)) + len(separator) * len(parts) > LARGEST:
+    if sum(map(len, parts)) + len(separator) * len(parts) > MAX_RESULT:
         raise SecurityError("a value becomes too long")
     return separator.join(parts)
 
 
-def _replaced(text: Any, old: str, new: str) -> str:
+def _replace(text: Any, old: str, new: str) -> str:
     whole, old, new = str(text), str(old), str(new)
-    if len(whole) + whole.count(old) * len(new) > LARGEST:
+    if len(whole) + whole.count(old) * len(new) > MAX_RESULT:
         raise SecurityError("a value becomes too long")
     return whole.replace(old, new)
 
 
-def _attributes(values: Any, *, attribute: str) -> Iterator[Any]:
+def _map_attribute(values: Any, *, attribute: str) -> Iterator[Any]:
     return (_JINJA.getitem(each, attribute) for each in values)
 
 
-def _rounded(number: float, precision: int = 0) -> float:
+def _round(number: float, precision: int = 0) -> float:
     if abs(precision) > 15:
         raise SecurityError(f"numbers are not rounded to {precision} digits here")
     return round(number, precision)
 
 
-def _few(values: Any) -> list[Any]:
-    found = list(itertools.islice(values, MOST_TURNS + 1))
-    if len(found) > MOST_TURNS:
-        raise SecurityError(f"a `for` goes through {MOST_TURNS} values at most")
+def _bound_loop(values: Any) -> list[Any]:
+    found = list(itertools.islice(values, MAX_LOOP_TURNS + 1))
+    if len(found) > MAX_LOOP_TURNS:
+        raise SecurityError(f"a `for` goes through {MAX_LOOP_TURNS} values at most")
     return found
 
 
 def _environment() -> _Sandbox:
     made = _Sandbox(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
     made.globals.clear()
-    own = {"join": _joined, "replace": _replaced, "map": _attributes, "round": _rounded}
-    made.filters = {name: own.get(name) or _wrapped(made.filters[name]) for name in FILTERS} | {"few": _few}
+    own = {"join": _join, "replace": _replace, "map": _map_attribute, "round": _round}
+    made.filters = {name: own.get(name) or _wrap_filter(made.filters[name]) for name in FILTERS} | {
+        "few": _bound_loop
+    }
     return made
 
 
-def _wrapped(filter: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_filter(filter: Callable[..., Any]) -> Callable[..., Any]:
     """With what Jinja notes on a filter: that it is handed the environment, say."""
-    return update_wrapper(partial(_bounded, filter), filter, assigned=())
+    return update_wrapper(partial(_bound_result, filter), filter, assigned=())
 
 
 _JINJA = _environment()
 
 
-def names(text: str, *, loops: bool = False) -> set[str]:
+def undeclared_variables(text: str, *, loops: bool = False) -> set[str]:
     """What a template wants to be defined. Raises TemplateError for what is none, or does what none may do;
     `loops`: it may hold a `for`."""
-    return meta.find_undeclared_variables(_parsed(text, loops=loops))
+    return meta.find_undeclared_variables(_parse_template(text, loops=loops))
 
 
 def render(text: str, values: Mapping[str, Any], *, loops: bool = False) -> str:
     """A template filled in. Raises TemplateError, TypeError, ValueError, LookupError or ArithmeticError."""
     parts: list[str] = []
     size = 0
-    for part in _JINJA.from_string(_parsed(text, loops=loops)).generate(values):
+    for part in _JINJA.from_string(_parse_template(text, loops=loops)).generate(values):
         parts.append(part)
         size += len(part)
-        if size > LARGEST:
+        if size > MAX_RESULT:
             raise SecurityError("a text becomes too long")
     return "".join(parts)
 
 
 def evaluate(expression: str, values: Mapping[str, Any]) -> Any:
     """What one expression is. Raises as `render` does."""
-    _parsed("{{" + expression + "}}", loops=False)
+    _parse_template("{{" + expression + "}}", loops=False)
     found = _JINJA.compile_expression(expression, undefined_to_none=False)(**values)
     if isinstance(found, StrictUndefined):
         str(found)  # Raises, with the name of what is not defined.
-    if isinstance(found, str) and len(found) > LARGEST:
+    if isinstance(found, str) and len(found) > MAX_RESULT:
         raise SecurityError("a text becomes too long")
     return found
 
 
-def _parsed(text: str, *, loops: bool) -> nodes.Template:
-    if len(text) > MOST_TEXT:
-        raise TemplateError(f"a template has {MOST_TEXT} characters at most")
+def _parse_template(text: str, *, loops: bool) -> nodes.Template:
+    if len(text) > MAX_TEMPLATE_LENGTH:
+        raise TemplateError(f"a template has {MAX_TEMPLATE_LENGTH} characters at most")
     try:
         tree = _JINJA.parse(text)
     except RecursionError:
         raise TemplateError("it is nested too deeply") from None
     for node in tree.iter_child_nodes():
-        _check(node, loops, DEEPEST)
-    if sum(1 for _ in tree.find_all(nodes.Name)) > MOST_NAMES:
-        raise TemplateError(f"a template uses values in {MOST_NAMES} places at most")
+        _check_node(node, loops, MAX_DEPTH)
+    if sum(1 for _ in tree.find_all(nodes.Name)) > MAX_NAMES:
+        raise TemplateError(f"a template uses values in {MAX_NAMES} places at most")
     return tree
 
 
-def _check(node: nodes.Node, loops: bool, depth: int) -> None:
+def _check_node(node: nodes.Node, loops: bool, depth: int) -> None:
     if depth == 0:
         raise TemplateError("it is nested too deeply")
     if not isinstance(node, _ALLOWED) or (isinstance(node, nodes.For) and (not loops or node.recursive)):
@@ -178,6 +180,6 @@ def _check(node: nodes.Node, loops: bool, depth: int) -> None:
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise TemplateError(f"no filter '{node.name}' here; there are {', '.join(FILTERS)}")
     for child in node.iter_child_nodes():
-        _check(child, loops and not isinstance(node, nodes.For), depth - 1)
+        _check_node(child, loops and not isinstance(node, nodes.For), depth - 1)
     if isinstance(node, nodes.For):
         node.iter = nodes.Filter(node.iter, "few", [], [], None, None, lineno=node.lineno)

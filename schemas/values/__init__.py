@@ -1,1 +1,3 @@
-"""TODO."""
+"""Values that documents are made of. `envelope` is the base of every model, to be read first; then `names`,
+`quantities` and `image_reference`: texts that are checked, amounts that are exact.
+"""

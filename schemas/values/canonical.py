@@ -12,7 +12,7 @@ from schemas.values.envelope import Resource
 DIGEST_LENGTH = 16
 
 
-def canonical(resource: Resource) -> dict[str, Any]:
+def canonical_document(resource: Resource) -> dict[str, Any]:
     """The document of a resource as JSON-able values; reading it again gives an equal resource."""
     made: dict[str, Any] = resource.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     made["metadata"] = {key: value for key, value in made["metadata"].items() if value not in (None, {})}

@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, Text
+from schemas.values.resource_ref import identity_of
 
 API_VERSION = "bai/v1"
 PROTECT = "bai/protect"
@@ -27,12 +28,12 @@ Port = Annotated[int, Strict(), Field(ge=1, le=65_535)]
 Flag = Annotated[bool, Strict()]
 
 
-def exactly_one(*names: str) -> JsonDict:
+def exactly_one_schema(*names: str) -> JsonDict:
     """The part of a JSON Schema that demands exactly one of these fields, as a text."""
     return {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]}
 
 
-_building = threading.RLock()
+_model_build_lock = threading.RLock()
 
 
 class Model(BaseModel):
@@ -52,7 +53,7 @@ class Model(BaseModel):
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
         # Threads of a server may need a model at once; older releases of Pydantic have no lock for that.
-        with _building:
+        with _model_build_lock:
             return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
 
@@ -111,7 +112,7 @@ class Resource(Model):
     @property
     def identity(self) -> str:
         """`Kind/name` or `Kind/project/name`, unique in a repository."""
-        return "/".join(part for part in (self.kind, self.project, self.name) if part)
+        return identity_of(self.kind, self.name, self.project)
 
     @property
     def protected(self) -> bool:

@@ -15,7 +15,7 @@ from functools import cache
 from pydantic import BaseModel
 
 
-def description(model: type[BaseModel], field: str) -> str | None:
+def field_description(model: type[BaseModel], field: str) -> str | None:
     """What is said of a field by the class that last declares it; None where nothing is.
 
     Raises OSError where the source is not there.
@@ -25,18 +25,18 @@ def description(model: type[BaseModel], field: str) -> str | None:
         return given
     for one in model.__mro__:
         if field in inspect.get_annotations(one):
-            return _texts(one.__module__).get(one.__qualname__, {}).get(field)
+            return _field_docstrings(one.__module__).get(one.__qualname__, {}).get(field)
     return None
 
 
 @cache
-def _texts(module: str) -> Mapping[str, Mapping[str, str]]:
+def _field_docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
     """Class → field → text, of a module's classes."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: _below(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {node.name: _docstrings_below_fields(node) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _below(node: ast.ClassDef) -> dict[str, str]:
+def _docstrings_below_fields(node: ast.ClassDef) -> dict[str, str]:
     """The text that stands right below each field of a class."""
     return {
         field.target.id: inspect.cleandoc(text.value.value)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from schemas.problems.issues import wrong
-from schemas.problems.text import shown
+from schemas.problems.issues import value_error
+from schemas.problems.text import format_value
 
 DOCKER_HUB = "docker.io"
 LONGEST_NAME = 255
@@ -77,17 +77,19 @@ def parse_reference(text: str) -> ImageReference:
     """What `text` means. Raises ValueError, whose message may end in `; ` and a hint."""
     found = _REFERENCE.match(text) if len(text) <= _LONGEST else None
     if not found:
-        raise ValueError(f"{shown(text)} is not an image reference{_hint(text)}")
-    domain, path = _split(found["name"])
+        raise ValueError(f"{format_value(text)} is not an image reference{_reference_hint(text)}")
+    domain, path = _split_domain(found["name"])
     if len(found["name"]) > LONGEST_NAME:
-        raise ValueError(f"{shown(text)} is longer than {LONGEST_NAME} characters before its tag")
+        raise ValueError(f"{format_value(text)} is longer than {LONGEST_NAME} characters before its tag")
     if _IDENTIFIER.match(text):
-        raise ValueError(f"{shown(text)} is an image id, not a name; write the name it has in a registry")
+        raise ValueError(
+            f"{format_value(text)} is an image id, not a name; write the name it has in a registry"
+        )
     digest = found["digest"] or ""
     return ImageReference(domain, path, found["tag"] or ("" if digest else "latest"), digest)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_domain(name: str) -> tuple[str, str]:
     """Registry and repository; a first part without dot, colon or capital is part of the repository."""
     first, slash, rest = name.partition("/")
     named = any(mark in first for mark in ".:") or first == "localhost" or first != first.lower()
@@ -99,47 +101,49 @@ def _split(name: str) -> tuple[str, str]:
     return domain, path
 
 
-def _hint(text: str) -> str:
+def _reference_hint(text: str) -> str:
     if len(text) > _LONGEST:
         return f"; it is longer than {_LONGEST} characters"
     bare = re.sub(r"^(https?|docker|oci)://", "", text).strip()
     lower = bare.lower()
     for meant in (bare, lower):
         if meant != text and _REFERENCE.match(meant):
-            return f"; did you mean {shown(meant)}?"
+            return f"; did you mean {format_value(meant)}?"
     return "; write it as registry.example:5000/team/name:tag"
 
 
-def _checked(text: str) -> str:
+def _validate_reference(text: str) -> str:
     try:
         parse_reference(text)
     except ValueError as error:
         message, _, hint = str(error).partition("; ")
-        raise wrong(message, hint, "BAI-V033") from None
+        raise value_error(message, hint, "BAI-V033") from None
     return text
 
 
-def _address(text: str) -> str:
+def _validate_address(text: str) -> str:
     if re.match(ADDRESS_PATTERN.removesuffix("$") + r"\Z", text):
         return text
     bare = re.sub(r"^https?://", "", text).rstrip("/")
     near = re.match(ADDRESS_PATTERN.removesuffix("$") + r"\Z", bare)
-    hint = f"did you mean {shown(bare)}?" if near else "write registry.example or registry.example:5000"
-    raise wrong(f"{shown(text)} is not a registry's host[:port]", hint, "BAI-V033")
+    hint = (
+        f"did you mean {format_value(bare)}?" if near else "write registry.example or registry.example:5000"
+    )
+    raise value_error(f"{format_value(text)} is not a registry's host[:port]", hint, "BAI-V033")
 
 
-def _path(text: str) -> str:
+def _validate_path(text: str) -> str:
     if re.match(PATH_PATTERN.removesuffix("$") + r"\Z", text):
         return text
-    raise wrong(f"{shown(text)} is not the name of a project", code="BAI-V033")
+    raise value_error(f"{format_value(text)} is not the name of a project", code="BAI-V033")
 
 
 Reference = Annotated[
-    str, AfterValidator(_checked), WithJsonSchema({"type": "string", "pattern": REFERENCE_PATTERN})
+    str, AfterValidator(_validate_reference), WithJsonSchema({"type": "string", "pattern": REFERENCE_PATTERN})
 ]
 RegistryAddress = Annotated[
-    str, AfterValidator(_address), WithJsonSchema({"type": "string", "pattern": ADDRESS_PATTERN})
+    str, AfterValidator(_validate_address), WithJsonSchema({"type": "string", "pattern": ADDRESS_PATTERN})
 ]
 RegistryPath = Annotated[
-    str, AfterValidator(_path), WithJsonSchema({"type": "string", "pattern": PATH_PATTERN})
+    str, AfterValidator(_validate_path), WithJsonSchema({"type": "string", "pattern": PATH_PATTERN})
 ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-FIRST_OF_PEOPLE = 1000
+FIRST_REGULAR_ID = 1000
 """Users and groups below are the system's: no document opens their files to sessions."""
-LARGEST = 2**32 - 2
-LAST_OF_IMAGES = 65_535
+LARGEST_ID = 2**32 - 2
+LAST_IMAGE_ID = 65_535
 """Images have users up to here; numbers above are for projects (`Cluster.spec.sessionUids`)."""
 
 
-def number(word: str) -> int | None:
+def numeric_id(word: str) -> int | None:
     """A user's or group's number; None for a name."""
     return int(word) if word.isdecimal() else None
 
 
 def is_root(word: str) -> bool:
-    return word == "root" or number(word) == 0
+    return word == "root" or numeric_id(word) == 0

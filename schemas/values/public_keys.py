@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from schemas.problems.issues import wrong
+from schemas.problems.issues import value_error
 
 LARGEST_KEY = 16 * 1024
 _LEAST_RSA = 2048
@@ -27,13 +27,13 @@ class PublicKey:
     """`ECDSA P-256`, `RSA` or `Ed25519`."""
     _verify: Callable[[bytes, bytes], bool] = field(repr=False, compare=False)
 
-    def signed(self, message: bytes, signature: bytes) -> bool:
+    def verify(self, message: bytes, signature: bytes) -> bool:
         """Whether its owner signed these bytes: ECDSA and RSA (PKCS #1 v1.5) over SHA-256, as cosign does."""
         return self._verify(message, signature)
 
 
 @lru_cache(256)
-def read_key(text: str) -> PublicKey:
+def parse_public_key(text: str) -> PublicKey:
     """Raises ValueError for what is no key of a kind that signs images."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
@@ -46,12 +46,12 @@ def read_key(text: str) -> PublicKey:
         key = serialization.load_pem_public_key(text.encode())
     except (ValueError, UnsupportedAlgorithm):
         raise ValueError("it is no public key in PEM") from None
-    kind, verify = _verifier(key)
+    kind, verify = _signature_verifier(key)
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return PublicKey(f"sha256:{hashlib.sha256(der).hexdigest()}", kind, verify)
 
 
-def _verifier(key: object) -> tuple[str, Callable[[bytes, bytes], bool]]:
+def _signature_verifier(key: object) -> tuple[str, Callable[[bytes, bytes], bool]]:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
@@ -80,16 +80,16 @@ def _verifier(key: object) -> tuple[str, Callable[[bytes, bytes], bool]]:
     raise ValueError("it is neither ECDSA P-256 nor RSA nor Ed25519")
 
 
-def _checked(text: str) -> str:
+def _validate_public_key(text: str) -> str:
     try:
-        read_key(text)
+        parse_public_key(text)
     except ValueError as error:
-        raise wrong(str(error), _HINT, "BAI-V033") from None
+        raise value_error(str(error), _HINT, "BAI-V033") from None
     return text
 
 
 PublicKeyText = Annotated[
     str,
-    AfterValidator(_checked),
+    AfterValidator(_validate_public_key),
     WithJsonSchema({"type": "string", "pattern": "^-----BEGIN PUBLIC KEY-----"}),
 ]

@@ -21,8 +21,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from schemas.problems.issues import wrong
-from schemas.problems.text import shown
+from schemas.problems.issues import value_error
+from schemas.problems.text import format_value
 
 BIGGEST = 2**63 - 1
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
@@ -52,26 +52,26 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _fits(value: int, text: object) -> int:
+def _require_in_range(value: int, text: object) -> int:
     if not 0 <= value <= BIGGEST:
-        raise ValueError(f"{shown(text)} is out of range")
+        raise ValueError(f"{format_value(text)} is out of range")
     return value
 
 
 def parse_memory(value: object) -> int:
     """Bytes of `64GiB`, `1.5TB` or a whole number. Raises ValueError, with what was probably meant."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return _fits(value, value)
+        return _require_in_range(value, value)
     found = _MEMORY.match(value) if isinstance(value, str) else None
     if not found:
-        raise ValueError(f"{shown(value)} is not an amount of memory such as 512MiB or 64GiB")
+        raise ValueError(f"{format_value(value)} is not an amount of memory such as 512MiB or 64GiB")
     number, unit = Decimal(found[1]), found[3]
     if unit not in _UNITS:
-        raise ValueError(f"{shown(unit)} is not a unit of memory; {_unit_hint(found[1], unit)}")
+        raise ValueError(f"{format_value(unit)} is not a unit of memory; {_unit_hint(found[1], unit)}")
     amount = number * _UNITS[unit]
     if amount != amount.to_integral_value():
-        raise ValueError(f"{shown(value)} is not a whole number of bytes")
-    return _fits(int(amount), value)
+        raise ValueError(f"{format_value(value)} is not a whole number of bytes")
+    return _require_in_range(int(amount), value)
 
 
 def _unit_hint(number: str, unit: str) -> str:
@@ -92,18 +92,18 @@ def format_memory(value: int) -> str:
     return min(exact, key=len)
 
 
-def _milli(value: object, pattern: re.Pattern[str], what: str) -> int:
+def _parse_milli(value: object, pattern: re.Pattern[str], what: str) -> int:
     if not (_is_number(value) or isinstance(value, str)):
-        raise ValueError(f"{shown(value)} is not {what}")
-    text = value if isinstance(value, str) else _plain(value)
+        raise ValueError(f"{format_value(value)} is not {what}")
+    text = value if isinstance(value, str) else _format_decimal(value)
     if not pattern.match(text):
-        raise ValueError(f"{shown(value)} is not {what}")
+        raise ValueError(f"{format_value(value)} is not {what}")
     if text.endswith("m"):
         return int(text[:-1])
     return int(Decimal(text) * 1000)
 
 
-def _plain(number: object) -> str:
+def _format_decimal(number: object) -> str:
     """A number without exponent; a float with the digits that were written."""
     try:
         return f"{Decimal(repr(number)):f}" if not isinstance(number, int) else str(number)
@@ -113,7 +113,7 @@ def _plain(number: object) -> str:
 
 def parse_cpu(value: object) -> int:
     """Milli-cores of `16`, `1.5` or `500m`. Raises ValueError otherwise."""
-    return _milli(value, _CPU, "a number of cores such as 16, 1.5 or 500m")
+    return _parse_milli(value, _CPU, "a number of cores such as 16, 1.5 or 500m")
 
 
 def format_cpu(value: int) -> int | str:
@@ -128,7 +128,7 @@ def is_exclusive(cpu: int) -> bool:
 
 def parse_shares(value: object) -> int:
     """Thousandths of `0.5`. Raises ValueError otherwise."""
-    return _milli(value, _SHARES, "a number of shares such as 0.5, with at most three decimals")
+    return _parse_milli(value, _SHARES, "a number of shares such as 0.5, with at most three decimals")
 
 
 def format_shares(value: int) -> int | float:
@@ -139,10 +139,12 @@ def format_shares(value: int) -> int | float:
 def parse_duration(value: object) -> int:
     """Seconds of `90s`, `1h30m`, `2d`. Raises ValueError otherwise."""
     if _is_number(value):
-        raise ValueError(f"{shown(value)} has no unit; did you mean {shown(value)}s?".replace("'", ""))
+        raise ValueError(
+            f"{format_value(value)} has no unit; did you mean {format_value(value)}s?".replace("'", "")
+        )
     found = _DURATION.match(value) if isinstance(value, str) else None
     if not found:
-        raise ValueError(f"{shown(value)} is not a duration such as 90s, 30m, 1h30m or 2d")
+        raise ValueError(f"{format_value(value)} is not a duration such as 90s, 30m, 1h30m or 2d")
     return sum(int(part[:-1]) * _SECONDS[part[-1]] for part in found.groups() if part)
 
 
@@ -160,7 +162,7 @@ def parse_percent(value: object) -> int:
     """Whole percent of `5%`. Raises ValueError otherwise."""
     if isinstance(value, str) and re.match(PERCENT_PATTERN.replace("$", r"\Z"), value):
         return int(value[:-1])
-    raise ValueError(f"{shown(value)} is not a percentage from 0% to 100%")
+    raise ValueError(f"{format_value(value)} is not a percentage from 0% to 100%")
 
 
 def parse_timestamp(value: object) -> datetime:
@@ -170,7 +172,9 @@ def parse_timestamp(value: object) -> datetime:
     if isinstance(value, str) and _TIMESTAMP.match(value):
         with contextlib.suppress(ValueError):
             return datetime.fromisoformat(value)
-    raise ValueError(f"{shown(value)} is not a moment with its time zone, such as 2026-12-01T00:00:00Z")
+    raise ValueError(
+        f"{format_value(value)} is not a moment with its time zone, such as 2026-12-01T00:00:00Z"
+    )
 
 
 def format_timestamp(value: datetime) -> str:
@@ -178,61 +182,69 @@ def format_timestamp(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _before(parse: Callable[[object], object]) -> BeforeValidator:
+def _parsed_by(parse: Callable[[object], object]) -> BeforeValidator:
     def read(value: Any) -> object:
         try:
             return parse(value)
         except ValueError as error:
             message, _, hint = str(error).partition("; ")
-            raise wrong(message, hint) from None
+            raise value_error(message, hint) from None
 
     return BeforeValidator(read)
 
 
-def _text(pattern: str, *examples: str) -> dict[str, Any]:
+def _text_schema(pattern: str, *examples: str) -> dict[str, Any]:
     return {"type": "string", "pattern": pattern, "examples": list(examples)}
 
 
 MEMORY_SCHEMA = {
-    "anyOf": [_text(MEMORY_PATTERN, "512MiB", "64GiB"), {"type": "integer", "minimum": 0, "maximum": BIGGEST}]
+    "anyOf": [
+        _text_schema(MEMORY_PATTERN, "512MiB", "64GiB"),
+        {"type": "integer", "minimum": 0, "maximum": BIGGEST},
+    ]
 }
 CPU_SCHEMA = {
     "anyOf": [
-        _text(CPU_PATTERN, "500m"),
+        _text_schema(CPU_PATTERN, "500m"),
         {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9},
     ]
 }
 SHARES_SCHEMA = {
     "anyOf": [
-        _text(SHARES_PATTERN, "0.5"),
+        _text_schema(SHARES_PATTERN, "0.5"),
         {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9},
     ]
 }
-DURATION_SCHEMA = _text(DURATION_PATTERN, "90s", "1h30m")
-PERCENT_SCHEMA = _text(PERCENT_PATTERN, "5%")
+DURATION_SCHEMA = _text_schema(DURATION_PATTERN, "90s", "1h30m")
+PERCENT_SCHEMA = _text_schema(PERCENT_PATTERN, "5%")
 
 Memory = Annotated[
-    int, _before(parse_memory), PlainSerializer(format_memory, return_type=str), WithJsonSchema(MEMORY_SCHEMA)
+    int,
+    _parsed_by(parse_memory),
+    PlainSerializer(format_memory, return_type=str),
+    WithJsonSchema(MEMORY_SCHEMA),
 ]
-Bytes = Annotated[int, _before(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
+Bytes = Annotated[int, _parsed_by(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
 """`Memory` that is written as a plain number of bytes, for files that machines write."""
-Cpu = Annotated[int, _before(parse_cpu), PlainSerializer(format_cpu), WithJsonSchema(CPU_SCHEMA)]
-Shares = Annotated[int, _before(parse_shares), PlainSerializer(format_shares), WithJsonSchema(SHARES_SCHEMA)]
+Cpu = Annotated[int, _parsed_by(parse_cpu), PlainSerializer(format_cpu), WithJsonSchema(CPU_SCHEMA)]
+Shares = Annotated[
+    int, _parsed_by(parse_shares), PlainSerializer(format_shares), WithJsonSchema(SHARES_SCHEMA)
+]
 Duration = Annotated[
     int,
-    _before(parse_duration),
+    _parsed_by(parse_duration),
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema(DURATION_SCHEMA),
 ]
 Percent = Annotated[
     int,
-    _before(parse_percent),
+    _parsed_by(parse_percent),
     PlainSerializer(lambda v: f"{v}%", return_type=str),
     WithJsonSchema(PERCENT_SCHEMA),
 ]
 Timestamp = Annotated[
     datetime,
-    _before(parse_timestamp),
+    _parsed_by(parse_timestamp),
     PlainSerializer(format_timestamp, return_type=str, when_used="json"),
-    WithJsonSchema(_text(TIMESTAMP_PATTERN, "2026-12-01T00:00:00Z")),
+    WithJsonSchema(_text_schema(TIMESTAMP_PATTERN, "2026-12-01T00:00:00Z")),
 ]

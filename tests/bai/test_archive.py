@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bai.cli.sessions.archive import Tally, pack, unpack
-from schemas.problems.errors import CommandError
+from bai.cli.sessions.archive import TransferCount, pack, unpack
+from schemas.problems.errors.command import CommandError
 
 pytestmark = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="this Python cannot unpack archives safely (3.11.4 can)"
@@ -51,7 +51,7 @@ def test_a_tree_comes_back_as_it_was(tmp_path: Path) -> None:
     (source / "link").symlink_to("sub/file")
     os.link(source / "sub" / "run", source / "same")
     (source / "sub").chmod(0o550)
-    sent = Tally()
+    sent = TransferCount()
     done = unpack(pack(source, "source", sent), tmp_path / "copy")
     copy = tmp_path / "copy"
     assert everything(copy) == everything(source)
@@ -66,10 +66,10 @@ def test_where_things_land(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     file = tmp_path / "f"
     file.write_text("text")
-    unpack(pack(file, "f", Tally()), tmp_path / "there")
-    unpack(pack(file, "f", Tally()), tmp_path / "renamed")
-    unpack(pack(file, "f", Tally()), tmp_path / "renamed")
-    unpack(pack(tmp_path / "there", ".", Tally()), tmp_path / "fresh")
+    unpack(pack(file, "f", TransferCount()), tmp_path / "there")
+    unpack(pack(file, "f", TransferCount()), tmp_path / "renamed")
+    unpack(pack(file, "f", TransferCount()), tmp_path / "renamed")
+    unpack(pack(tmp_path / "there", ".", TransferCount()), tmp_path / "fresh")
     found = everything(tmp_path)
     assert {"there/f", "renamed", "fresh/f"} <= found and "fresh/there" not in found
 
@@ -158,11 +158,11 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_raised(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(pack(tmp_path / "none", "none", Tally()))
+        list(pack(tmp_path / "none", "none", TransferCount()))
 
 
 def test_who_stops_reading_stops_the_packing(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * 5_000_000)
-    stream = pack(tmp_path / "big", "big", Tally())
+    stream = pack(tmp_path / "big", "big", TransferCount())
     next(stream)
     stream.close()  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bai.cli.doctor.networks import verdict
+from bai.cli.doctor.networks import swarm_findings
 from providers.base import Capabilities
 
 
@@ -10,7 +10,9 @@ def said(
     overlays: dict[str, str], no_overlay: dict[str, str], *, demanded: bool = False
 ) -> list[tuple[str, str]]:
     can = Capabilities("docker", frozenset(), overlays=overlays, no_overlay=no_overlay)
-    return [(each.status, each.message) for each in verdict(can, ["n1", "n2", "n3"], demanded=demanded)]
+    return [
+        (each.status, each.message) for each in swarm_findings(can, ["n1", "n2", "n3"], demanded=demanded)
+    ]
 
 
 def test_one_swarm_is_well() -> None:

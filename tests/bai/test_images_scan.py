@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.changes.progress import Lines, LiveProgress, line_of
 from bai.cli.main import run
+from bai.cli.plans.progress import LineProgress, LiveProgress, event_line
 from providers.images import PullProgress
 from reconciler.values.results import ApplyEvent
 from tests.lab.http_replay import Replay, Reply
@@ -90,7 +90,7 @@ def news(layers: int, *, over: bool = False) -> ApplyEvent:
 def test_pulls_are_told_at_their_beginning_and_end_where_nobody_watches(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = Lines()
+    lines = LineProgress()
     for event in (news(0), news(1), news(2), news(3, over=True)):
         lines.on_event(event)
     assert capsys.readouterr().out.splitlines() == [
@@ -117,4 +117,4 @@ def test_a_terminal_shows_how_far_a_pull_has_come() -> None:
 
 
 def test_only_pulls_are_told_as_progress() -> None:
-    assert line_of(ApplyEvent("progress", 0.0, "Session/p/s")) == ""
+    assert event_line(ApplyEvent("progress", 0.0, "Session/p/s")) == ""

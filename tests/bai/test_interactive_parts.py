@@ -14,16 +14,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bai.cli.completion import _names
-from bai.cli.sessions.interleaved_output import joined, lines, one_by_one
-from bai.cli.sessions.transfer import Far, far
-from bai.cli.time_arguments import moment_of
-from bai.render.analysis.top_rows import COLUMNS, UseRow, arranged, as_json, cells, rows
-from bai.render.analysis.top_table import LiveTable, fitting
+from bai.cli.completion import session_names
+from bai.cli.sessions.interleaved_output import interleaved_lines, sequential_lines, split_lines
+from bai.cli.sessions.transfer import SessionPath, parse_session_path
+from bai.cli.time_arguments import parse_time
+from bai.render.analysis.top_rows import (
+    COLUMNS,
+    UsageRow,
+    sort_by_session,
+    usage_cells,
+    usage_json,
+    usage_rows,
+)
+from bai.render.analysis.top_table import LiveTable, fitting_columns
 from providers.abilities import GpuUsage, Usage
 from providers.base import Labels
 from providers.machines.terminal import DetachKeys
-from schemas.problems.errors import CommandError, ProviderError
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.provider import ProviderError
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -61,7 +69,7 @@ def use(kernel: str, seconds: float, cpu: float, **fields: object) -> Usage:
 SENT = {"network_in": 3048, "network_out": 5000}
 
 
-def two_samples() -> list[UseRow]:
+def two_samples() -> list[UsageRow]:
     gpus: Mapping[str, GpuUsage] = {"GPU-1": GpuUsage(50, 1 << 30), "GPU-2": GpuUsage(100, 2 << 30)}
     labels = {"a": label("solo"), "b": label("pair"), "c": label("pair", "sub1", "n2"), "d": label("new")}
     before = {
@@ -79,7 +87,7 @@ def two_samples() -> list[UseRow]:
         "d": use("d", 2, 7.0, memory=5),
         "x": use("x", 2, 7.0),
     }
-    return rows(before, after, labels)
+    return usage_rows(before, after, labels)
 
 
 SHOWN = """\
@@ -92,19 +100,19 @@ p/new main1 n1 - 5B - - - - - -
 
 
 def test_rates_come_from_two_samples_and_sums_lead_their_session() -> None:
-    found = arranged(two_samples(), "cpu")
-    assert "".join(" ".join(cell or "-" for cell in cells(row)) + "\n" for row in found) == SHOWN
+    found = sort_by_session(two_samples(), "cpu")
+    assert "".join(" ".join(cell or "-" for cell in usage_cells(row)) + "\n" for row in found) == SHOWN
 
 
 @pytest.mark.parametrize(
     ("sort", "first"), [("memory", "pair"), ("network", "solo"), ("gpu", "pair"), ("name", "new")]
 )
 def test_the_order_is_what_is_asked_for(sort: str, first: str) -> None:
-    assert arranged(two_samples(), sort)[0].session == f"Session/p/{first}"
+    assert sort_by_session(two_samples(), sort)[0].session == f"Session/p/{first}"
 
 
 def test_json_has_every_value_and_null_for_what_is_not_known() -> None:
-    found = {row.session + row.kernel: as_json(row) for row in two_samples()}
+    found = {row.session + row.kernel: usage_json(row) for row in two_samples()}
     assert found["Session/p/solomain1"]["networkInPerSecond"] == 1024.0
     assert found["Session/p/pairsub1"]["cpuPercent"] is None
     assert found["Session/p/pairmain1"]["gpus"] == 2
@@ -120,20 +128,20 @@ def test_the_live_table_fits_the_terminal() -> None:
         text = capture.get().splitlines()
         assert len(text) <= height and "p/pair" in capture.get()
         assert ("more line" in text[-1]) == (height < 8)
-    assert fitting([], 500) == list(range(len(COLUMNS)))
-    assert [COLUMNS[at] for at in fitting([], 1)] == ["session", "kernel", "cpu %"]
+    assert fitting_columns([], 500) == list(range(len(COLUMNS)))
+    assert [COLUMNS[at] for at in fitting_columns([], 1)] == ["session", "kernel", "cpu %"]
 
 
 # output
 
 
 def test_lines_are_whole_whatever_the_chunks() -> None:
-    assert list(lines([b"on", b"e\ntw", b"o\n\nthree"])) == [b"one", b"two", b"", b"three"]
-    assert list(lines([])) == []
+    assert list(split_lines([b"on", b"e\ntw", b"o\n\nthree"])) == [b"one", b"two", b"", b"three"]
+    assert list(split_lines([])) == []
     parts = {"main1": iter([b"a\nb\n"]), "sub1": iter([b"c\n"])}
-    assert list(one_by_one(parts)) == [("main1", b"a"), ("main1", b"b"), ("sub1", b"c")]
+    assert list(sequential_lines(parts)) == [("main1", b"a"), ("main1", b"b"), ("sub1", b"c")]
     parts = {"main1": iter([b"a\nb\n"]), "sub1": iter([b"c\n"])}
-    assert sorted(joined(parts)) == [("main1", b"a"), ("main1", b"b"), ("sub1", b"c")]
+    assert sorted(interleaved_lines(parts)) == [("main1", b"a"), ("main1", b"b"), ("sub1", b"c")]
 
 
 def test_a_failure_of_one_output_is_raised() -> None:
@@ -142,7 +150,7 @@ def test_a_failure_of_one_output_is_raised() -> None:
         raise ProviderError(provider="x", why="gone")
 
     with pytest.raises(ProviderError):
-        list(joined({"main1": broken()}))
+        list(interleaved_lines({"main1": broken()}))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +165,13 @@ def test_a_failure_of_one_output_is_raised() -> None:
     ],
 )
 def test_times_as_a_person_writes_them(text: str, meant: datetime) -> None:
-    assert moment_of(text, NOW.timestamp()) == meant
+    assert parse_time(text, NOW.timestamp()) == meant
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "10", "99999999d", "10x", "2026-13-01"])
 def test_what_is_no_time_is_said(text: str) -> None:
     with pytest.raises(CommandError, match="is neither a time nor a duration"):
-        moment_of(text, NOW.timestamp())
+        parse_time(text, NOW.timestamp())
 
 
 # names
@@ -172,9 +180,9 @@ def test_what_is_no_time_is_said(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("lab:/data", Far("lab", "/data")),
-        ("vision/llama/sub1:x:y", Far("vision/llama/sub1", "x:y")),
-        ("lab:", Far("lab", ".")),
+        ("lab:/data", SessionPath("lab", "/data")),
+        ("vision/llama/sub1:x:y", SessionPath("vision/llama/sub1", "x:y")),
+        ("lab:", SessionPath("lab", ".")),
         ("./a:b", None),
         ("/a:b", None),
         ("plain", None),
@@ -182,15 +190,15 @@ def test_what_is_no_time_is_said(text: str) -> None:
         (":x", None),
     ],
 )
-def test_which_side_is_a_session(text: str, meant: Far | None) -> None:
-    assert far(text) == meant
+def test_which_side_is_a_session(text: str, meant: SessionPath | None) -> None:
+    assert parse_session_path(text) == meant
 
 
 def test_completion_reads_the_store(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
-    assert _names(store) == []
+    assert session_names(store) == []
     store.write_text("this is no database")
-    assert _names(store) == []
+    assert session_names(store) == []
     store.unlink()
     pair = json.dumps({"spec": {"cluster": {"roles": {"main": 1, "sub": 2}}}})
     with sqlite3.connect(store) as connection:
@@ -202,4 +210,4 @@ def test_completion_reads_the_store(tmp_path: Path) -> None:
             ("Node/n1", "[]", "{}"),
         ):
             connection.execute("INSERT INTO resources VALUES (?, ?, ?)", (name, kernels, document))
-    assert _names(store) == ["a/same", "pair", "pair/main1", "pair/sub1", "pair/sub2", "b/same"]
+    assert session_names(store) == ["a/same", "pair", "pair/main1", "pair/sub1", "pair/sub2", "b/same"]

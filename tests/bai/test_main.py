@@ -14,9 +14,12 @@ from packaging.requirements import Requirement
 
 from bai import __version__
 from bai.cli import error_messages, main
-from bai.cli.global_options import hoist
-from bai.cli.lazy_commands import load
-from schemas.problems.errors import InvalidRepository, LeaseHeld, Place, Problem, StalePlan
+from bai.cli.global_options import move_global_options_first
+from bai.cli.lazy_commands import load_command
+from schemas.problems.errors.plan import StalePlan
+from schemas.problems.errors.repository import InvalidRepository
+from schemas.problems.errors.store import LeaseHeld
+from schemas.problems.problem import Problem, SourceLocation
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -90,7 +93,7 @@ def test_completion_of_commands_and_options() -> None:
 
 def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name, (module, line) in main.COMMANDS.items():
-        assert load(module) is not None
+        assert load_command(module) is not None
         assert main.run([name, "--help"]) == 0
         assert f"bai {name}" in capsys.readouterr().out
         assert line.endswith(".")
@@ -112,7 +115,7 @@ def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_global_options_may_stand_anywhere(before: list[str], after: list[str]) -> None:
-    assert hoist(before) == after
+    assert move_global_options_first(before) == after
 
 
 @pytest.mark.parametrize(
@@ -132,9 +135,10 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
 
 def test_every_problem_of_a_repository_is_a_line() -> None:
     problems = tuple(
-        Problem(Place("a.yaml", line, 3), "BAI-V001", "spec.x", "is wrong", "do y") for line in (1, 2)
+        Problem(SourceLocation("a.yaml", line, 3), "BAI-V001", "spec.x", "is wrong", "do y")
+        for line in (1, 2)
     )
-    lines = error_messages.lines_of(InvalidRepository(problems))
+    lines = error_messages.error_lines(InvalidRepository(problems))
     assert lines == [
         "a.yaml:1:3: BAI-V001 (spec.x): is wrong; do y",
         "a.yaml:2:3: BAI-V001 (spec.x): is wrong; do y",
@@ -143,12 +147,14 @@ def test_every_problem_of_a_repository_is_a_line() -> None:
 
 
 def test_known_errors_say_code_and_what_to_do() -> None:
-    lines = error_messages.lines_of(StalePlan(why="a session ended"))
+    lines = error_messages.error_lines(StalePlan(why="a session ended"))
     assert lines == [
         "error: The plan is stale: a session ended [BAI-E0501]",
         "  make a new plan and read it again",
     ]
-    held = error_messages.lines_of(LeaseHeld(holder="ann", cluster="lab", until="noon", store="s", why="w"))
+    held = error_messages.error_lines(
+        LeaseHeld(holder="ann", cluster="lab", until="noon", store="s", why="w")
+    )
     assert held[-1] == "  this may pass: try again"
 
 
@@ -156,7 +162,10 @@ def test_a_defect_leaves_a_report_and_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert error_messages.report(ZeroDivisionError("oh"), command=["exec", "web", "--", "secret-word"]) == 1
+    assert (
+        error_messages.report_error(ZeroDivisionError("oh"), command=["exec", "web", "--", "secret-word"])
+        == 1
+    )
     shown = capsys.readouterr().err
     (path,) = (tmp_path / "bai" / "reports").iterdir()
     assert str(path) in shown and "Traceback" not in shown
@@ -168,23 +177,24 @@ def test_verbose_shows_the_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    error_messages.report(ZeroDivisionError("oh"), verbose=True)
+    error_messages.report_error(ZeroDivisionError("oh"), verbose=True)
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_no_defect() -> None:
-    assert error_messages.lines_of(FileNotFoundError(2, "No such file or directory", "x.json")) == [
+    assert error_messages.error_lines(FileNotFoundError(2, "No such file or directory", "x.json")) == [
         "error: x.json: no such file or directory"
     ]
 
 
 def test_an_extra_that_is_not_installed_is_named() -> None:
     error = ModuleNotFoundError("No module named 'fastapi'", name="fastapi")
-    first, then = error_messages.lines_of(error)
+    first, then = error_messages.error_lines(error)
     assert "fastapi is not installed" in first and "defect" not in first
     assert then == "  pip install 'bai[server]'"
     assert (
-        "defect" in error_messages.lines_of(ModuleNotFoundError("No module named 'bai.x'", name="bai.x"))[0]
+        "defect"
+        in error_messages.error_lines(ModuleNotFoundError("No module named 'bai.x'", name="bai.x"))[0]
     )
 
 
@@ -192,8 +202,10 @@ def test_every_requirement_of_the_server_is_known_as_its_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {Requirement(line).name.lower() for line in project["optional-dependencies"]["server"]}
     owners = packages_distributions()
-    assert wanted == {owners[module][0].lower().replace("_", "-") for module in error_messages.EXTRAS}
-    assert set(error_messages.EXTRAS.values()) == {"server"}
+    assert wanted == {
+        owners[module][0].lower().replace("_", "-") for module in error_messages.EXTRA_OF_MODULE
+    }
+    assert set(error_messages.EXTRA_OF_MODULE.values()) == {"server"}
 
 
 def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from providers.machines.connections import forget as disconnect
+from providers.machines.connections import close_connections as disconnect
 from providers.machines.local import LocalMachine
 from providers.probe.remote import probe
 from reconciler.controller.loop import Loop
 from reconciler.observe import hardware
-from reconciler.observe.health import forget
+from reconciler.observe.health import forget_health
 from reconciler.workspace.workspace import Workspace
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 from tests.lab import nvml
@@ -60,7 +60,7 @@ class Gpus:
     def tell(self, **first: Any) -> None:
         """Change what the driver says, and let a minute pass."""
         self.file.write_text(nvml.lines(facts(**first)))
-        forget()
+        forget_health()
 
     def __call__(self, *words: str) -> Said:
         return self.repo(*words)
@@ -83,7 +83,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml.library()))
     monkeypatch.setenv("FAKE_NVML", str(made.file))
     # A process that runs does not look for libraries elsewhere: its own probe is made by a child.
-    monkeypatch.setattr(hardware, "_here", lambda: probe(LocalMachine("here")))
+    monkeypatch.setattr(hardware, "_probe_local", lambda: probe(LocalMachine("here")))
     made.tell()
     yield made
     tidy(made.repo)
@@ -170,12 +170,12 @@ def test_the_loop_says_it_once_and_when_it_is_over(here: Gpus, monkeypatch: pyte
     for name, value in here.repo.env.items():
         monkeypatch.setenv(name, value)
     with Workspace.open(here.repo.root) as workspace:
-        loop = Loop(workspace, holder="test", interval=60.0, tell=lines.append)
+        loop = Loop(workspace, holder="test", interval=60.0, log=lines.append)
         loop.once()
         assert not [line for line in lines if "placement" in line]
         here.tell(rows={"failed": 1, "pending": 0})
         loop.once()
-        forget()
+        forget_health()
         loop.once()
         assert [line for line in lines if "placement" in line] == [
             "warning: GPU 0 of localhost is out of placement: row remapping failed"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from providers.fake import FakeProvider, World
-from providers.fake_provisioner import FakeProvisioner, Machines, NodeFault
+from providers.fake_provisioner import FakeNodes, FakeProvisioner, NodeFault
 from tests.bai.conftest import Repo
 from tests.reconciler.gitops.repositories import git
 from tests.reconciler.lab import BASE, NODE, session
@@ -25,7 +25,7 @@ class Cluster:
         folder.mkdir()
         self.repo = Repo(folder, {"COLUMNS": "160"})
         self.world = World()
-        self.machines = Machines(NAMES)
+        self.machines = FakeNodes(NAMES)
         base = BASE.replace("spec: {provider: fake}", "spec: {provider: fake, profile: std}")
         self.repo.write("base.yaml", base)
         self.repo.write("nodes.yaml", "---".join(NODE.format(name=name) for name in NAMES))
@@ -56,7 +56,7 @@ def test_one_command_brings_bare_nodes_to_running_sessions(cluster: Cluster) -> 
     assert "Node/n1: verified and sealed" in said and "Node/n1: provisioned" in said
     assert "Next wave: n2, n3." in said
     assert "Session/p/a: created" in said
-    assert [len(cluster.machines.nodes[name].seal.profile) for name in NAMES]  # type: ignore[union-attr]
+    assert [len(cluster.machines.nodes[name].stamp.profile) for name in NAMES]  # type: ignore[union-attr]
     assert len(cluster.world.kernels) == 1
     assert "No changes." in cluster.ok("plan")
     assert cluster.repo("plan", "--detailed-exitcode").code == 0

@@ -125,15 +125,17 @@ def test_the_guide_has_every_class() -> None:
 
 
 def test_metrics_of_notifications() -> None:
-    from bai.web.pass_metrics import Latest
-    from reconciler.notify.dispatcher import Tally
+    from bai.web.pass_metrics import PassCollector
+    from reconciler.notify.dispatcher import DeliveryCounts
 
     watched = SimpleNamespace(
         name="here", latest=None, good=None, pulse=SimpleNamespace(silent=0.0),
         loop=SimpleNamespace(leads=lambda: True),
-        herald=SimpleNamespace(tallies={"ops": Tally(sent=5, failed=2, lost=1, waiting=3)}),
+        dispatcher=SimpleNamespace(
+            delivery_counts={"ops": DeliveryCounts(sent=5, failed=2, lost=1, waiting=3)}
+        ),
     )  # fmt: skip
-    found = Latest(SimpleNamespace(clusters={"here": watched})).collect()  # type: ignore[arg-type]
+    found = PassCollector(SimpleNamespace(clusters={"here": watched})).collect()  # type: ignore[arg-type]
     values = {sample.name: sample.value for family in found for sample in family.samples}
     parts = {name: values[f"bai_notifications_{name}"] for name in ("sent", "failed", "lost", "waiting")}
     assert parts == {"sent": 5, "failed": 2, "lost": 1, "waiting": 3}

@@ -364,7 +364,7 @@ def test_state_without_a_store_says_so(repo: Repo, words: tuple[str, ...]) -> No
 
 
 def test_a_topology_for_nccl(repo: Repo, tmp_path: Path) -> None:
-    from schemas.hardware.read import read_hardware
+    from schemas.hardware.capture_reader import read_hardware
 
     captured = Path(__file__).parents[1] / "data/topology/nccl-xml/oci-H100-topology.xml"
     repo.write(

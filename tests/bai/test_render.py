@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 from bai.render.nodes import svg
-from bai.render.nodes.picture import Holding, picture
-from bai.render.nodes.picture_text import ASCII, draw
+from bai.render.nodes.picture import HeldPlacement, node_picture
+from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.plan import markdown, sections, terminal
-from bai.render.plan.sections import summary
+from bai.render.plan.sections import plan_summary
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
 from reconciler.values.plan import Change, Plan
 from schemas.hardware.model import Gpu, Hardware, NumaNode
@@ -53,30 +53,34 @@ def no_change() -> Plan:
 
 @pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
 def test_terminal_text(name: str, made: Plan) -> None:
-    expect(f"{name}.txt", text_of(terminal.render(made, NODES)))
+    expect(f"{name}.txt", text_of(terminal.render_plan(made, NODES)))
 
 
 @pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
 def test_ascii_text_is_ascii(name: str, made: Plan) -> None:
-    look = terminal.Look(glyphs=ASCII, bar="=", rest=".")
-    text = text_of(terminal.render(made, NODES, look))
+    look = terminal.DrawingStyle(glyphs=ASCII, bar="=", rest=".")
+    text = text_of(terminal.render_plan(made, NODES, look))
     assert text.isascii()
     expect(f"{name}.ascii.txt", text)
 
 
 @pytest.mark.parametrize(("name", "made"), [("full", full_plan()), ("no-change", no_change())])
 def test_markdown(name: str, made: Plan) -> None:
-    expect(f"{name}.md", markdown.render(made, NODES))
+    expect(f"{name}.md", markdown.render_plan_markdown(made, NODES))
 
 
 def test_same_plan_same_bytes() -> None:
-    assert markdown.render(full_plan(), NODES) == markdown.render(full_plan(), NODES)
-    assert text_of(terminal.render(full_plan(), NODES)) == text_of(terminal.render(full_plan(), NODES))
+    assert markdown.render_plan_markdown(full_plan(), NODES) == markdown.render_plan_markdown(
+        full_plan(), NODES
+    )
+    assert text_of(terminal.render_plan(full_plan(), NODES)) == text_of(
+        terminal.render_plan(full_plan(), NODES)
+    )
 
 
 def test_terminal_has_colour_only_when_asked() -> None:
-    assert "\x1b[" in text_of(terminal.render(full_plan(), NODES), color=True)
-    assert "\x1b[" not in text_of(terminal.render(full_plan(), NODES))
+    assert "\x1b[" in text_of(terminal.render_plan(full_plan(), NODES), color=True)
+    assert "\x1b[" not in text_of(terminal.render_plan(full_plan(), NODES))
 
 
 @pytest.mark.parametrize("sessions", [1, 400, 4000])
@@ -95,7 +99,7 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
         Wait(f"Session/nlp/w{at:05}", "a100", at + 1, (Reason("no-capacity", "needs 8 GPUs"),))
         for at in range(sessions)
     )
-    text = markdown.render(plan(*actions, waits=waits), NODES, limit=limit)
+    text = markdown.render_plan_markdown(plan(*actions, waits=waits), NODES, limit=limit)
     assert len(text) <= limit
     assert (
         text.splitlines()[2]
@@ -108,9 +112,9 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
 def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
     nasty = "\x1b[31mred\x1b[0m\r\n| `code` <img src=x> @everyone \u202e"
     made = plan(action("Session/vision/x", side(), side(2), why=nasty), warnings=(nasty,))
-    shown = text_of(terminal.render(made))
+    shown = text_of(terminal.render_plan(made))
     assert "\x1b" not in shown and "\u202e" not in shown and "\\x1b[31mred" in shown
-    page = markdown.render(made)
+    page = markdown.render_plan_markdown(made)
     assert "<img" not in page.replace("\\<img", "") and "\x1b" not in page
     assert all(
         line.count("|") - line.count("\\|") == 5 for line in page.splitlines() if line.startswith("| `~`")
@@ -119,7 +123,7 @@ def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
 
 def test_a_page_calls_nobody() -> None:
     made = plan(warnings=("ask @ops-team about #12 and !7, or mail ops@example.org; a & b",))
-    page = markdown.render(made)
+    page = markdown.render_plan_markdown(made)
     line = next(line for line in page.splitlines() if line.startswith("- ⚠"))
     assert line == (
         "- ⚠ ask @&#8203;ops-team about \\#&#8203;12 and !&#8203;7, or mail ops@&#8203;example.org; a \\& b"
@@ -128,69 +132,71 @@ def test_a_page_calls_nobody() -> None:
 
 def test_summary_counts_by_kind() -> None:
     assert (
-        summary(full_plan())
+        plan_summary(full_plan())
         == "Plan: 4 to create, 1 to update in place, 1 to replace, 1 to delete, 1 to queue; 1 waits."
     )
-    assert summary(no_change()) == "No changes."
+    assert plan_summary(no_change()) == "No changes."
 
 
 def test_an_incomplete_observation_is_said() -> None:
-    assert "nothing is deleted" in text_of(terminal.render(replace(no_change(), complete=False)))
-    assert "nothing is deleted" in markdown.render(replace(no_change(), complete=False))
+    assert "nothing is deleted" in text_of(terminal.render_plan(replace(no_change(), complete=False)))
+    assert "nothing is deleted" in markdown.render_plan_markdown(replace(no_change(), complete=False))
 
 
 def test_only_new_placements_are_listed() -> None:
-    text = text_of(terminal.render(full_plan(), NODES))
+    text = text_of(terminal.render_plan(full_plan(), NODES))
     listed = text[text.index("Placement") : text.index("Waiting")]
     assert "vision/llama-sft" in listed and "vision/eval" not in listed
 
 
 def test_picture_marks_every_use() -> None:
     held = [
-        Holding(placed("Session/a/new", (1, 17), (0,))),
-        Holding(placed("Session/a/old", (2, 18), (1,)), new=False),
+        HeldPlacement(placed("Session/a/new", (1, 17), (0,))),
+        HeldPlacement(placed("Session/a/old", (2, 18), (1,)), new=False),
     ]
-    lines = [line.plain for line in draw(picture(machine(), held), ASCII)]
+    lines = [line.plain for line in draw_node(node_picture(machine(), held), ASCII)]
     assert lines[1] == "  numa0 [x#+.....] 256GiB   gpu 0 +"
     assert lines[2] == "  numa1 [........] 256GiB   gpu . !"
 
 
 def test_picture_joins_cores_of_wide_nodes() -> None:
-    lines = [line.plain for line in draw(picture(machine(cores=128)), ASCII, most_cells=32)]
+    lines = [line.plain for line in draw_node(node_picture(machine(cores=128)), ASCII, most_cells=32)]
     assert lines[1].startswith("  numa0 [%" + "." * 31 + "]")
 
 
 def test_picture_shows_parts_of_devices_and_devices_without_a_numa_node() -> None:
     hardware = Hardware(numa_nodes=(NumaNode(id=0, cpus=(0, 1)),), gpus=(Gpu(id="G", index=0),))
     kernel = KernelPlacement("main1", "n", (), 500, (0,), 1, (DeviceGrant("G", "cuda", 500),))
-    held = [Holding(Placement("Session/a/b", "g", (kernel,)))]
-    lines = [line.plain for line in draw(picture(NodeInfo("n", hardware, "g"), held), ASCII)]
+    held = [HeldPlacement(Placement("Session/a/b", "g", (kernel,)))]
+    lines = [line.plain for line in draw_node(node_picture(NodeInfo("n", hardware, "g"), held), ASCII)]
     assert lines[2] == "  gpus  (NUMA node unknown) gpu 0/0.5"
     assert lines[3] == "  0.5 shared cpu, on cores nobody has pinned"
 
 
 def test_memory_only_numa_nodes_have_no_cores() -> None:
     hardware = Hardware(numa_nodes=(NumaNode(id=0, cpus=(0,)), NumaNode(id=2, kind="cxl", memory=1 << 30)))
-    lines = [line.plain for line in draw(picture(NodeInfo("n", hardware, "")), ASCII)]
+    lines = [line.plain for line in draw_node(node_picture(NodeInfo("n", hardware, "")), ASCII)]
     assert lines[2] == "  numa2 []  1GiB cxl"
 
 
 def test_svg_is_well_formed_and_tells_owners() -> None:
-    text = svg.render(
-        picture(machine(name="a<b>&"), [Holding(placed("Session/v/<x>", (1, 17), (0,), node="a<b>&"))])
+    text = svg.render_node_svg(
+        node_picture(
+            machine(name="a<b>&"), [HeldPlacement(placed("Session/v/<x>", (1, 17), (0,), node="a<b>&"))]
+        )
     )
     root = ElementTree.fromstring(text)
     titles = [item.text or "" for item in root.iter("{http://www.w3.org/2000/svg}title")]
     assert "CPU 1,17: Session/v/<x>" in titles
     assert sum(title.startswith("GPU ") for title in titles) == 4
-    expect("node.svg", svg.render(picture(machine())))
+    expect("node.svg", svg.render_node_svg(node_picture(machine())))
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
     """Below the table, over as many lines as it takes: nothing is cut off."""
     reasons = [row.why for row in sections.placement_rows(full_plan(), NODES) if row.why]
-    lines = text_of(terminal.render(full_plan(), NODES), width=width).splitlines()
+    lines = text_of(terminal.render_plan(full_plan(), NODES), width=width).splitlines()
     flowing = " ".join(line.strip() for line in lines)
     assert reasons and all(reason in flowing for reason in reasons)
     assert max(map(len, lines)) <= width and not any("…" in line for line in lines)
@@ -202,11 +208,11 @@ def test_names_are_not_broken_at_usual_widths(width: int) -> None:
     cpus = (*range(2, 50), *range(58, 106))
     made = placed("Session/language/inference-bench", cpus, (0, 1))
     shown = text_of(
-        terminal.render(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=width
+        terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=width
     )
     assert "    language/inference-bench  main1   gpu-001  2-49, " in shown
     narrow = text_of(
-        terminal.render(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=44
+        terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=44
     )
     assert max(map(len, narrow.splitlines())) <= 44
 
@@ -215,7 +221,7 @@ def test_a_long_change_stays_below_its_entry() -> None:
     long = Change("spec.command", "word " * 30, "other " * 30, forces=True)
     both = placed("Session/a/b", (1,), ())
     act = replace(action("Session/a/b", side(1, both, "RUNNING"), side(2, both, "RUNNING")), changes=(long,))
-    lines = text_of(terminal.render(plan(act), NODES), width=80).splitlines()
+    lines = text_of(terminal.render_plan(plan(act), NODES), width=80).splitlines()
     first = next(at for at, line in enumerate(lines) if "spec.command" in line)
     assert all(line.startswith("        ") for line in lines[first : first + 4])
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.sessions import run_session as running
-from bai.cli.sessions.run_session import Manner, run_session
-from bai.cli.sessions.session_request import Wish
+from bai.cli.run import run_session as running
+from bai.cli.run.run_session import RunOptions, run_session
+from bai.cli.run.session_request import SessionRequest
 from bai.settings import Settings
-from schemas.problems.errors import CommandError, StoreUnavailable
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.conftest import Repo
 from tests.waiting import until
 
@@ -61,10 +62,10 @@ def test_a_store_that_is_away_for_a_moment_ends_no_job(
     def away(*_: object, **__: object) -> int:
         raise StoreUnavailable(store="it", why="for a moment")
 
-    monkeypatch.setattr(running, "_be_there", away)
-    monkeypatch.setattr(running, "_take_out", lambda *words, **_: taken.append("out"))
+    monkeypatch.setattr(running, "_apply_and_attach", away)
+    monkeypatch.setattr(running, "_take_out_of_git", lambda *words, **_: taken.append("out"))
     with pytest.raises(StoreUnavailable):
-        run_session(Settings(directory=house.root), wish(), Manner(remove=True))
+        run_session(Settings(directory=house.root), wish(), RunOptions(remove=True))
     assert not taken and documents(house) == ["mine.yaml"]
     assert "mine.yaml" in capsys.readouterr().err
 
@@ -75,15 +76,15 @@ def test_what_can_never_run_is_taken_out(house: Repo, monkeypatch: pytest.Monkey
     def never(*_: object, **__: object) -> int:
         raise CommandError(why="it does not run")
 
-    monkeypatch.setattr(running, "_be_there", never)
-    monkeypatch.setattr(running, "_take_out", lambda *words, **_: taken.append("out"))
+    monkeypatch.setattr(running, "_apply_and_attach", never)
+    monkeypatch.setattr(running, "_take_out_of_git", lambda *words, **_: taken.append("out"))
     with pytest.raises(CommandError):
-        run_session(Settings(directory=house.root), wish(), Manner(remove=True))
+        run_session(Settings(directory=house.root), wish(), RunOptions(remove=True))
     assert taken
 
 
-def wish() -> Wish:
-    return Wish("mine", "", ("true",), 0, "10m", "16MiB", "", "", (), (), "", (), True)
+def wish() -> SessionRequest:
+    return SessionRequest("mine", "", ("true",), 0, "10m", "16MiB", "", "", (), (), "", (), True)
 
 
 def test_a_session_that_waits_is_asked_for_again_while_the_store_is_away(
@@ -99,6 +100,6 @@ def test_a_session_that_waits_is_asked_for_again_while_the_store_is_away(
             return answer
 
         monkeypatch.setattr(workspace.store, "recorded", recorded)
-        monkeypatch.setattr(running, "_why", lambda *_: "nobody has taken it up yet")
+        monkeypatch.setattr(running, "_waiting_reason", lambda *_: "nobody has taken it up yet")
         with pytest.raises((StopIteration, RuntimeError)):
-            running._wait(workspace, "Session/demo/mine", 60)
+            running._wait_until_running(workspace, "Session/demo/mine", 60)

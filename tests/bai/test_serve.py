@@ -63,7 +63,7 @@ def test_an_access_file_is_checked_without_a_server(repo: Repo) -> None:
 def test_answers_are_not_held_back(address: str) -> None:
     """Two writes of one answer, of which the second would wait for an acknowledgement."""
     with (
-        serving.listening(address) as listening,
+        serving.open_socket(address) as listening,
         socket.create_connection(listening.getsockname()[:2]),
         listening.accept()[0] as taken,
     ):

@@ -11,9 +11,10 @@ import pytest
 
 from bai.render.analysis.chart import time_ticks, value_ticks
 from bai.traces.load import read_trace
-from bai.traces.policies import trials
+from bai.traces.policies import policy_trials
 from planner.model.types import GroupInfo
-from schemas.problems.errors import CommandError, InvalidRepository
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.repository import InvalidRepository
 from schemas.repository.repository import Repository
 from tests.bai.conftest import Repo
 
@@ -175,14 +176,14 @@ def test_csv_and_yaml_mean_the_same(here: Repo) -> None:
 
 def test_options_of_a_queue() -> None:
     group = GroupInfo("main", queue_options={"maxSkips": 3})
-    found = trials([group], "fifo:maxSkips=0:backfill,drf:halfLife=60", None, None, KNOWN)
+    found = policy_trials([group], "fifo:maxSkips=0:backfill,drf:halfLife=60", None, None, KNOWN)
     options = [dict(one.groups[0].queue_options) for one in found]
     assert options == [{"maxSkips": 0, "backfill": True}, {"maxSkips": 3, "halfLife": 60}]
     for wrong in ("fif", "fifo:maxSkips=-1", "fifo:backfill=3", "fifo:colour=2", "fifo:maxSkips=yes", ""):
         with pytest.raises(CommandError):
-            trials([group], wrong, None, None, KNOWN)
+            policy_trials([group], wrong, None, None, KNOWN)
     with pytest.raises(CommandError):
-        trials([group], None, "dispersed", "neither", KNOWN)
+        policy_trials([group], None, "dispersed", "neither", KNOWN)
 
 
 @pytest.mark.parametrize("most", [0.0, 0.3, 1.0, 7.0, 44.0, 100.0, 12345.0])

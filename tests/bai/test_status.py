@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from bai.render.resources.status import about, session_json, session_rows, wait_line
+from bai.render.resources.status import session_json, session_note, session_rows, wait_line
 from planner.model.types import Reason, Wait
 from providers.base import Labels, Observed
 from reconciler.values.records import Recorded
@@ -34,7 +34,7 @@ def ended(code: int = 137, reason: str = "out-of-memory") -> Existing:
 
 
 def test_contact_that_is_back_is_not_missed_any_more() -> None:
-    assert about(Existing("Session/p/s", record(reason="no contact with n3"), "RUNNING")) == ""
+    assert session_note(Existing("Session/p/s", record(reason="no contact with n3"), "RUNNING")) == ""
 
 
 def test_an_end_that_is_not_recorded_yet_has_its_time() -> None:
@@ -46,9 +46,9 @@ def test_an_end_that_is_not_recorded_yet_has_its_time() -> None:
 
 
 def test_nothing_is_told_twice() -> None:
-    assert about(ended()) == "failure; main1 exited with 137 (out-of-memory)"
+    assert session_note(ended()) == "failure; main1 exited with 137 (out-of-memory)"
     timed_out = Existing("Session/p/s", record(), "TERMINATED", exit_codes={"main1": 137}, reason="timeout")
-    assert about(timed_out) == "exit main1=137; timeout"
+    assert session_note(timed_out) == "exit main1=137; timeout"
 
 
 def test_who_cannot_be_queued_has_no_place_in_the_queue() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.doctor.storage import able
+from bai.cli.doctor.storage import enforcement_findings
 from tests.bai.conftest import Repo, new_repo, tidy
 
 VOLUMES = """\
@@ -106,7 +106,7 @@ def test_the_doctor_looks_at_volumes(repo: Repo) -> None:
 
 def test_the_doctor_says_which_nodes_enforce() -> None:
     told = {"a": {"mps": ""}, "b": {"mps": "it is in MIG mode"}, "c": None}
-    found = [(each.status, each.message) for each in able("shared", "mps", told)]
+    found = [(each.status, each.message) for each in enforcement_findings("shared", "mps", told)]
     assert found == [
         ("warning", "group shared, node b: no mps: it is in MIG mode"),
         ("warning", "group shared, node c: no mps: it cannot be reached"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from bai.cli.lazy_commands import load
+from bai.cli.lazy_commands import load_command
 from bai.cli.main import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def options_of(command: Any) -> set[str]:
 @cache
 def top() -> tuple[set[str], dict[str, Any]]:
     """Options of every command, and the commands."""
-    commands = {name: load(module) for name, (module, _) in COMMANDS.items()}
+    commands = {name: load_command(module) for name, (module, _) in COMMANDS.items()}
     return options_of(typer.main.get_command(app)), commands
 
 

@@ -51,10 +51,11 @@ def _refuse_alarming(text: str, what: str) -> None:
 
 
 def _loader() -> Feed:
-    from schemas.files.sources import File
+    from schemas.files.sources import SourceFile
     from schemas.loading.fmt import format_text
     from schemas.loading.loader import load
-    from schemas.problems.errors import BaiError, InvalidRepository
+    from schemas.problems.errors.base import BaiError
+    from schemas.problems.errors.repository import InvalidRepository
 
     class Memory:
         where, commit = "memory", ""
@@ -62,8 +63,8 @@ def _loader() -> Feed:
         def __init__(self, data: bytes) -> None:
             self._data = data
 
-        def files(self) -> Iterator[File]:
-            yield File("a.yaml", self._data)
+        def files(self) -> Iterator[SourceFile]:
+            yield SourceFile("a.yaml", self._data)
 
         def data(self, path: str) -> bytes:
             return self._data
@@ -138,10 +139,10 @@ def _rules() -> Iterator[bytes]:
 
 def _importers() -> Feed:
     from bai.traces.load import read_nodes, read_trace
+    from schemas.hardware.capture_reader import HardwareError, read_captures, read_hardware
     from schemas.hardware.exporters import nccl
-    from schemas.hardware.read import HardwareError, read_hardware, read_together
     from schemas.loading.loader import load_directory
-    from schemas.problems.errors import BaiError
+    from schemas.problems.errors.base import BaiError
 
     folder = Path(tempfile.mkdtemp(prefix="bai-fuzz-", dir="/dev/shm"))
     repository = load_directory(ROOT / "examples/clusters/dgx-h100")
@@ -156,15 +157,15 @@ def _importers() -> Feed:
             return
         name = "probe.json" if kind == b"j" else "capture.txt"
         try:
-            found = read_together([(name, part) for part in rest.split(b"\0\0\0\0")]) if kind == b"t" else (
+            found = read_captures([(name, part) for part in rest.split(b"\0\0\0\0")]) if kind == b"t" else (
                 read_hardware(name, rest)
             )  # fmt: skip
         except HardwareError as error:
             for problem in error.problems:
                 _refuse_alarming(str(problem), "a problem")
         else:
-            if not nccl.problem(found):
-                nccl.topology(found)
+            if not nccl.export_problem(found):
+                nccl.export_nccl(found)
 
     return feed
 
@@ -188,29 +189,29 @@ def _captures() -> Iterator[bytes]:
 def _plans() -> Feed:
     from rich.console import Console
 
-    from bai.render.plan.markdown import render as markdown
-    from bai.render.plan.terminal import render
-    from reconciler.apply.steps import steps
-    from reconciler.values import plan_json
-    from schemas.problems.errors import BaiError
+    from bai.render.plan.markdown import render_plan_markdown as markdown
+    from bai.render.plan.terminal import render_plan
+    from reconciler.apply.steps import action_steps
+    from reconciler.values.encoding import plan_json
+    from schemas.problems.errors.base import BaiError
 
     def feed(data: bytes) -> None:
         try:
             # Whoever changes a plan writes the digest anew, which a fuzzer cannot.
             with mock.patch.object(plan_json, "plan_digest", lambda plan: plan.digest):
-                plan = plan_json.load(data.decode("utf-8", "replace"))
+                plan = plan_json.load_plan(data.decode("utf-8", "replace"))
         except BaiError as error:
             _refuse_alarming(str(error), "a refusal")
             return
-        again = plan_json.dump(plan_json.sealed(plan))
-        assert plan_json.dump(plan_json.load(again)) == again, "a plan is not what was written down"
+        again = plan_json.dump_plan(plan_json.with_digest(plan))
+        assert plan_json.dump_plan(plan_json.load_plan(again)) == again, "a plan is not what was written down"
         shown = io.StringIO()
-        Console(file=shown, width=120, no_color=True).print(render(plan))
+        Console(file=shown, width=120, no_color=True).print(render_plan(plan))
         _refuse_alarming(shown.getvalue(), "a plan in a terminal")
         _refuse_alarming(markdown(plan, {}), "a plan in Markdown")
         for action in plan.actions:
             with contextlib.suppress(BaiError):
-                steps(action, plan)
+                action_steps(action, plan)
 
     return feed
 
@@ -224,21 +225,21 @@ def _saved() -> Iterator[bytes]:
 
 
 def _access() -> Feed:
-    from bai.web.auth.access_file import parse
-    from bai.web.auth.roles import Fixed, who
-    from schemas.problems.errors import InvalidRepository
+    from bai.web.auth.access_file import parse_access
+    from bai.web.auth.roles import StaticAccess, authenticate
+    from schemas.problems.errors.repository import InvalidRepository
 
     def feed(data: bytes) -> None:
         try:
-            found = parse(data, "access.yaml")
+            found = parse_access(data, "access.yaml")
         except InvalidRepository as error:
             for problem in error.problems:
                 _refuse_alarming(str(problem), "a problem")
             return
-        fixed = Fixed(found.doors(), found.metrics == "everybody")
+        fixed = StaticAccess(found.authenticators(), found.metrics == "everybody")
         for headers in ({}, {"authorization": "Bearer x"}, {"x-user": "ann", "x-groups": "a,b"}):
             with contextlib.suppress(PermissionError):
-                who(fixed, headers, "192.0.2.1")
+                authenticate(fixed, headers, "192.0.2.1")
 
     return feed
 

@@ -19,8 +19,8 @@ import yaml
 
 from providers.ansible import open_provisioner, roles_path
 from providers.condition.fingerprint import roles_digest
-from providers.provisioning import Provisioner, Target
-from reconciler.provisioning.targets import targets
+from providers.provisioning import Provisioner, ProvisionTarget
+from reconciler.provisioning.targets import provision_targets
 from reconciler.sources.source import open_source
 from reconciler.workspace.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
@@ -119,14 +119,14 @@ class Site:
         words = "docker ps --format '{{.Names}}'"
         return {name: node.must(words).split() for name, node in self.nodes.items() if node.process}
 
-    def provisioner(self) -> tuple[Provisioner, dict[str, Target]]:
+    def provisioner(self) -> tuple[Provisioner, dict[str, ProvisionTarget]]:
         """What provisions, and what each node is to be."""
         with Workspace.at(open_source(self.folder, stores=self.lab.lab.stores)) as workspace:
 
             def digest(roles: frozenset[str]) -> str:
                 return roles_digest(roles_path(), roles)
 
-            found = targets(workspace.desired(), workspace.endpoints(), digest)
+            found = provision_targets(workspace.desired(), workspace.endpoints(), digest)
             return open_provisioner(self.folder / ".bai", lambda reference: reference), found
 
     def close(self) -> None:

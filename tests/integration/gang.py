@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from providers.docker.provider import DockerProvider
-from reconciler.apply.apply import ApplyResult
 from reconciler.values.plan import Plan
 from reconciler.values.records import Recorded
+from reconciler.values.results import ApplyResult
 from reconciler.workspace.workspace import Workspace
 from tests.lab.docker import Engine
 

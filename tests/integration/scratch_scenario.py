@@ -60,7 +60,7 @@ for name in (".", "below", "file"):
 def number(provider: ProcessProvider, kernel: str) -> int:
     folder = os.open(provider.root.folder(kernel) / "scratch", os.O_RDONLY)
     try:
-        return project.number(folder)
+        return project.project_of(folder)
     finally:
         os.close(folder)
 
@@ -69,7 +69,7 @@ def limits(root: str, of: int) -> tuple[int, int]:
     """Limit and use of a project now; zeros where there is none."""
     folder = os.open(root, os.O_RDONLY)
     try:
-        return project.limits(mounts.holding(root), folder, of)
+        return project.read_limits(mounts.mount_of(root), folder, of)
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0
     finally:
@@ -111,7 +111,7 @@ def main(root: str) -> None:
     until(lambda: provider.observe().kernels[0].state == "lost", "the first is lost")
     found["after_crash"] = [limits(root, mine)[0], number(provider, first.id) == mine]
     # Killed between lifting the limit and deleting the folder.
-    scratch.release(provider.root.folder(first.id))
+    scratch.lift_limit(provider.root.folder(first.id))
     for kernel in (first.id, other.id):
         provider.remove(kernel)
     # XFS counts what is deleted a moment later.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import KernelSpec, Login, Network, Peer
+from providers.base import KernelSpec, Network, Peer, SshLogin
 from providers.docker.options import open_docker
 from tests.integration.gang import Gangs
 from tests.lab import mpi
@@ -137,7 +137,7 @@ def test_an_ordinary_user_logs_in_too(swarm: list[Engine]) -> None:
             f"u-{name}-abc1-g1", *command, image=mpi.MPI, node=engine.name, hostname=name, user=user,
             labels=replace(LABELS, kernel=name, node=engine.name), read_only_root=user == "0",
             network=Network("bridge", "bai-u-abc1-g1", (name,)),
-            login=Login(2200, peers, "session-key:x", "22" * 32),
+            login=SshLogin(2200, peers, "session-key:x", "22" * 32),
             secret_env={"TOKEN": "to'ken"},
             env={"BACKENDAI_CLUSTER_HOST": name, "BACKENDAI_CLUSTER_ROLE": name[:-1]},
         )  # fmt: skip

@@ -14,14 +14,14 @@ import pytest
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.images import PullProgress, PullRequest
+from reconciler.values.encoding.plan_json import dump_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump
 from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import (
-    BaiError,
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.node import PullFailed
+from schemas.problems.errors.registry import (
     NoSuchImage,
-    PullFailed,
     RegistryRefused,
     RegistryUnreachable,
     RegistryUntrusted,
@@ -157,7 +157,7 @@ def test_a_missing_image_is_fetched_with_a_password_that_is_kept_nowhere(
     assert len(failed) == 2
     assert "LAB_PASSWORD" in failed[0]
     monkeypatch.setenv("LAB_PASSWORD", PASSWORD)
-    plan = dump(repo.plan())
+    plan = dump_plan(repo.plan())
     done = repo.apply()
     assert done.ok, [result.error for result in done.results]
     assert repo.pulled() == {f"{lab.address}/team/tool:1"}
@@ -205,7 +205,7 @@ def test_an_image_is_brought_early_and_only_once(one: Engine, repo: Repo, regist
 def test_a_pinned_image_is_run_by_digest_until_another_is_learned(
     one: Engine, repo: Repo, registry: StartRegistry
 ) -> None:
-    from reconciler.observe.images import known_images, scan
+    from reconciler.observe.images import known_images, scan_registries
     from schemas.images.facts import ImageFacts
 
     lab = registry(namespace=one.namespace)
@@ -224,7 +224,7 @@ def test_a_pinned_image_is_run_by_digest_until_another_is_learned(
             for known in known_images(workspace.repository, workspace.desired().sessions()):
                 there = known.reference
                 known = type(known)(type(there)(outside.address, there.path, there.tag), None, ())
-                for _, found in scan(outside_repository(workspace, outside), [known], str):
+                for _, found in scan_registries(outside_repository(workspace, outside), [known], str):
                     assert isinstance(found, ImageFacts), found
                     named = found.model_copy(update={"reference": str(there)})
                     workspace.store.save_images([named], 1.0)

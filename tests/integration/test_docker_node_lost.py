@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines.connections import forget
-from reconciler.apply.apply import ApplyResult
+from providers.machines.connections import close_connections
+from reconciler.values.results import ApplyResult
 from reconciler.workspace.workspace import Workspace
 from tests.lab.docker import IMAGE, Engine, Engines
 
@@ -59,7 +59,7 @@ class Lab:
 
     def open(self) -> Workspace:
         """As a new process has it."""
-        forget()
+        close_connections()
         return Workspace.open(self.directory)
 
     def apply(self) -> ApplyResult:

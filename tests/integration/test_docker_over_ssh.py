@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines.connections import forget
-from reconciler.apply.apply import ApplyResult
+from providers.machines.connections import close_connections
 from reconciler.values.plan import Plan
+from reconciler.values.results import ApplyResult
 from reconciler.workspace.workspace import Workspace
 from tests.lab.cache import LabUnavailable
 from tests.lab.docker import IMAGE, Engine, Engines
@@ -78,7 +78,7 @@ class Lab:
 
     def workspace(self) -> Workspace:
         """As a new process has it."""
-        forget()
+        close_connections()
         return Workspace.open(self.directory)
 
     def running(self) -> list[int]:
@@ -136,7 +136,7 @@ def lab(
     (tmp_path / "lab.yaml").write_text("\n---\n".join([cluster, *map(json.dumps, documents)]))
     with nodes.inside():
         yield Lab(tmp_path, two, made)
-        forget()
+        close_connections()
     for server in made:
         server.link(up=True)
     for engine in two:

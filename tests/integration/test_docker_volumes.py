@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.storage.base import Trash
+from providers.storage.base import TrashLocation
 from reconciler.values.plan import Plan
 from tests.integration.gang import Gangs
 from tests.lab.docker import IMAGE, Engines
@@ -80,7 +80,7 @@ def test_a_volume_in_use_is_kept_and_then_waits_in_the_trash(lab: Gangs, tmp_pat
     volumes = (lab.folder / "volumes.yaml").read_text()
     space = lab.open()
     assert space.storage is not None
-    trash = Trash("disk", "n1", str(tmp_path / "disk"))
+    trash = TrashLocation("disk", "n1", str(tmp_path / "disk"))
 
     lab.drop("hold")
     (lab.folder / "volumes.yaml").write_text(volumes.partition("---")[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines.connections import connect, forget
+from providers.machines.connections import close_connections, connect
 from tests.lab import spaces
 from tests.lab.nspawn import Node, Nodes
 from tests.lab.packages import Package, Repository
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("nspawn-nodes")
 @pytest.fixture
 def node(nodes: Nodes) -> Iterator[Node]:
     yield nodes(1)[0]
-    forget()
+    close_connections()
 
 
 def test_a_node_is_a_booted_machine(node: Node) -> None:

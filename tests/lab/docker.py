@@ -298,7 +298,7 @@ def _forget(folder: Path) -> None:
     """A kernel's folder, and where it was when it was the last."""
     if str(folder.parent) in runtime_files.FOLDERS:
         shutil.rmtree(folder, ignore_errors=True)
-        for place in runtime_files.OWN:
+        for place in runtime_files.OWN_FOLDERS:
             with contextlib.suppress(OSError):
                 Path(place).rmdir()
 

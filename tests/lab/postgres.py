@@ -151,11 +151,11 @@ class Server:
     def _migrated(self) -> str:
         """A database with the tables of a store, to be copied: that costs less than making them."""
         if not self._template:
-            from reconciler.store import Store
-            from reconciler.store.database.address import Address
+            from reconciler.store.database.address import StoreAddress
+            from reconciler.store.store import Store
 
             self.execute('CREATE DATABASE "template_bai"')
-            Store.open(Address.parse(self.url("template_bai"))).close()
+            Store.open(StoreAddress.parse(self.url("template_bai"))).close()
             self._template = "template_bai"
         return self._template
 

@@ -44,4 +44,4 @@ def reader(*stores: dict[str, object]) -> SecretReader:
 
 def secret_of(folder: Path, *entries: str) -> Callable[[str], str]:
     """What reads `lab/<file>`, as an endpoint wants it."""
-    return reader(declared(folder, *entries)).infrastructure
+    return reader(declared(folder, *entries)).for_infrastructure

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.model.types import KernelRequest, NodeInfo, SessionRequest
+from planner.model.types import KernelRequest, NodeInfo, Outcome, SessionRequest, Snapshot
+from planner.place import place as place_by
+from planner.policies import Policies, built_in_policies
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 
 GIB = 1 << 30
+BUILT_IN = built_in_policies()
+
+
+def place(snapshot: Snapshot, policies: Policies = BUILT_IN) -> Outcome:
+    return place_by(snapshot, policies)
 
 
 def machine(

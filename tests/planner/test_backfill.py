@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.model.types import GroupInfo, Outcome, QuotaLimit, Running, SessionRequest, Snapshot
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import machine, node, place, session
 
 NODES = (node("a", machine(numa=1, cores=16, gpus=8)), node("b", machine(numa=1, cores=16, gpus=4)))
 GROUP = GroupInfo("main", queue_options={"maxSkips": 0, "backfill": True})

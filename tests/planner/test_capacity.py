@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from planner.advice.capacity import GroupCapacity, SizeFit, capacities
 from planner.model.types import Fractional, GroupInfo, NodeInfo, Running, SessionRequest, Snapshot
-from planner.place import place
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import GIB, machine, node, place, session
 
 GROUP = GroupInfo("main")
 H100 = machine()

@@ -25,9 +25,8 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import GIB, machine, session
+from tests.planner.support import GIB, machine, place, session
 
 CASES = sorted(path.parent for path in (Path(__file__).parents[1] / "cases" / "planner").glob("*/input.yaml"))
 

@@ -11,9 +11,8 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import machine, node, place, session
 
 NODES = (node("n", machine(numa=1, cores=32, gpus=0)),)
 GROUP = GroupInfo("main")

@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.advice.defragment import Move, defragment, moved
+from planner.advice.defragment import Move, defragment, snapshot_after_moves
 from planner.model.types import GroupInfo, NodeReservation, Running, SessionRequest, Snapshot
-from planner.place import place
-from planner.selection.worlds import make_worlds
-from tests.planner.support import machine, node, session
+from planner.selection.from_snapshot import build_node_tables
+from tests.planner.support import machine, node, place, session
 
 GROUP = GroupInfo("main", selection="dispersed")
 
@@ -43,7 +42,7 @@ def test_the_fewest_moves_that_free_a_whole_node() -> None:
     assert move.gain.startswith("largest free block 6 -> 8 GPUs, room for sessions of 8 GPUs 0 -> 1")
     moves = defragment(snapshot, ids(snapshot), 5)
     assert len(moves) == 2
-    after = moved(snapshot, moves)
+    after = snapshot_after_moves(snapshot, moves)
     assert place(replace(after, pending=(session("big", gpus=8),))).placements
 
 
@@ -111,8 +110,8 @@ def test_moves_are_possible_in_their_turn_and_gain(asked: list[Any], most: int, 
     for move in moves:
         assert move.session in movable
         assert move.before.kernels[0].node != move.after.kernels[0].node
-        now = moved(now, [move])
-        assert make_worlds(now)[1] == []  # nothing is held twice at any step
+        now = snapshot_after_moves(now, [move])
+        assert build_node_tables(now)[1] == []  # nothing is held twice at any step
     if moves:
         fits = [place(one).groups[0].fits_before for one in (snapshot, now)]
         order = sorted(fits[0], key=lambda words: -int(words.split()[0]))

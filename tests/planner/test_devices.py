@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from planner.devices import amounts
 from planner.devices.mapping import Mapper
-from planner.model import unfit_devices
-from planner.model.demand import Demand, Share, device_milli
-from planner.model.device_family import Family, Want, bits
-from planner.model.node_state import initial
+from planner.model import unhealthy_devices
+from planner.model.demand import Demand, DeviceShare, device_milli
+from planner.model.device_family import DeviceFamily, DeviceQuery, bits
+from planner.model.node_state import initial_state
 from planner.model.topology import Topology
 from planner.model.types import Fractional, Reason
-from planner.nodes import packing
+from planner.nodes import part_prices
 from schemas.hardware.model import Gpu, MigDevice, NumaNode
 from tests.planner.support import GIB, machine, node
 
 
 @st.composite
-def families(draw: st.DrawFn) -> Family:
+def families(draw: st.DrawFn) -> DeviceFamily:
     count = draw(st.integers(1, 7))
     domains = tuple(draw(st.integers(-1, 2)) for _ in range(count))
     cost = [[0] * count for _ in range(count)]
@@ -32,10 +32,12 @@ def families(draw: st.DrawFn) -> Family:
     nics = [draw(st.integers(0, 2)) for _ in range(count)]
     rails = [frozenset(draw(st.sets(st.integers(0, 2), max_size=2))) for _ in range(count)]
     names = tuple(f"g{at}" for at in range(count))
-    return Family("cuda.device", names, domains, cost, groups, nics, rails if draw(st.booleans()) else ())
+    return DeviceFamily(
+        "cuda.device", names, domains, cost, groups, nics, rails if draw(st.booleans()) else ()
+    )
 
 
-def connected(family: Family, mask: int) -> bool:
+def connected(family: DeviceFamily, mask: int) -> bool:
     """By closing over pairs."""
     members = list(bits(mask))
     groups = {at: {at} for at in members}
@@ -56,7 +58,7 @@ def connected(family: Family, mask: int) -> bool:
     st.sampled_from([(), (1,), (0, 2)]),
 )
 def test_tables_and_counting_give_the_least_rank(
-    family: Family,
+    family: DeviceFamily,
     allowed: int,
     free: int,
     k: int,
@@ -66,26 +68,28 @@ def test_tables_and_counting_give_the_least_rank(
     rails: tuple[int, ...],
 ) -> None:
     free &= family.all
-    found = family.best(Want(allowed, free, k, even, nic, 0, joined, rails))
+    found = family.best(DeviceQuery(allowed, free, k, even, nic, 0, joined, rails))
     sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(allowed & free), k)]
     sets = [one for one in sets if not joined or connected(family, one)]
     assert all(family.joined(one) == connected(family, one) for one in sets)
     assert found == min(sets, key=lambda one: family.rank(one, free, even, nic, rails), default=None)
     if (allowed & free).bit_count() >= k:
-        assert family._by_counting(Want(allowed & free, free, k, even, nic, 0, joined, rails)) == found
+        assert family._by_counting(DeviceQuery(allowed & free, free, k, even, nic, 0, joined, rails)) == found
 
 
 def test_a_machine_with_more_devices_than_tables_hold() -> None:
     hardware = machine(numa=4, cores=8, gpus=32)
     topology = Topology(hardware)
-    mapping = Mapper(topology).map(initial(topology, node("n", hardware)), _gpus(8))
+    mapping = Mapper(topology).map(initial_state(topology, node("n", hardware)), _gpus(8))
     assert mapping is not None and mapping.domains == (0,)
 
 
 @pytest.mark.parametrize(("sick", "more"), [(3, ""), (5, "; and 2 more")])
 def test_of_many_devices_out_of_placement_three_are_named(sick: int, more: str) -> None:
     ids = [f"GPU-{at}" for at in range(sick)]
-    found = unfit_devices.reason([node("n", machine(gpus=8), unhealthy=frozenset(ids))], _gpus(1))
+    found = unhealthy_devices.unhealthy_wait_reason(
+        [node("n", machine(gpus=8), unhealthy=frozenset(ids))], _gpus(1)
+    )
     named = "; ".join(f"GPU {at} of n is out of placement" for at in range(3))
     assert found == Reason("unhealthy", named + more)
 
@@ -99,14 +103,14 @@ def _gpus(count: int, **more: object) -> Demand:
 def test_proportional_division_is_complete_and_within_room(total: int, parts: list[tuple[int, int]]) -> None:
     weights, room = [one for one, _ in parts], [one for _, one in parts]
     total = min(total, sum(room))
-    given_ = amounts.in_proportion(total, weights, room)
+    given_ = amounts.divide_in_proportion(total, weights, room)
     assert sum(given_) == total and all(0 <= one <= most for one, most in zip(given_, room, strict=True))
 
 
 @given(st.integers(0, 50), st.lists(st.integers(0, 20), min_size=1, max_size=5))
 def test_level_division_differs_by_at_most_one_below_the_limits(total: int, room: list[int]) -> None:
     total = min(total, sum(room))
-    given_ = amounts.level(total, room)
+    given_ = amounts.divide_evenly(total, room)
     assert sum(given_) == total and all(one <= most for one, most in zip(given_, room, strict=True))
     below = [one for one, most in zip(given_, room, strict=True) if one < most]
     assert not below or max(given_) - min(below) <= 1
@@ -128,21 +132,21 @@ def test_a_fraction_is_never_less_than_asked(units: int, rule: Fractional, expec
 
 
 def _share(milli: int, spread: str = "fill", quantum: int = 10) -> Demand:
-    share = Share("cuda.shares", milli, quantum, spread)  # type: ignore[arg-type]
+    share = DeviceShare("cuda.shares", milli, quantum, spread)  # type: ignore[arg-type]
     return Demand(0, 0, 0, (), (share,), "prefer-single-node", False)
 
 
 def test_even_pieces_differ_by_at_most_one_quantum() -> None:
     hardware = machine(numa=1, cores=4, gpus=4)
     topology = Topology(hardware)
-    mapping = Mapper(topology).map(initial(topology, node("n", hardware)), _share(1750, "even", 250))
+    mapping = Mapper(topology).map(initial_state(topology, node("n", hardware)), _share(1750, "even", 250))
     assert mapping is not None and sorted(milli for _, _, milli in mapping.pieces) == [750, 1000]
 
 
 def test_a_part_goes_where_it_leaves_least() -> None:
     hardware = machine(numa=1, cores=4, gpus=3)
     topology = Topology(hardware)
-    state = initial(topology, node("n", hardware))
+    state = initial_state(topology, node("n", hardware))
     state = state._replace(free=(0b001,), part=((0, 1, 600), (0, 2, 400)))
     mapping = Mapper(topology).map(state, _share(400))
     assert mapping is not None and mapping.pieces == ((0, 2, 400),)
@@ -154,7 +158,7 @@ def test_mig_instances_are_devices_of_their_own_profile() -> None:
     instances = tuple(MigDevice(id=f"MIG-{at}", profile="1g.10gb") for at in range(3))
     mig = hardware.gpus[1].model_copy(update={"mig": "enabled", "mig_devices": instances})
     topology = Topology(hardware.model_copy(update={"gpus": (hardware.gpus[0], mig)}))
-    state = initial(topology, node("n", topology.hardware))
+    state = initial_state(topology, node("n", topology.hardware))
     demand = _gpus(0, whole=(("cuda.mig.1g.10gb", 2),))
     mapping = Mapper(topology).map(state, demand)
     assert mapping is not None and mapping.domains == (1,)
@@ -175,14 +179,18 @@ def test_memory_only_and_gpu_memory_nodes_carry_no_session() -> None:
     )
     topology = Topology(hardware)
     assert topology.domains == (0,) and topology.families[0].domains == (0,)
-    state = initial(topology, node("n", hardware))
+    state = initial_state(topology, node("n", hardware))
     assert Mapper(topology).map(state, _gpus(1, memory=5 * GIB)) is None
     assert Mapper(topology).map(state, _gpus(1, memory=4 * GIB)) is not None
 
 
 def test_the_worth_of_a_free_part_follows_from_what_is_asked_for() -> None:
-    worth = packing.worth({810: 100, 1000: 50, 160: 3})
+    worth = part_prices.free_part_values({810: 100, 1000: 50, 160: 3})
     assert worth[1000] == 1000 and worth[810] == 1000 and worth[190] == 0
-    halves = packing.worth({500: 10})
+    halves = part_prices.free_part_values({500: 10})
     assert (halves[499], halves[500], halves[999], halves[1000]) == (0, 500, 500, 1000)
-    assert packing.worth({650: 10, 320: 10})[320] + packing.worth({650: 10, 320: 10})[650] == 1000
+    assert (
+        part_prices.free_part_values({650: 10, 320: 10})[320]
+        + part_prices.free_part_values({650: 10, 320: 10})[650]
+        == 1000
+    )

@@ -8,10 +8,10 @@ import numpy as np
 
 from planner.model.types import GroupInfo, NodeInfo, Snapshot
 from planner.nodes.feasibility import Index
-from planner.nodes.node_arrays import Ints, World
-from planner.place import BUILT_IN, Policies, place
+from planner.nodes.node_table import Ints, NodeTable
+from planner.policies import Policies
 from planner.selection.base import Need
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import BUILT_IN, GIB, machine, node, place, session
 
 CPU = machine(numa=1, cores=8, gpus=0, memory=16 * GIB)
 GPU = machine(numa=1, cores=8, gpus=2, memory=16 * GIB)
@@ -20,11 +20,11 @@ GPU = machine(numa=1, cores=8, gpus=2, memory=16 * GIB)
 class Vague:
     """A plugin's strategy whose words hide what decides."""
 
-    def __init__(self, group: GroupInfo, world: World) -> None:
+    def __init__(self, group: GroupInfo, world: NodeTable) -> None:
         del group
         self.count = len(world.nodes)
 
-    def scores(self, world: World, need: Need, nodes: Index) -> Ints:
+    def scores(self, world: NodeTable, need: Need, nodes: Index) -> Ints:
         scores: Ints = (self.count - nodes).astype(np.int64)
         return scores
 

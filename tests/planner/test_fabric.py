@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.model.types import GroupInfo, NodeInfo, Outcome, Placement, SessionRequest, Snapshot
-from planner.place import place
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 from tests.planner.audit import audit
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import GIB, machine, node, place, session
 
 CPU = machine(numa=1, cores=8, gpus=0)
 

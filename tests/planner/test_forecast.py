@@ -17,10 +17,9 @@ from planner.model.types import (
     Snapshot,
     Wait,
 )
-from planner.place import place
-from planner.waiting import turns
-from planner.waiting.forecast import TRIAL
-from tests.planner.support import machine, node, session
+from planner.waiting import queue_forecast
+from planner.waiting.forecast import TRIAL_COST
+from tests.planner.support import machine, node, place, session
 
 SIZE = 8
 CPU = machine(numa=1, cores=SIZE, gpus=0)
@@ -55,7 +54,7 @@ def test_the_release_that_makes_room_is_named_and_nobody_is_promised_what_others
 
 
 def test_who_the_search_did_not_come_to_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LOOKS", 2 * TRIAL)
+    monkeypatch.setattr(queue_forecast, "SEARCH_BUDGET", 2 * TRIAL_COST)
     found = [(wait.freed_by, wait.latest, wait.cut_short) for wait in full(1, 2, 4)]
     assert found == [("held-0", 100.0, False), ("", None, True), ("", None, True)]
 

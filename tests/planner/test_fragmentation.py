@@ -5,66 +5,70 @@ from __future__ import annotations
 import numpy as np
 
 from planner.model.demand import demand_of
+from planner.model.request_kinds import RequestKind, count_request_kinds
 from planner.model.types import GroupInfo, Snapshot
 from planner.nodes.feasibility import Index
-from planner.nodes.fragmentation import SCALE, Worth
-from planner.nodes.node_arrays import MEMORY, MILLI, Ints, Machines, World
-from planner.nodes.typical_requests import Kind, kinds_of, scarce, typical
-from planner.place import place
-from tests.planner.support import GIB, machine, node, session
+from planner.nodes.fragmentation import SCALE, UsableCapacity
+from planner.nodes.node_table import MEMORY, MILLI, Ints, MapperCache, NodeTable
+from planner.nodes.typical_requests import scarce_kinds, typical_kinds
+from tests.planner.support import GIB, machine, node, place, session
 
 ANY: frozenset[str] = frozenset()
 SMALL = machine(numa=1, cores=32, gpus=8, memory=256 * GIB)
 LARGE = machine(numa=1, cores=64, gpus=8, memory=256 * GIB)
 
 
-def world(large: int = 1, small: int = 9) -> World:
+def world(large: int = 1, small: int = 9) -> NodeTable:
     members = [node(f"large{at}", LARGE) for at in range(large)]
     members += [node(f"small{at}", SMALL) for at in range(small)]
-    return World(members, Machines())
+    return NodeTable(members, MapperCache())
 
 
-def kind(cpu: int, devices: int, *, memory: int = GIB, models: frozenset[str] = ANY) -> Kind:
-    return Kind(1000 * cpu, memory, devices, 1000, models)
+def kind(cpu: int, devices: int, *, memory: int = GIB, models: frozenset[str] = ANY) -> RequestKind:
+    return RequestKind(1000 * cpu, memory, devices, 1000, models)
 
 
 def test_requests_are_counted_by_kind_and_their_memory_is_averaged() -> None:
     asked = [session("a", cpu=2, gpus=1, memory=2 * GIB), session("b", cpu=2, gpus=1, memory=4 * GIB)]
     asked += [session("c", cpu=1, shares=500), session("d", cpu=9)]
     group = GroupInfo("main")
-    kinds = kinds_of((demand_of(one.kernels[0], one, group), one.gpu_models) for one in asked)
-    assert list(kinds.items()) == [(kind(2, 1, memory=3 * GIB), 2), (Kind(1000, GIB, 1, 500, ANY), 1)]
+    kinds = count_request_kinds((demand_of(one.kernels[0], one, group), one.gpu_models) for one in asked)
+    assert list(kinds.items()) == [(kind(2, 1, memory=3 * GIB), 2), (RequestKind(1000, GIB, 1, 500, ANY), 1)]
 
 
 def test_typical_are_the_most_frequent_up_to_95_percent() -> None:
     kinds = {kind(1, 1): 90, kind(2, 1): 6, kind(3, 1): 4}
-    assert typical(kinds) == {kind(1, 1): 90, kind(2, 1): 6}
+    assert typical_kinds(kinds) == {kind(1, 1): 90, kind(2, 1): 6}
 
 
 def test_scarce_is_what_is_rare_and_only_few_nodes_can_serve() -> None:
     kinds = {kind(1, 1): 96, kind(48, 8): 2, kind(16, 8): 1, kind(99, 8): 1}
-    assert scarce(world(), kinds) == {kind(48, 8): 1.0}, "an eighth of the demand for a tenth of the GPUs"
-    assert scarce(world(large=10, small=0), kinds) == {}
+    assert scarce_kinds(world(), kinds) == {kind(48, 8): 1.0}, (
+        "an eighth of the demand for a tenth of the GPUs"
+    )
+    assert scarce_kinds(world(large=10, small=0), kinds) == {}
     frequent = {kind(48, 8): 96, kind(1, 1): 4}
-    assert scarce(world(), frequent) == {}
+    assert scarce_kinds(world(), frequent) == {}
 
 
 def test_how_scarce_follows_from_what_is_asked_of_those_nodes() -> None:
     kinds = {kind(1, 1): 1900, kind(48, 8): 1}
-    (pressure,) = scarce(world(), kinds).values()
+    (pressure,) = scarce_kinds(world(), kinds).values()
     assert abs(pressure - (8 / 1908) / (1 / 10)) < 1e-12
 
 
 def test_what_no_node_can_serve_is_not_scarce() -> None:
     other = kind(1, 1, models=frozenset({"other"}))
     roomy = kind(1, 1, memory=300 * GIB)
-    assert scarce(world(), {kind(1, 1): 98, other: 1, roomy: 1}) == {}
+    assert scarce_kinds(world(), {kind(1, 1): 98, other: 1, roomy: 1}) == {}
 
 
 def test_a_node_is_worth_less_without_the_memory_that_requests_take() -> None:
     one, kinds = world(1, 0), {kind(1, 1, memory=32 * GIB): 1}
     nodes, cpu, memory, devices = _empty(one, 0)
-    full, little = (Worth(one, kinds).of(nodes, cpu, left, devices)[0] for left in (memory, memory // 16))
+    full, little = (
+        UsableCapacity(one, kinds).of(nodes, cpu, left, devices)[0] for left in (memory, memory // 16)
+    )
     assert full - little >= 8000 * SCALE, "none of the eight GPUs is of use"
 
 
@@ -78,6 +82,6 @@ def test_small_requests_stay_off_the_only_node_for_the_largest() -> None:
     assert {one.kernels[0].node for one in outcome.placements if one.session == "t"} == {"large"}
 
 
-def _empty(world: World, at: int) -> tuple[Index, Ints, Ints, Ints]:
+def _empty(world: NodeTable, at: int) -> tuple[Index, Ints, Ints, Ints]:
     nodes: Index = np.array([at], dtype=np.intp)
     return nodes, world.totals[MILLI, nodes], world.totals[MEMORY, nodes], world.devices[:, nodes]

@@ -8,11 +8,10 @@ import pytest
 
 from planner.devices.mapping import Mapper, Mapping
 from planner.model.demand import Demand
-from planner.model.node_state import State, initial, room_of
+from planner.model.node_state import ResourceState, domain_room, initial_state
 from planner.model.topology import Topology
 from planner.model.types import GroupInfo, Snapshot
-from planner.place import place
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import GIB, machine, node, place, session
 from tests.planner.test_mapping_optimum import HARDWARE, device_sets
 
 PLAIN, DIRECT = GroupInfo("main"), GroupInfo("main", gpudirect_storage=True)
@@ -64,7 +63,7 @@ def test_what_no_empty_node_holds_does_not_hold_up_the_queue() -> None:
 @pytest.mark.parametrize("numa", ["prefer-single-node", "interleaving"])
 def test_devices_stay_together_where_memory_takes_another_numa_node(numa: str) -> None:
     hardware = machine(numa=2, cores=4, gpus=4, memory=16 * GIB)
-    mapper, state = Mapper(Topology(hardware)), initial(Topology(hardware), node("a", hardware))
+    mapper, state = Mapper(Topology(hardware)), initial_state(Topology(hardware), node("a", hardware))
     one = Demand(1, 0, GIB, (("cuda.device", 1),), (), "prefer-single-node", False)
     first = mapper.map(state, one)
     assert first is not None
@@ -100,7 +99,7 @@ def test_a_mapping_is_found_exactly_when_there_is_one(name: str) -> None:
     chance = random.Random(7)
     found = 0
     for _ in range(60):
-        state = initial(topology, node("a", hardware))
+        state = initial_state(topology, node("a", hardware))
         for _ in range(chance.randrange(7)):
             cpu, gpus = chance.choice([0, 1, 2, 4]), chance.choice([0, 1, 2])
             whole = (("cuda.device", gpus),) if gpus else ()
@@ -134,11 +133,11 @@ def _check(topology: Topology, mapping: Mapping) -> None:
     assert all(given[at][0] >= 1000 and given[at][1] > 0 for at in domains)
 
 
-def _fewest(topology: Topology, state: State, demand: Demand) -> int | None:
+def _fewest(topology: Topology, state: ResourceState, demand: Demand) -> int | None:
     """Least number of NUMA nodes of any mapping that the rule allows, by trying every set of devices."""
     import itertools
 
-    room = room_of(topology, state)
+    room = domain_room(topology, state)
     every = range(len(topology.domains))
     if sum(room.cores) < demand.cores or sum(room.memory) < demand.memory:
         return None

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.types import GroupInfo, SessionRequest, Snapshot
-from planner.place import BUILT_IN, place
 from planner.queue.base import QueueView
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import BUILT_IN, machine, node, place, session
 
 
 def ask(at: int, who: str, cpu: int = 1) -> SessionRequest:

@@ -57,15 +57,15 @@ class Swapped(locality.Planner):
         ids = self.machine.family.ids
         last = max(at for at, left in enumerate(self.machine.free) if left == 1000)
         moved = replace(placed, devices=(DeviceGrant(ids[last], "cuda.device"),))
-        at = self.world.index["machine"]
-        self.world.release({session.id})
-        self.world.restore(at, session.id, moved)
+        at = self.table.index["machine"]
+        self.table.release({session.id})
+        self.table.restore(at, session.id, moved)
         return moved
 
 
 def test_a_planner_that_ignores_numa_is_found_out() -> None:
     planner = Swapped(locality.synthetic(4))
-    machine = planner.machine = Machine(planner.world.topologies[0])
+    machine = planner.machine = Machine(planner.table.topologies[0])
     count = locality.churn(machine, planner, 75, 150, random.Random(1))
     assert count.misses and count.optimal < count.requests
 

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from planner.devices.mapping import Mapper
-from planner.model.demand import Demand, Share
-from planner.model.node_state import State, initial, room_of
+from planner.model.demand import Demand, DeviceShare
+from planner.model.node_state import ResourceState, domain_room, initial_state
 from planner.model.topology import Topology
 from schemas.hardware.model import Gpu, Hardware, Link, NumaNode
 from tests.planner.support import GIB, machine, node
@@ -51,7 +51,9 @@ def random_demand(chance: random.Random, topology: Topology) -> Demand:
     kind = chance.choice(["whole", "share", "cpu", "shared cpu"])
     whole = (("cuda.device", chance.choice([1, 1, 2, 3, 4])),) if kind == "whole" else ()
     milli = chance.choice([100, 300, 500, 700, 1500, 2250])
-    share = (Share("cuda.shares", milli, 50, chance.choice(["fill", "even"])),) if kind == "share" else ()
+    share = (
+        (DeviceShare("cuda.shares", milli, 50, chance.choice(["fill", "even"])),) if kind == "share" else ()
+    )
     cpu = chance.choice([0, 1, 2, 3, 5, 7, 11])
     memory = chance.choice([0, 1, 8, 20, 40, 90]) * GIB
     if kind == "shared cpu":
@@ -59,7 +61,7 @@ def random_demand(chance: random.Random, topology: Topology) -> Demand:
     return Demand(cpu, 0, memory, whole, share, "prefer-single-node", False)
 
 
-def device_sets(topology: Topology, state: State, demand: Demand):
+def device_sets(topology: Topology, state: ResourceState, demand: Demand):
     """Every set of devices that could serve the demand, as masks (one family on these machines)."""
     family = topology.families[0]
     free = [at for at in range(len(family.ids)) if state.free[0] >> at & 1]
@@ -71,7 +73,7 @@ def device_sets(topology: Topology, state: State, demand: Demand):
         yield ()
 
 
-def _share_sets(free: list[int], part: dict[int, int], share: Share):
+def _share_sets(free: list[int], part: dict[int, int], share: DeviceShare):
     whole, rest = divmod(share.milli, 1000)
     have = part | dict.fromkeys(free, 1000)
     if share.spread == "fill" or not whole:
@@ -93,10 +95,10 @@ def _share_sets(free: list[int], part: dict[int, int], share: Share):
             return
 
 
-def optimum(topology: Topology, state: State, demand: Demand):
+def optimum(topology: Topology, state: ResourceState, demand: Demand):
     """(NUMA nodes, distance, link cost) of the best mapping, or None: every set of devices with every set of
     NUMA nodes."""
-    room = room_of(topology, state)
+    room = domain_room(topology, state)
     count = len(topology.domains)
     best = None
     for chosen in device_sets(topology, state, demand):
@@ -123,8 +125,8 @@ def test_every_mapping_under_churn_is_the_brute_force_optimum(name: str, seed: i
     topology = Topology(HARDWARE[name])
     mapper = Mapper(topology)
     chance = random.Random(f"{name}{seed}")
-    state = initial(topology, node("n", HARDWARE[name]))
-    held: list[tuple[Demand, State, State]] = []
+    state = initial_state(topology, node("n", HARDWARE[name]))
+    held: list[tuple[Demand, ResourceState, ResourceState]] = []
     placed = 0
     for _ in range(60):
         if held and chance.random() < 0.4:
@@ -147,7 +149,7 @@ def test_every_mapping_under_churn_is_the_brute_force_optimum(name: str, seed: i
     assert placed > 15
 
 
-def give_back(now: State, before: State, after: State) -> State:
+def give_back(now: ResourceState, before: ResourceState, after: ResourceState) -> ResourceState:
     """Undo one kernel's taking (`before` → `after`) on a state that changed since."""
     part = {(f, d): left for f, d, left in now.part}
     free = list(now.free)
@@ -164,7 +166,7 @@ def give_back(now: State, before: State, after: State) -> State:
                 free[family] |= 1 << device
             else:
                 part[family, device] = total
-    return State(
+    return ResourceState(
         now.cores | (before.cores & ~after.cores),
         tuple(n + a - b for n, a, b in zip(now.shared, before.shared, after.shared, strict=True)),
         tuple(n + a - b for n, a, b in zip(now.memory, before.memory, after.memory, strict=True)),

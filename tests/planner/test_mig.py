@@ -21,11 +21,10 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from planner.place import place
-from planner.selection.mig import starts_for
+from planner.selection.mig import instance_starts
 from schemas.hardware.mig import profile_on
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
-from tests.planner.support import GIB, node
+from tests.planner.support import GIB, node, place
 
 GROUP = GroupInfo("main")
 
@@ -67,18 +66,18 @@ def instance(profile: str, start: int | None, size: int | None = None) -> MigDev
 )
 def test_as_many_instances_as_the_vendor_names(model: str, memory: int, counts: dict[str, int]) -> None:
     one = gpu(model=model, memory=memory)
-    assert {name: len(starts_for(one, name, (), 99)) for name in counts} == counts
+    assert {name: len(instance_starts(one, name, (), 99)) for name in counts} == counts
     assert profile_on(one, "5g.30gb") is None and profile_on(one, "1g.3gb") is None
     assert profile_on(one, "nonsense") is None
 
 
 def test_one_instance_with_media_engines() -> None:
-    assert len(starts_for(gpu(), "1g.5gb+me", (), 7)) == 1
-    assert not starts_for(gpu(), "1g.5gb+me", (instance("1g.5gb+me", 0),), 1)
+    assert len(instance_starts(gpu(), "1g.5gb+me", (), 7)) == 1
+    assert not instance_starts(gpu(), "1g.5gb+me", (instance("1g.5gb+me", 0),), 1)
 
 
 def test_an_instance_of_unknown_place_blocks_its_gpu() -> None:
-    assert not starts_for(gpu(), "1g.5gb", (instance("1g.5gb", None),), 1)
+    assert not instance_starts(gpu(), "1g.5gb", (instance("1g.5gb", None),), 1)
 
 
 PROFILES = ["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]
@@ -96,7 +95,7 @@ def test_no_layout_holds_more(held: list[tuple[str, int]], name: str) -> None:
         if known is not None and start in known.starts and not run & taken:
             taken |= run
             stays.append(instance(profile, start))
-    found = starts_for(one, name, stays, 7)
+    found = instance_starts(one, name, stays, 7)
     starts = profile_on(one, name).starts  # type: ignore[union-attr]
     runs = {at: set(range(at, at + SIZES[name])) for at in starts}
     most = 0

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.model.types import Fractional, GroupInfo, Outcome, Running, SessionRequest, Snapshot
-from planner.place import place
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
 from tests.planner.audit import audit
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import GIB, machine, node, place, session
 from tests.planner.test_mapping_optimum import asymmetric
 
 

@@ -16,9 +16,8 @@ from planner.model.types import (
     Running,
     Snapshot,
 )
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import GIB, machine, node, place, session
 
 MACHINES = (
     machine(numa=1, cores=4, gpus=2),

@@ -18,9 +18,8 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import machine, node, place, session
 
 CPU = machine(numa=1, cores=8, gpus=0)
 EIGHT = machine(numa=2, cores=8, gpus=8)

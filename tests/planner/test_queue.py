@@ -18,9 +18,8 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from planner.place import BUILT_IN, place
 from planner.queue.base import QueueView
-from tests.planner.support import machine, node, session
+from tests.planner.support import BUILT_IN, machine, node, place, session
 
 CPU = machine(numa=1, cores=10, gpus=0)
 

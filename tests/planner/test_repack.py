@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from planner.model.types import GroupInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import machine, node, place, session
 from tests.planner.test_place_properties import snapshots
 
 GROUP = GroupInfo("main", selection="dispersed")
@@ -72,7 +71,7 @@ def test_quotas_hold() -> None:
 
 
 def test_without_or_tools_the_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "planner.batch.cutting", None)
+    monkeypatch.setitem(__import__("sys").modules, "planner.batch.cutting_stock", None)
     outcome = both(*queue(6, 4, 5, 5))
     assert len(outcome.placements) == 3
     assert any("bai[batch]" in text for text in outcome.warnings)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from planner.model.types import GroupInfo, NodeReservation, Outcome, Running, SessionRequest, Snapshot
-from planner.place import place
 from tests.planner.audit import audit
-from tests.planner.support import machine, node, session
+from tests.planner.support import machine, node, place, session
 
 CPU = machine(numa=1, cores=8, gpus=0)
 NODES = (node("a", CPU), node("b", CPU))

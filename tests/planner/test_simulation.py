@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.model.types import GroupInfo, NodeReservation, PreemptionRule, QuotaLimit, Running, Snapshot
-from planner.place import place
 from planner.simulation.measures import curve, report, size_of
-from planner.simulation.replay import replay
+from planner.simulation.replay import replay as replay_by
 from planner.simulation.values import Cluster, Job, Replay
-from tests.planner.support import GIB, machine, node, session
+from tests.planner.support import BUILT_IN, GIB, machine, node, place, session
 
 MAIN = GroupInfo("main")
 
@@ -27,6 +27,10 @@ def cluster(nodes: int = 1, group: GroupInfo = MAIN, **more: Any) -> Cluster:
 
 def job(name: str, arrival: float, duration: float, checkpoint: bool = False, **more: Any) -> Job:
     return Job(session(name, enqueued=arrival, **more), duration, checkpoint)
+
+
+def replay(where: Cluster, jobs: Iterable[Job], **options: Any) -> Replay:
+    return replay_by(where, jobs, BUILT_IN, **options)
 
 
 def times(found: Replay) -> dict[str, tuple[float | None, float | None]]:
@@ -201,7 +205,7 @@ def test_a_plan_from_a_fresh_snapshot_says_the_same(group: GroupInfo, asks: list
     ]
     usual = replay(cluster(2, group), jobs, fresh=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("planner.simulation.standing.packs", lambda _: True)
+        patch.setattr("planner.simulation.incremental_planner.packs_whole_queue", lambda _: True)
         assert replay(cluster(2, group), jobs).results == usual.results
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from providers.base import KernelSpec, Provider
-from schemas.problems.errors import LeaseLost
+from schemas.problems.errors.store import LeaseLost
 
 
 def lost() -> None:

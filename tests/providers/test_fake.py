@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from providers.base import KernelSpec, Labels
-from providers.fake import Ending, FakeProvider, Fault, World
-from schemas.problems.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderUnavailable
+from providers.fake import FakeProvider, Fault, ScheduledExit, World
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.problems.errors.store import LeaseLost
 
 LABELS = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
 SPEC = KernelSpec("s-main1-00000000-g1", LABELS, ("sleep", "1"), {"A": "1"}, secret_env={"TOKEN": "hush"})
@@ -51,7 +53,7 @@ def test_slow_transitions_follow_the_clock() -> None:
 def test_kernels_end_die_and_get_lost() -> None:
     world = World()
     provider = FakeProvider(world)
-    world.ends_after[SPEC.id] = Ending(30, 7)
+    world.ends_after[SPEC.id] = ScheduledExit(30, 7)
     provider.create(SPEC)
     world.clock.sleep(31)
     seen = provider.observe().kernels[0]

@@ -13,13 +13,14 @@ from providers import registry
 from providers.base import KernelSpec, Labels, Limit
 from providers.declared import DeclaredProvider
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors import InvalidOption, KernelRefused, UnknownProvider
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import InvalidOption, UnknownProvider
 
 LABELS = Labels("repo", "here", "Session/p/s", 1, "digest", "main1", "node")
 
 
 def test_the_built_in_ones_are_known() -> None:
-    assert {"process", "declared"} <= set(registry.names())
+    assert {"process", "declared"} <= set(registry.provider_names())
 
 
 def test_an_unknown_one_names_the_known() -> None:
@@ -57,7 +58,7 @@ def test_a_strangers_provider_is_opened_like_a_built_in_one(monkeypatch: pytest.
 
 def test_only_the_one_used_is_imported() -> None:
     code = (
-        "import sys; from providers.registry import open_provider, names; names();"
+        "import sys; from providers.registry import open_provider, provider_names; provider_names();"
         "open_provider('declared', {});"
         "print([m for m in sys.modules if m.startswith('providers.process')])"
     )

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from providers.machines.retry import PAUSES, QUICK, with_backoff
-from schemas.problems.errors import NodeUnreachable, ProviderUnavailable
+from schemas.problems.errors.node import NodeUnreachable
+from schemas.problems.errors.provider import ProviderUnavailable
 
 
 class Far:

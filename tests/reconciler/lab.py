@@ -10,12 +10,15 @@ from pathlib import Path
 
 from providers.fake import FakeProvider, World
 from providers.storage.base import Storage
-from reconciler.apply.apply import ApplyResult, apply
+from reconciler.apply.apply import apply
+from reconciler.apply.targets import ApplyTargets
 from reconciler.observe.observe import observe
 from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.sources.source import make_desired
-from reconciler.store import Store
+from reconciler.store.store import Store
 from reconciler.values.plan import Action, Plan
+from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual, Desired
 from schemas.loading.loader import load_directory
 from tests.lab.stores import environment, reader
@@ -120,22 +123,23 @@ class Lab:
         moves: int = 0,
     ) -> Plan:
         return make_plan(
-            self.desired(),
-            self.actual(),
-            self.world.clock.now(),
-            targets=targets,
-            refresh_only=refresh_only,
-            destroy=destroy,
-            anew=anew,
-            moves=moves,
+            PlanRequest(
+                self.desired(),
+                self.actual(),
+                self.world.clock.now(),
+                targets=targets,
+                refresh_only=refresh_only,
+                destroy=destroy,
+                replace=anew,
+                most_moves=moves,
+            )
         )
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
         plan = plan or self.plan()
-        return apply(
-            plan, store=self.store, provider=self.provider, storage=self.storage, clock=self.world.clock,
-            holder="tester", secrets=reader(environment("BAI_TEST_TOKEN", "HOME")),
-        )  # fmt: skip
+        secrets = reader(environment("BAI_TEST_TOKEN", "HOME"))
+        targets = ApplyTargets(self.store, self.provider, self.world.clock, self.storage, secrets=secrets)
+        return apply(plan, targets, holder="tester")
 
     def converge(self) -> Plan:
         """Apply, and give the next plan."""

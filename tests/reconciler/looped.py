@@ -19,7 +19,7 @@ class Looped:
 
     def make(self, *, observe_only: bool = False) -> Loop:
         return Loop(
-            self.workspace, holder="loop", interval=30, tell=self.lines.append, observe_only=observe_only
+            self.workspace, holder="loop", interval=30, log=self.lines.append, observe_only=observe_only
         )
 
     def once(self, seconds: float = 30) -> list[str]:

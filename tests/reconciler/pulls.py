@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from providers.base import Capabilities, Fence, ImageNow, KernelSpec, Observation, Observed, unfenced
+from providers.base import Capabilities, Fence, ImageState, KernelSpec, Observation, Observed, unfenced
 from providers.fake import FakeProvider, World
-from providers.images import NodeImage, PullProgress, PullRequest, Tell
-from reconciler.apply.apply import ApplyResult, apply
-from reconciler.observe.images import held
+from providers.images import NodeImage, OnPullProgress, PullProgress, PullRequest
+from reconciler.apply.apply import apply
+from reconciler.apply.targets import ApplyTargets
+from reconciler.observe.images import images_on_nodes
 from reconciler.values.plan import Plan
-from reconciler.values.results import ApplyEvent
+from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.state import Actual
-from schemas.images.facts import ImageFacts, Platform
-from schemas.problems.errors import BaiError, ImageMissing
+from schemas.images.facts import ImageFacts, ImagePlatform
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.node import ImageMissing
 from schemas.values.image_reference import parse_reference
 from tests.lab.stores import environment, reader
 from tests.reconciler.lab import Lab
@@ -31,7 +33,7 @@ class Shelf:
     fails: dict[str, list[BaseException]] = field(default_factory=dict)
     """Node → what its next pulls raise."""
     looked: list[frozenset[str]] = field(default_factory=list)
-    means: dict[str, ImageNow] = field(default_factory=dict)
+    means: dict[str, ImageState] = field(default_factory=dict)
     """Image → what nodes have come to mean by the name since its kernels started."""
     most: int = 0
     running: int = 0
@@ -61,7 +63,7 @@ class PullingProvider(FakeProvider):
         name = self.world.kernels[kernel.id].spec.image
         return replace(kernel, image=name, image_now=self.shelf.means.get(name, "same"))
 
-    def pull(self, request: PullRequest, tell: Tell) -> bool:
+    def pull(self, request: PullRequest, tell: OnPullProgress) -> bool:
         shelf = self.shelf
         with self.lock:
             shelf.running += 1
@@ -92,7 +94,7 @@ class PullingProvider(FakeProvider):
             NodeImage((), (name,), 10) if "@" in name else NodeImage((name,), (), 10) for name in names
         )
 
-    def image_facts(self, node: str, image: str) -> tuple[str, Platform, str] | None:
+    def image_facts(self, node: str, image: str) -> tuple[str, ImagePlatform, str] | None:
         return None
 
 
@@ -115,13 +117,13 @@ class ImageLab(Lab):
     def actual(self) -> Actual:
         found = super().actual()
         known = {reference: facts for reference, (facts, _) in self.store.images().items()}
-        return replace(found, images=known, held=held(self.desired(), self.provider, found))
+        return replace(found, images=known, held=images_on_nodes(self.desired(), self.provider, found))
 
     def learn(
         self, reference: str, digest: str, labels: Mapping[str, str] | None = None, **sizes: int
     ) -> None:
         platforms = {
-            name: Platform(digest=digest, size=size, labels=labels or {}) for name, size in sizes.items()
+            name: ImagePlatform(digest=digest, size=size, labels=labels or {}) for name, size in sizes.items()
         }
         facts = ImageFacts(reference=full(reference), digest=digest, platforms=platforms)
         self.store.save_images([facts], self.world.clock.now())
@@ -129,12 +131,11 @@ class ImageLab(Lab):
     def apply(self, plan: Plan | None = None, *, parallel: int = 8) -> ApplyResult:
         return apply(
             plan or self.plan(),
-            store=self.store,
-            provider=self.provider,
-            clock=self.world.clock,
+            ApplyTargets(
+                self.store, self.provider, self.world.clock, secrets=reader(environment("R_PASSWORD"))
+            ),
             holder="tester",
             parallel=parallel,
-            secrets=reader(environment("R_PASSWORD")),
             on_event=self.events.append,
         )
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.plan.pipeline import make_study
-from reconciler.values.plan_json import dump, load
-from schemas.problems.errors import PlanError
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
+from schemas.problems.errors.plan import PlanError
 from tests.reconciler.lab import Lab, action, session, summary
 
 ONE_GPU = "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"
@@ -29,7 +30,7 @@ def test_what_runs_starts_again_in_its_place(lab: Lab) -> None:
     assert found.why == "asked for by --replace"
     assert [(c.path, c.before, c.after, c.forces) for c in found.changes] == [("generation", "1", "2", True)]
     assert found.before and found.after and found.after.placement == found.before.placement
-    assert plan.digest != quiet.digest and load(dump(plan)).digest == plan.digest
+    assert plan.digest != quiet.digest and load_plan(dump_plan(plan)).digest == plan.digest
     assert lab.apply(plan).ok
     assert sorted(kernel.rpartition("-")[2] for kernel in lab.world.kernels) == ["g1", "g2"]
     assert not lab.plan().changes
@@ -38,7 +39,7 @@ def test_what_runs_starts_again_in_its_place(lab: Lab) -> None:
 def test_a_saved_wish_is_carried_out_exactly_once(lab: Lab) -> None:
     lab.write({"a": session("a", ONE_GPU)})
     lab.apply()
-    saved = load(dump(lab.plan(anew=(A,))))
+    saved = load_plan(dump_plan(lab.plan(anew=(A,))))
     assert lab.apply(saved).ok
     with pytest.raises(PlanError):
         lab.apply(saved)
@@ -135,7 +136,7 @@ def test_a_study_has_the_cluster_before_and_after(lab: Lab) -> None:
     lab.write({"a": session("a", ONE_GPU)})
     lab.apply()
     lab.write({"b": session("b", ONE_GPU), "c": session("c", "resources: {cuda.device: 2}")})
-    study = make_study(lab.desired(), lab.actual(), lab.world.clock.now())
+    study = make_study(PlanRequest(lab.desired(), lab.actual(), lab.world.clock.now()))
     assert study.plan.digest == lab.plan().digest
     assert [one.request.id for one in study.before.running] == [A]
     assert sorted(one.request.id for one in study.after.running) == [A, B]

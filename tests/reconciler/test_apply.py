@@ -14,21 +14,15 @@ from planner.model.types import DeviceGrant, KernelPlacement, Placement
 from providers.base import Fence, KernelSpec, Labels, Observed
 from providers.fake import FakeProvider, Fault, World
 from reconciler.apply import action_graph
-from reconciler.apply.apply import ApplyResult, apply
+from reconciler.apply.apply import apply
 from reconciler.apply.steps import Step
-from reconciler.store import Store
+from reconciler.apply.targets import ApplyTargets
+from reconciler.store.store import Store
 from reconciler.values.plan import Action, Change, Plan, Side
-from reconciler.values.records import JournalEntry, Phase, Put, Recorded
-from reconciler.values.results import ApplyEvent
-from schemas.problems.errors import (
-    GuardRefused,
-    IncompleteObservation,
-    LeaseHeld,
-    LeaseLost,
-    PlanError,
-    StalePlan,
-    StoreUnavailable,
-)
+from reconciler.values.records import JournalEntry, Phase, PutRecord, Recorded
+from reconciler.values.results import ApplyEvent, ApplyResult
+from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, PlanError, StalePlan
+from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
 from tests.lab.stores import environment, reader
 from tests.reconciler.lab import Lab, session
 
@@ -108,10 +102,13 @@ class Bench:
         self, *actions: Action, on_event: Callable[[ApplyEvent], None] | None = None, **fields: object
     ) -> ApplyResult:
         return apply(
-            self.plan(*actions), store=self.store, provider=self.provider, clock=self.world.clock,
-            holder="me", secrets=reader(environment("BAI_TEST_TOKEN")),
+            self.plan(*actions), self.targets(), holder="me",
             on_event=on_event or self.events.append, **fields,  # type: ignore[arg-type]
         )  # fmt: skip
+
+    def targets(self) -> ApplyTargets:
+        secrets = reader(environment("BAI_TEST_TOKEN"))
+        return ApplyTargets(self.store, self.provider, self.world.clock, secrets=secrets)
 
     def outcomes(self, *actions: Action, **fields: object) -> dict[str, str]:
         result = self.apply(*actions, **fields)  # type: ignore[arg-type]
@@ -135,8 +132,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bench(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     shutil.copyfile(template, tmp_path / "store.db")
-    monkeypatch.setattr(action_graph, "steps", steps_of)
-    monkeypatch.setattr("reconciler.apply.apply.current_basis", lambda store, provider, plan: "basis")
+    monkeypatch.setattr(action_graph, "action_steps", steps_of)
+    monkeypatch.setattr("reconciler.apply.apply.current_fingerprint", lambda store, provider, plan: "basis")
     made = Bench(tmp_path / "store.db")
     yield made
     made.store.close()
@@ -325,7 +322,7 @@ def test_only_one_apply_at_a_time(bench: Bench) -> None:
 
 
 def test_a_stale_plan_changes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.apply.apply.current_basis", lambda store, provider, plan: "another")
+    monkeypatch.setattr("reconciler.apply.apply.current_fingerprint", lambda store, provider, plan: "another")
     with pytest.raises(StalePlan):
         bench.apply(new("a", 0))
     assert (
@@ -338,7 +335,7 @@ def test_what_is_protected_is_not_deleted(bench: Bench, where: str) -> None:
     bench.apply(new("a", 0))
     if where == "record":
         lease = bench.store.acquire(CLUSTER, "me", 60, NOW)
-        bench.store.write(lease, [Put(recorded("a", side("a", (0,)), "RUNNING", protected=True))])
+        bench.store.write(lease, [PutRecord(recorded("a", side("a", (0,)), "RUNNING", protected=True))])
         bench.store.release(lease)
     gone = action("a", side("a", (0,)), None, protected=where == "action")
     with pytest.raises(GuardRefused, match="Session/p/a"):
@@ -350,7 +347,7 @@ def test_nothing_is_deleted_on_a_guess(bench: Bench) -> None:
     bench.apply(new("a", 0))
     plan = bench.plan(action("a", side("a", (0,)), None), complete=False)
     with pytest.raises(IncompleteObservation):
-        apply(plan, store=bench.store, provider=bench.provider, clock=bench.world.clock, holder="me")
+        apply(plan, bench.targets(), holder="me")
     assert set(bench.world.kernels) == {kernel_id("a", 1)}
 
 
@@ -438,7 +435,7 @@ def test_an_apply_keeps_the_journal_within_its_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path)
-    monkeypatch.setattr("reconciler.store.usage_and_contact.JOURNAL_ROWS", 3)
+    monkeypatch.setattr("reconciler.store.usage_and_contact.MAX_JOURNAL_ROWS", 3)
     for name in "abcd":
         lab.write({name: session(name)})
         assert lab.apply().ok

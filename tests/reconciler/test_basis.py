@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from providers.base import Labels, Observed
-from reconciler.values.fingerprint import basis
+from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.records import Recorded
 from reconciler.values.state import Actual, Existing
 
@@ -18,7 +18,7 @@ RECORD = Recorded(SESSION, "here", 1, "d1", phase="RUNNING", kernels=(RUNNING.id
 
 
 def seen(kernel: Observed, record: Recorded = RECORD, phase: str = "RUNNING") -> str:
-    return basis(Actual("repo", "here", {SESSION: Existing(SESSION, record, phase, (kernel,))}))
+    return state_fingerprint(Actual("repo", "here", {SESSION: Existing(SESSION, record, phase, (kernel,))}))
 
 
 def test_a_kernel_that_ends_by_itself_makes_no_plan_stale() -> None:
@@ -39,5 +39,5 @@ def test_another_kernel_makes_it_stale() -> None:
 
 
 def test_a_kernel_less_makes_it_stale() -> None:
-    nothing = basis(Actual("repo", "here", {SESSION: Existing(SESSION, RECORD, "RUNNING")}))
+    nothing = state_fingerprint(Actual("repo", "here", {SESSION: Existing(SESSION, RECORD, "RUNNING")}))
     assert seen(RUNNING) != nothing

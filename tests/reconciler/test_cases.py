@@ -2,7 +2,7 @@
 
 A new bug is a new folder. With `BAI_RECORD=1`, `plan.txt` is written again, and so is `actual.json` where
 the folder says how it came about: `before/` (documents that were applied) and `happens.json` (what happened
-to them since); a person reviews the diff. `options.json` holds arguments of `make_plan`.
+to them since); a person reviews the diff. `options.json` holds fields of a `PlanRequest`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from providers.base import Capabilities, Observation
-from reconciler.observe.observe import combine
+from reconciler.observe.observe import actual_state
 from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.sources.source import make_desired
-from reconciler.values.plan_json import dump, load
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.records import Recorded
 from schemas.loading.loader import load_directory
 from tests.reconciler.lab import REPO, Lab, text
@@ -81,11 +82,14 @@ def test_case(case: str, tmp_path: Path) -> None:
         _record_actual(folder, tmp_path)
     world = WORLD.validate_json((folder / "actual.json").read_text())
     desired = make_desired(load_directory(folder / "desired"), "here", repo=REPO, commit="")
-    actual = combine(world.recorded, world.seen, world.capabilities, repo=REPO, cluster="here", hardware={})
-    plan = make_plan(desired, actual, world.now, **_read(folder, "options.json"))
+    actual = actual_state(
+        world.recorded, world.seen, world.capabilities, repo=REPO, cluster="here", hardware={}
+    )
+    request = PlanRequest(desired, actual, world.now, **_read(folder, "options.json"))
+    plan = make_plan(request)
     found = text(plan)
-    assert dump(load(dump(plan))) == dump(plan)
-    assert dump(plan) == dump(make_plan(desired, actual, world.now, **_read(folder, "options.json")))
+    assert dump_plan(load_plan(dump_plan(plan))) == dump_plan(plan)
+    assert dump_plan(plan) == dump_plan(make_plan(request))
     if RECORD:
         (folder / "plan.txt").write_text(found)
     assert found == (folder / "plan.txt").read_text()

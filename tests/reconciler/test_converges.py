@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.values.plan_json import dump
+from reconciler.values.encoding.plan_json import dump_plan
 from reconciler.values.records import HOLDING
 from tests.reconciler.lab import Lab, session
 
@@ -73,7 +73,7 @@ def test_one_apply_is_enough(rounds: list[tuple[dict[str, str], str, int]]) -> N
                 )
                 happen(lab, event, pick)
                 plan = lab.plan()
-                assert dump(plan) == dump(lab.plan())
+                assert dump_plan(plan) == dump_plan(lab.plan())
                 after = lab.converge()
                 assert not after.changes, [(each.id, each.verb, each.why) for each in after.changes]
                 nothing_is_given_twice(lab)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from providers.fake import Fault
-from reconciler.apply.action_graph import build
+from reconciler.apply.action_graph import build_action_graph
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Notice, Plan
-from reconciler.values.plan_json import dump, load
-from schemas.problems.errors import PlanError
+from schemas.problems.errors.plan import PlanError
 from tests.reconciler.lab import BASE, NODE, Lab, action, session, summary
 
 GPU = "resources: {cpu: 1, memory: 1GiB, cuda.device: 1}, movable: true"
@@ -63,9 +63,9 @@ def test_moves_are_made_one_after_another_and_then_there_is_nothing_left_to_do(l
     plan = lab.plan(moves=5)
     first, second = sorted(plan.changes, key=lambda one: one.in_turn != "")
     assert (first.in_turn, second.in_turn) == ("", first.id)
-    assert f"{first.id}#acquire" in build(plan)[f"{second.id}#release"].after
-    assert load(dump(plan)) == plan
-    assert lab.apply(load(dump(plan))).ok
+    assert f"{first.id}#acquire" in build_action_graph(plan)[f"{second.id}#release"].after
+    assert load_plan(dump_plan(plan)) == plan
+    assert lab.apply(load_plan(dump_plan(plan))).ok
     assert sorted(places(lab).values()).count("n1") in (0, 2)
     assert len(set(places(lab).values())) == 2
     assert not lab.plan().changes and not lab.plan(moves=5).changes

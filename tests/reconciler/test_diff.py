@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.plan.sections import entries
+from bai.render.plan.sections import change_entries
 from providers.base import Capabilities, Labels, Limit
 from providers.fake import Fault
-from reconciler.values.placement_json import compact
-from schemas.problems.errors import GuardRefused, PlanError
+from reconciler.values.encoding.placement_json import canonical_json
+from schemas.problems.errors.plan import GuardRefused, PlanError
 from tests.reconciler.lab import BASE, Lab, action, session, summary, text
 
 
@@ -85,7 +85,7 @@ def test_scratch_is_limited_by_the_session_or_else_its_group(lab: Lab) -> None:
     lab.write({"a": session("a", f"resources: {{cpu: 1, scratch: 4GiB}}, {roles}")})
     after = action(lab.plan(), "Session/p/a").after
     assert after and [spec.scratch >> 30 for spec in after.specs] == [4, 2]
-    (entry,) = [entry for entry in entries(lab.plan()) if "Session/p/a" in entry.names]
+    (entry,) = [entry for entry in change_entries(lab.plan()) if "Session/p/a" in entry.names]
     assert "scratch at most 4GiB for main1" in entry.details
     assert "scratch at most 2GiB for sub1" in entry.details
     lab.apply()
@@ -346,7 +346,7 @@ def test_what_others_hold_is_taken(lab: Lab) -> None:
     lab.write({"a": session("a", "resources: {cpu: 2, memory: 1GiB, cuda.device: 2}")})
     lab.apply()
     mine = lab.world.kernels[lab.kernel("a")]
-    labels = replace(mine.spec.labels, repo="somebody-else", document=compact({}))
+    labels = replace(mine.spec.labels, repo="somebody-else", document=canonical_json({}))
     lab.drop("a")
     lab.apply()
     lab.provider.create(replace(mine.spec, id="theirs-g1", labels=labels))

@@ -91,7 +91,7 @@ def test_probed_anew_when_asked_and_remembered_when_that_fails(repository: Path)
     provider.machines = {"one": machine("0-15"), "two": "no answer within 10 s"}
     with opened(repository, provider) as workspace:
         assert workspace.hardware()["one"] == machine("0-3")
-        found = workspace.find_hardware(anew=True)
+        found = workspace.find_hardware(reprobe=True)
         assert found.hardware == {"one": machine("0-15"), "two": machine("0-7")}
         (warning,) = [each for each in workspace.plan().warnings if "probed" in each]
         assert warning == "two could not be probed, planned as last seen: no answer within 10 s"
@@ -152,7 +152,7 @@ def test_another_label_is_the_same_machine(repository: Path) -> None:
 
 def looped(repository: Path, provider: Probing) -> Loop:
     workspace = opened(repository, provider)
-    return Loop(workspace, holder="loop", interval=30.0, tell=lambda line: None)
+    return Loop(workspace, holder="loop", interval=30.0, log=lambda line: None)
 
 
 def test_a_loop_asks_again_who_could_not_be_probed(repository: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_loop_goes_by_what_somebody_else_probed(repository: Path) -> None:
     loop = looped(repository, provider)
     loop.once()
     with opened(repository, provider) as other:
-        other.keep_hardware({"one": machine("0-15")})
+        other.record_hardware({"one": machine("0-15")})
         loop.workspace.refresh(holder="loop")
         assert other.store.hardware("here")["one"].hardware == dumped(machine("0-15"))
         loop.once()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.observe.gpu_sharing import with_fractions
+from reconciler.observe.gpu_sharing import add_gpu_fractions
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
-from schemas.problems.errors import ProviderUnavailable
+from schemas.problems.errors.provider import ProviderUnavailable
 from tests.reconciler.lab import Lab, action, session, summary
 
 GROUP = """
@@ -49,7 +49,7 @@ class ShareLab(Lab):
                     raise ProviderUnavailable(provider="fake", why="no route")
                 return lab.answers
 
-        return with_fractions(super().actual(), self.desired(), Told(self.world))
+        return add_gpu_fractions(super().actual(), self.desired(), Told(self.world))
 
     def enforcement(self, means: str) -> None:
         self.write({"base": GROUP.format(means)})

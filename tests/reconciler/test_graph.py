@@ -6,7 +6,7 @@ import pytest
 
 from planner.model.types import KernelPlacement, Placement
 from reconciler.apply import action_graph
-from reconciler.apply.graph_walk import Walk
+from reconciler.apply.graph_walk import GraphWalk
 from reconciler.apply.steps import Step
 from reconciler.values.plan import Action, Change, Plan, Side
 
@@ -37,16 +37,16 @@ def fake_steps(each: Action, plan: Plan) -> tuple[Step, ...]:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(action_graph, "steps", fake_steps)
+    monkeypatch.setattr(action_graph, "action_steps", fake_steps)
 
 
 def order(*actions: Action) -> dict[str, set[str]]:
-    parts = action_graph.build(Plan("r", "c", "", "", "", complete=True, actions=actions))
+    parts = action_graph.build_action_graph(Plan("r", "c", "", "", "", complete=True, actions=actions))
     return {part.id: set(part.after) for part in parts.values()}
 
 
 def test_waves_run_effects_of_one_kind_together() -> None:
-    release, acquire = action_graph.build(
+    release, acquire = action_graph.build_action_graph(
         Plan("r", "c", "", "", "", complete=True, actions=(action("a", "0", "1"),))
     ).values()
     assert [[step.kind for step in wave] for wave in release.waves] == [["record"], ["stop"], ["remove"]]
@@ -110,11 +110,13 @@ def test_who_stops_to_wait_gives_up_its_cores_without_waiting() -> None:
 def test_failing_takes_out_all_that_depends_on_it() -> None:
     chain = (action("a", None, "0"), action("b", None, "1", "a"), action("c", None, "2", "b"))
     alone = action("d", None, "3")
-    parts = action_graph.build(Plan("r", "c", "", "", "", complete=True, actions=(*chain, alone)))
-    walk = Walk(parts)
+    parts = action_graph.build_action_graph(
+        Plan("r", "c", "", "", "", complete=True, actions=(*chain, alone))
+    )
+    walk = GraphWalk(parts)
     assert [part.id for part in walk.take_ready()] == ["a#acquire", "d#acquire"]
-    assert [part.id for part in walk.failed(parts["a#acquire"])] == ["b#acquire", "c#acquire"]
-    walk.succeeded(parts["d#acquire"])
+    assert [part.id for part in walk.mark_failed(parts["a#acquire"])] == ["b#acquire", "c#acquire"]
+    walk.mark_succeeded(parts["d#acquire"])
     assert walk.take_ready() == []
 
 

@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
-from providers.health import CODES, Expected, Health
-from providers.health.facts import Facts
+from providers.health import CODES, ExpectedNode, NodeHealth
+from providers.health.facts import MachineFacts
 from providers.machines.base import Endpoint, Machine
 from reconciler.observe import health
-from reconciler.observe.health import expectation, look
-from reconciler.plan.decide.node_health import health_notes, unfit_names, with_health
+from reconciler.observe.health import check_health, expected_health
+from reconciler.plan.decide.node_health import health_notes, without_unfit_gpus
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.place.snapshot import node_infos
-from reconciler.plan.requests import node_info
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.plan.planner_values import node_info
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
+from reconciler.values.unfit_gpus import unfit_gpu_names
 from schemas.hardware.model import Hardware
 from schemas.kinds.cluster import Cluster
 from tests.reconciler.lab import Lab, action, session, summary
@@ -32,7 +34,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path, nodes=2)
 
 
-def sick(node: str, *gpus: int, code: str = "gpu-rows-pending", device: str = "") -> Health:
+def sick(node: str, *gpus: int, code: str = "gpu-rows-pending", device: str = "") -> NodeHealth:
     """A node on which the GPUs of these indexes are unfit."""
     hardware = Hardware.model_validate(
         {
@@ -40,16 +42,18 @@ def sick(node: str, *gpus: int, code: str = "gpu-rows-pending", device: str = ""
             "gpus": [{"id": f"GPU-{node}-{index}", "index": index} for index in (0, 1)],
         }
     )
-    expected = expectation(hardware, None, "docker")
+    expected = expected_health(hardware, None, "docker")
     about: dict[str, Any] = {"why": "x", "index": 0, "percent": 99, "of": "bytes"}
     devices = [f"GPU-{node}-{index}" for index in gpus]
     devices += [] if devices or CODES[code].takes == "device" else [device]
-    return Health(node, tuple(CODES[code].found(one, **about) for one in devices), Facts(), expected)
+    return NodeHealth(
+        node, tuple(CODES[code].found(one, **about) for one in devices), MachineFacts(), expected
+    )
 
 
-def planned(lab: Lab, *nodes: Health, anew: tuple[str, ...] = ()) -> Plan:
+def planned(lab: Lab, *nodes: NodeHealth, anew: tuple[str, ...] = ()) -> Plan:
     actual = replace(lab.actual(), health={one.node: one for one in nodes})
-    return make_plan(lab.desired(), actual, lab.world.clock.now(), anew=anew)
+    return make_plan(PlanRequest(lab.desired(), actual, lab.world.clock.now(), replace=anew))
 
 
 def devices(plan: Plan, identity: str) -> list[str]:
@@ -124,7 +128,9 @@ def test_one_that_is_replaced_anyway_goes_elsewhere(lab: Lab) -> None:
 def test_other_critical_findings_are_said_and_the_rest_is_counted(lab: Lab) -> None:
     full = sick("n1", code="disk-full", device="/")
     warned = sick("n2", code="gpu-persistence-off", device="GPU-n2-0")
-    actual = replace(lab.actual(), health={"n1": full, "n2": warned, "n3": Health("n3", problem="no Python")})
+    actual = replace(
+        lab.actual(), health={"n1": full, "n2": warned, "n3": NodeHealth("n3", problem="no Python")}
+    )
     nodes, _ = node_infos(lab.desired(), actual)
     assert health_notes(nodes.values(), actual) == (
         "n1 /: 99 % of its bytes are used",
@@ -140,14 +146,14 @@ def test_what_was_recorded_of_a_gpu_counts_until_it_is_looked_at(lab: Lab) -> No
     first, second = node.spec.hardware.gpus
     hardware = node.spec.hardware.model_copy(update={"gpus": (first.model_copy(update=bad), second)})
     info = node_info(node, hardware, "default")
-    assert with_health(info, None).unhealthy == {"GPU-n1-0"}
-    assert with_health(info, Health("n1", problem="away")).unhealthy == {"GPU-n1-0"}
-    well = with_health(info, sick("n1"))
+    assert without_unfit_gpus(info, None).unhealthy == {"GPU-n1-0"}
+    assert without_unfit_gpus(info, NodeHealth("n1", problem="away")).unhealthy == {"GPU-n1-0"}
+    well = without_unfit_gpus(info, sick("n1"))
     assert (well.unhealthy, all(gpu.healthy for gpu in well.hardware.gpus)) == (frozenset(), True)
-    worse = with_health(info, sick("n1", 1))
+    worse = without_unfit_gpus(info, sick("n1", 1))
     assert (worse.unhealthy, dict(worse.ailing)) == ({"GPU-n1-1"}, {"GPU-n1-1": "row remapping is pending"})
     clean = node_info(node, node.spec.hardware, "default")
-    assert with_health(clean, sick("n1", 1)).hardware is clean.hardware, "equal nodes go on sharing it"
+    assert without_unfit_gpus(clean, sick("n1", 1)).hardware is clean.hardware, "equal nodes go on sharing it"
 
 
 def test_expectations_follow_from_records() -> None:
@@ -160,12 +166,12 @@ def test_expectations_follow_from_records() -> None:
         "numaNodes": [{"id": 0, "cpus": "0"}], "gpus": gpus, "links": pairs,
         "nics": [{"id": "mlx5_0", "speedMbps": 400000}, {"id": "eth0"}],
     }  # fmt: skip
-    direct = expectation(Hardware.model_validate(base), None, "docker")
+    direct = expected_health(Hardware.model_validate(base), None, "docker")
     assert [gpu.links for gpu in direct.gpus] == [12, 6, 6]
     assert (direct.engine, direct.ports, direct.driver) == ("docker", {"mlx5_0": 400_000}, False)
-    switched = expectation(Hardware.model_validate({**base, "nvSwitches": 4}), None, "process")
+    switched = expected_health(Hardware.model_validate({**base, "nvSwitches": 4}), None, "process")
     assert [gpu.links for gpu in switched.gpus] == [6, 6, 6], "behind switches every pair has all of them"
-    assert expectation(None, None, "process") == Expected()
+    assert expected_health(None, None, "process") == ExpectedNode()
 
 
 # Who is asked, and when
@@ -177,18 +183,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
     calls: list[list[str]] = []
 
     def answer(
-        machines: Mapping[str, Callable[[], Machine]], expected: Mapping[str, Expected]
-    ) -> dict[str, Health]:
+        machines: Mapping[str, Callable[[], Machine]], expected: Mapping[str, ExpectedNode]
+    ) -> dict[str, NodeHealth]:
         calls.append(sorted(machines))
         return {name: replace(ANSWERS[name], expected=expected[name]) for name in machines}
 
-    health.forget()
-    monkeypatch.setattr("providers.health.ask.health_of", answer)
+    health.forget_health()
+    monkeypatch.setattr("providers.health.query.query_health", answer)
     yield calls
-    health.forget()
+    health.forget_health()
 
 
-ANSWERS: dict[str, Health] = {}
+ANSWERS: dict[str, NodeHealth] = {}
 
 
 def cluster(provider: str = "docker") -> Cluster:
@@ -209,9 +215,9 @@ def endpoints(lab: Lab) -> list[Endpoint]:
 def test_an_answer_counts_for_a_minute(lab: Lab, asked: list[list[str]]) -> None:
     ANSWERS.update(n1=sick("n1", 0), n2=sick("n2"))
 
-    def at(now: float, fresh: float = health.FRESH) -> frozenset[str]:
-        found = look({"n1", "n2"}, lab.desired(), cluster(), endpoints(lab), {}, now, fresh=fresh)
-        return unfit_names(found)
+    def at(now: float, fresh: float = health.HEALTH_TTL) -> frozenset[str]:
+        found = check_health({"n1", "n2"}, lab.desired(), cluster(), endpoints(lab), {}, now, fresh=fresh)
+        return unfit_gpu_names(found)
 
     assert at(100.0) == {"gpu 0 of n1"}
     ANSWERS["n1"] = sick("n1")
@@ -220,7 +226,7 @@ def test_an_answer_counts_for_a_minute(lab: Lab, asked: list[list[str]]) -> None
     assert at(159.0, fresh=0.0) == frozenset()
     assert at(300.0) == frozenset()
     assert len(asked) == 3
-    health.forget("n1")
+    health.forget_health("n1")
     at(301.0)
     assert asked[-1] == ["n1"], "something was done to it"
 
@@ -228,11 +234,11 @@ def test_an_answer_counts_for_a_minute(lab: Lab, asked: list[list[str]]) -> None
 def test_a_node_that_does_not_answer_stays_as_it_was_last_seen(lab: Lab, asked: list[list[str]]) -> None:
     ANSWERS.update(n1=sick("n1", 0))
 
-    def at(now: float) -> Health:
-        return look({"n1"}, lab.desired(), cluster(), endpoints(lab), {}, now)["n1"]
+    def at(now: float) -> NodeHealth:
+        return check_health({"n1"}, lab.desired(), cluster(), endpoints(lab), {}, now)["n1"]
 
     assert at(0.0).unfit.keys() == {"GPU-n1-0"}
-    ANSWERS["n1"] = Health("n1", problem="did not answer within 90 s")
+    ANSWERS["n1"] = NodeHealth("n1", problem="did not answer within 90 s")
     later = at(100.0)
     assert (later.unfit.keys(), later.problem) == ({"GPU-n1-0"}, "did not answer within 90 s")
 
@@ -249,14 +255,14 @@ def test_only_nodes_whose_gpus_were_probed_are_asked(lab: Lab, asked: list[list[
         "away": Hardware.model_validate({**numa, **gpus}),
         "bare": Hardware.model_validate(numa),
     }
-    ANSWERS.update(probed=Health("probed", facts=Facts()))
-    from reconciler.values.state import Missed
+    ANSWERS.update(probed=NodeHealth("probed", facts=MachineFacts()))
+    from reconciler.values.state import UnreachableNode
 
-    actual = Actual("r", "here", hardware=hardware, missed={"away": Missed("no route")})
+    actual = Actual("r", "here", hardware=hardware, missed={"away": UnreachableNode("no route")})
     places = endpoints(lab)
-    found = health.with_health(actual, lab.desired(), cluster(), places, 0.0)
+    found = health.add_health(actual, lab.desired(), cluster(), places, 0.0)
     assert (asked, list(found.health)) == ([["probed"]], ["probed"]), "n1 and n2 declare theirs"
     for provider in ("declared", "kubernetes"):
-        health.forget()
-        assert health.with_health(actual, lab.desired(), cluster(provider), places, 0.0) is actual
+        health.forget_health()
+        assert health.add_health(actual, lab.desired(), cluster(provider), places, 0.0) is actual
     assert len(asked) == 1

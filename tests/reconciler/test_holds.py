@@ -8,7 +8,8 @@ from pathlib import Path
 from planner.model.types import DeviceGrant, KernelPlacement
 from providers.fake import Fault
 from reconciler.plan.pipeline import make_plan
-from reconciler.values.state import Hold
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.state import ForeignHold
 from tests.reconciler.lab import NODE, Lab, action, session, summary
 
 UNKNOWN = """
@@ -96,10 +97,11 @@ def test_instances_of_a_gpu_that_somebody_else_holds_are_not_given_out(tmp_path:
     lab = Lab(tmp_path)
     lab.write({"nodes": SLICED, "x": session("x", "resources: {cpu: 1, cuda.mig.1g.5gb: 1}")})
     part = KernelPlacement("main1", "n1", (0,), 1000, (0,), 0, (DeviceGrant("MIG-a", "cuda.mig.1g.5gb"),))
-    actual = replace(lab.actual(), holds=(Hold("theirs", "else/Session/q/y", part),))
-    after = action(make_plan(lab.desired(), actual, 0.0), "Session/p/x").after
+    actual = replace(lab.actual(), holds=(ForeignHold("theirs", "else/Session/q/y", part),))
+    after = action(make_plan(PlanRequest(lab.desired(), actual, 0.0)), "Session/p/x").after
     assert after is not None and after.placement is not None
     assert [grant.id for grant in after.placement.kernels[0].devices] == ["MIG-b"]
     both = replace(part, devices=(*part.devices, DeviceGrant("MIG-b", "cuda.mig.1g.5gb")))
-    actual = replace(actual, holds=(Hold("theirs", "else/Session/q/y", both),))
-    assert [wait.session for wait in make_plan(lab.desired(), actual, 0.0).waits] == ["Session/p/x"]
+    actual = replace(actual, holds=(ForeignHold("theirs", "else/Session/q/y", both),))
+    waits = make_plan(PlanRequest(lab.desired(), actual, 0.0)).waits
+    assert [wait.session for wait in waits] == ["Session/p/x"]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.action_graph import build
-from reconciler.values.plan_json import dump, load
-from schemas.problems.errors import PullFailed, RegistryUnreachable
+from reconciler.apply.action_graph import build_action_graph
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
+from schemas.problems.errors.node import PullFailed
+from schemas.problems.errors.registry import RegistryUnreachable
 from tests.reconciler.lab import Lab, action, session, summary
 from tests.reconciler.pulls import ImageLab, failures, full
 
@@ -49,7 +50,7 @@ def test_an_early_image_comes_once_and_again_when_it_was_removed(lab: ImageLab) 
     after = action(plan, "Image/tool").after
     assert after is not None
     assert [(pull.node, pull.size) for pull in after.pulls] == [("n1", 1000), ("n2", 1000)]
-    assert load(dump(plan)) == plan
+    assert load_plan(dump_plan(plan)) == plan
     assert lab.converge().changes == ()
     lab.shelf.has["n2"].clear()
     plan = lab.plan()
@@ -84,7 +85,7 @@ def test_the_chosen_nodes(lab: ImageLab) -> None:
 
 def test_a_session_waits_for_its_own_nodes_pull_and_no_other(lab: ImageLab) -> None:
     lab.write({"image": image(EARLY), "s": session("s", f"{SMALL}, placement: {{nodes: [n1]}}")})
-    parts = build(lab.plan())
+    parts = build_action_graph(lab.plan())
     acquire = next(part for part in parts.values() if part.id == "Session/p/s#acquire")
     assert "Image/tool#pull@n1" in acquire.after
     assert "Image/tool#pull@n2" not in acquire.after
@@ -154,7 +155,7 @@ def test_the_password_is_read_while_applying_and_is_in_no_plan(
     monkeypatch.delenv("R_PASSWORD", raising=False)
     lab.write({"login": LOGIN, "image": image(EARLY), "s": session("s", SMALL)})
     plan = lab.plan()
-    assert "env/R_PASSWORD" in dump(plan)
+    assert "env/R_PASSWORD" in dump_plan(plan)
     result = lab.apply(plan)
     assert "R_PASSWORD" in str(failures(result)["Image/tool"])
     assert lab.shelf.asked == []
@@ -358,7 +359,7 @@ def test_an_image_that_lost_its_name_is_told_and_what_runs_stays(lab: ImageLab) 
     lab.shelf.means = {"r.io/tool:1": "gone"}
     plan = lab.plan()
     assert [each.what for each in plan.drifts] == ["runs on, and n1 no longer has its image r.io/tool:1"]
-    assert plan.changes == () and load(dump(plan)) == plan
+    assert plan.changes == () and load_plan(dump_plan(plan)) == plan
     lab.drop("s")
     assert lab.converge().drifts == ()
 

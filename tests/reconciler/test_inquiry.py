@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.values.plan import Plan
-from schemas.problems.errors import GuardRefused
+from schemas.problems.errors.plan import GuardRefused
 from tests.lab.cosign import Cosign
 from tests.lab.registry import LabRegistry, StartRegistry
 from tests.reconciler.lab import session
@@ -107,7 +107,7 @@ def test_what_is_planned_is_what_is_started_though_the_tag_moves(house: ImageHou
 
 
 def test_a_tag_that_moved_is_told_and_what_runs_stays(house: ImageHouse) -> None:
-    from reconciler.observe.images import known_images, scan
+    from reconciler.observe.images import known_images, scan_registries
 
     first = house.lab.push("tool:1")
     house.write("policy", policy("digest: true"))
@@ -116,7 +116,10 @@ def test_a_tag_that_moved_is_told_and_what_runs_stays(house: ImageHouse) -> None
     second = house.lab.push("tool:1", labels={"new": "1"})
     workspace = house.loop.workspace
     known = known_images(workspace.repository, workspace.desired().sessions())
-    found = [facts for _, facts in scan(workspace.repository, known, workspace.secrets.infrastructure)]
+    found = [
+        facts
+        for _, facts in scan_registries(workspace.repository, known, workspace.secrets.for_infrastructure)
+    ]
     workspace.store.save_images(found, 1.0)  # type: ignore[arg-type]
     plan = house.plan()
     assert plan.changes == ()
@@ -226,7 +229,7 @@ def test_apply_goes_by_what_the_store_remembers(house: ImageHouse, cosign: Cosig
     """A saved plan says of itself that nothing stands against it; who changes its digest changes nothing."""
     from dataclasses import replace
 
-    from reconciler.values.plan_json import sealed
+    from reconciler.values.encoding.plan_json import with_digest
 
     digest = house.lab.push("tool:1")
     bad = house.lab.push("tool:bad", labels={"bad": "1"})
@@ -240,7 +243,7 @@ def test_apply_goes_by_what_the_store_remembers(house: ImageHouse, cosign: Cosig
     assert action.after is not None
     specs = tuple(replace(spec, image=spec.image.replace(digest, bad)) for spec in action.after.specs)
     changed = replace(action, after=replace(action.after, specs=specs))
-    forged = sealed(
+    forged = with_digest(
         replace(plan, actions=tuple(changed if each.id == action.id else each for each in plan.actions))
     )
     with pytest.raises(GuardRefused, match="not known to be signed"):

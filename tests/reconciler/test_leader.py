@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.controller.leader import Leader, seat
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.controller.leader import Leader, leader_lease_name
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from reconciler.values.clock import VirtualClock
-from reconciler.values.records import Put, Recorded
-from schemas.problems.errors import LeaseLost
+from reconciler.values.records import PutRecord, Recorded
+from schemas.problems.errors.store import LeaseLost
 from tests.lab.postgres import Server
 from tests.waiting import until
 
@@ -21,10 +21,10 @@ CLUSTER = "here"
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    where = Address(path=tmp_path / "store.db")
+    where = StoreAddress(path=tmp_path / "store.db")
     if request.param == "postgresql":
         server: Server = request.getfixturevalue("postgres")
-        where = Address.parse(server.database())
+        where = StoreAddress.parse(server.database())
     with Store.open(where, server_time=False) as opened:
         yield opened
 
@@ -36,7 +36,7 @@ class Replica:
         self.said: list[str] = []
         self.gained = 0
         self.leader = Leader(
-            store, CLUSTER, holder=name, clock=clock, tell=self.said.append, gained=self._gain, ttl=15.0,
+            store, CLUSTER, holder=name, clock=clock, log=self.said.append, gained=self._gain, ttl=15.0,
             awake=clock.now,
         )  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_what_the_old_one_was_applying_is_not_waited_for(
     clock.advance(15)
     assert b.step()
     with pytest.raises(LeaseLost):
-        store.write(applying, [Put(Recorded("Node/n", CLUSTER, 1, "d"))])
+        store.write(applying, [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
     store.acquire(CLUSTER, "b", 60, clock.now())
     assert [(each.verb, each.actor) for each in store.audit(CLUSTER)] == [("unlock", "b")]
 
@@ -117,11 +117,11 @@ def test_the_apply_of_somebody_else_is_left_alone(
 ) -> None:
     a, b = pair
     assert a.step()
-    monkeypatch.setattr("reconciler.store.leases.this_process", lambda: "boot/ns/1/1")
+    monkeypatch.setattr("reconciler.store.leases.current_process_identity", lambda: "boot/ns/1/1")
     applying = store.acquire(CLUSTER, "a person", 60, clock.now())
     clock.advance(15)
     assert b.step()
-    store.write(applying, [Put(Recorded("Node/n", CLUSTER, 1, "d"))])
+    store.write(applying, [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
 
 
 def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
@@ -148,7 +148,7 @@ def test_a_lead_that_is_over_names_no_lease(pair: tuple[Replica, Replica], clock
 
 
 def test_a_lead_that_cannot_be_handed_over_is_said(tmp_path: Path, clock: VirtualClock) -> None:
-    with Store.open(Address(path=tmp_path / "store.db")) as store:
+    with Store.open(StoreAddress(path=tmp_path / "store.db")) as store:
         a = Replica(store, "a", clock)
         assert a.step()
         (tmp_path / "store.db").unlink()
@@ -159,14 +159,14 @@ def test_a_lead_that_cannot_be_handed_over_is_said(tmp_path: Path, clock: Virtua
 
 def test_clusters_have_leaders_of_their_own(store: Store, clock: VirtualClock) -> None:
     a = Replica(store, "a", clock)
-    other = Leader(store, "there", holder="b", clock=clock, tell=lambda _: None, awake=clock.now)
+    other = Leader(store, "there", holder="b", clock=clock, log=lambda _: None, awake=clock.now)
     other.step()
     assert a.step() and other.leads()
-    assert store.clusters() == () and store.lease(seat(CLUSTER)) is not None
+    assert store.clusters() == () and store.lease(leader_lease_name(CLUSTER)) is not None
 
 
 def test_while_the_server_is_away_the_lead_ends_in_time(postgres: Server, clock: VirtualClock) -> None:
-    with Store.open(Address.parse(postgres.database()), server_time=False) as store:
+    with Store.open(StoreAddress.parse(postgres.database()), server_time=False) as store:
         a = Replica(store, "a", clock)
         assert a.step()
         postgres.stop()

@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.model.types import KernelPlacement
-from providers.fake import FakeProvider, Load
-from reconciler.observe.refresh import observed
-from reconciler.observe.usage_samples import MOST, measure, thinned
-from reconciler.plan.decide.idleness import Rule, quiet_since, watched
-from reconciler.store.usage_and_contact import charged
+from providers.fake import FakeProvider, SimulatedLoad
+from reconciler.observe.store_changes import store_changes
+from reconciler.observe.usage_samples import MAX_SAMPLES, measure_usage, thin_out
+from reconciler.plan.decide.idleness import quiet_since
+from reconciler.store.usage_and_contact import add_charge
+from reconciler.values.documents.idle_rules import IdleRule, watched_kernels
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
 from reconciler.values.records import Account, Balance, Charge, Sample
-from reconciler.values.session_phase import derive
+from reconciler.values.session_phase import derive_phase
 from tests.reconciler.lab import NODE, Lab, action, session, summary
 
 MOVES = "nodeLoss: {after: 2m, then: reschedule}"
@@ -35,9 +36,9 @@ def refresh(lab: Lab, seconds: float = 0) -> None:
     lab.world.clock.sleep(seconds)
     now = lab.world.clock.now()
     actual, desired = lab.actual(), lab.desired()
-    used = measure(lab.provider, watched(desired, actual))
+    used = measure_usage(lab.provider, watched_kernels(desired, actual))
     lease = lab.store.acquire("here", "refresh", 60, now)
-    lab.store.write(lease, observed(actual, desired, used, now, "refresh"))
+    lab.store.write(lease, store_changes(actual, desired, used, now, "refresh"))
     lab.store.release(lease)
 
 
@@ -67,7 +68,7 @@ def test_who_waits_for_a_lost_node_stays_and_others_go_on(lab: Lab) -> None:
     assert summary(plan) == {"Session/p/b": "create"}
     assert f"no contact with {home} since" in drifts(plan) and "no route to host" in drifts(plan)
     assert plan.unreached[0].node == home and plan.unreached[0].since is not None
-    assert load(dump(plan)) == plan
+    assert load_plan(dump_plan(plan)) == plan
     assert lab.apply(plan).ok
     assert lab.world.kernels[lab.kernel("b")].spec.labels.node != home
     assert lab.actual().existing["Session/p/a"].phase == "RUNNING"
@@ -219,13 +220,13 @@ def test_who_has_used_up_its_restarts_is_not_given_more(lab: Lab) -> None:
     each = lab.actual().existing["Session/p/a"]
     assert each.phase == "RUNNING" and each.missing, "killed from outside: made again"
     worn = [replace(kernel, restarts=3) for kernel in each.kernels]
-    assert derive(each.recorded, worn, complete=True).phase == "ERROR"
+    assert derive_phase(each.recorded, worn, complete=True).phase == "ERROR"
 
 
 # Idle
 
 
-def idle_lab(lab: Lab, load: Load, spec: str, rounds: int, step: float = 60) -> str:
+def idle_lab(lab: Lab, load: SimulatedLoad, spec: str, rounds: int, step: float = 60) -> str:
     """What the plan says about a session after some rounds of this load; empty when nothing."""
     begun(lab, a=f"{SIZE}, {spec}")
     lab.world.use(lab.kernel("a"), load)
@@ -241,17 +242,22 @@ CPU = "idle: {after: 10m, metric: cpu-utilization, below: 5%, grace: 0s}"
 @pytest.mark.parametrize(
     ("load", "spec", "rounds", "expected"),
     [
-        (Load(cores=0.01), CPU, 12, "(cpu-utilization 1.0 % < 5 %)"),
-        (Load(cores=0.01), CPU, 9, ""),
-        (Load(cores=0.2), CPU, 30, ""),
-        (Load(network=10), CPU.replace("cpu-utilization", "network"), 12, "(network 10.0 B/s < 1024 B/s)"),
-        (Load(network=5000), CPU.replace("cpu-utilization", "network"), 12, ""),
-        (Load(cores=0.01), CPU.replace("0s", "1h"), 30, ""),
-        (Load(cores=0.0), CPU.replace("cpu-utilization", "gpu-utilization"), 30, ""),
+        (SimulatedLoad(cores=0.01), CPU, 12, "(cpu-utilization 1.0 % < 5 %)"),
+        (SimulatedLoad(cores=0.01), CPU, 9, ""),
+        (SimulatedLoad(cores=0.2), CPU, 30, ""),
+        (
+            SimulatedLoad(network=10),
+            CPU.replace("cpu-utilization", "network"),
+            12,
+            "(network 10.0 B/s < 1024 B/s)",
+        ),
+        (SimulatedLoad(network=5000), CPU.replace("cpu-utilization", "network"), 12, ""),
+        (SimulatedLoad(cores=0.01), CPU.replace("0s", "1h"), 30, ""),
+        (SimulatedLoad(cores=0.0), CPU.replace("cpu-utilization", "gpu-utilization"), 30, ""),
     ],
 )
 def test_who_does_nothing_for_long_enough_is_stopped(
-    lab: Lab, load: Load, spec: str, rounds: int, expected: str
+    lab: Lab, load: SimulatedLoad, spec: str, rounds: int, expected: str
 ) -> None:
     why = idle_lab(lab, load, spec, rounds)
     assert why.endswith(expected) and bool(why) == bool(expected)
@@ -267,10 +273,10 @@ def test_a_gpu_that_works_now_and_then_is_used(lab: Lab) -> None:
     spec = "resources: {cpu: 1, memory: 1GiB, cuda.device: 1}, idle: {after: 10m, grace: 0s}"
     begun(lab, a=spec)
     for minute in range(30):
-        lab.world.use(lab.kernel("a"), Load(gpu=80 if minute % 8 == 0 else 0))
+        lab.world.use(lab.kernel("a"), SimulatedLoad(gpu=80 if minute % 8 == 0 else 0))
         refresh(lab, 60)
     assert not lab.plan().changes
-    lab.world.use(lab.kernel("a"), Load(gpu=0))
+    lab.world.use(lab.kernel("a"), SimulatedLoad(gpu=0))
     for _ in range(11):
         refresh(lab, 60)
     assert "gpu-utilization 0.0 % < 5 %" in action(lab.plan(), "Session/p/a").why
@@ -279,8 +285,8 @@ def test_a_gpu_that_works_now_and_then_is_used(lab: Lab) -> None:
 def test_who_waited_for_one_that_has_ended_is_not_idle_yet(lab: Lab) -> None:
     begun(lab, a=f"{SIZE}, {CPU}, cluster: {{mode: multi-node, roles: {{main: 1, sub: 1}}}}")
     busy = lab.kernel("a", "sub1")
-    lab.world.use(lab.kernel("a"), Load())
-    lab.world.use(busy, Load(cores=1))
+    lab.world.use(lab.kernel("a"), SimulatedLoad())
+    lab.world.use(busy, SimulatedLoad(cores=1))
     for _ in range(15):
         refresh(lab, 60)
     lab.world.die(busy, exit_code=0)
@@ -294,7 +300,7 @@ def test_who_waited_for_one_that_has_ended_is_not_idle_yet(lab: Lab) -> None:
 
 def test_missing_data_stops_nobody(lab: Lab) -> None:
     begun(lab, a=f"{SIZE}, {CPU}")
-    lab.world.use(lab.kernel("a"), Load())
+    lab.world.use(lab.kernel("a"), SimulatedLoad())
     for _ in range(5):
         refresh(lab, 60)
     refresh(lab, 3600)
@@ -308,13 +314,13 @@ def test_missing_data_stops_nobody(lab: Lab) -> None:
 def test_a_quota_stops_the_idle_too(lab: Lab) -> None:
     spec = "{subject: {project: p}, idleTimeout: 10m}"
     lab.write({"quota": f"apiVersion: bai/v1\nkind: Quota\nmetadata: {{name: q}}\nspec: {spec}\n"})
-    why = idle_lab(lab, Load(), "type: interactive", 20)
+    why = idle_lab(lab, SimulatedLoad(), "type: interactive", 20)
     assert "cpu-utilization" in why and why.endswith("quota q)")
 
 
 def test_samples_of_what_is_gone_are_dropped(lab: Lab) -> None:
     begun(lab, a=f"{SIZE}, {CPU}")
-    lab.world.use(lab.kernel("a"), Load())
+    lab.world.use(lab.kernel("a"), SimulatedLoad())
     refresh(lab, 60)
     assert lab.store.samples("here")
     lab.drop("a")
@@ -331,17 +337,17 @@ STEPS = st.lists(st.tuples(st.integers(5, 400), st.integers(0, 100)), min_size=2
 @given(STEPS)
 def test_thinning_never_makes_a_busy_kernel_idle(steps: list[tuple[int, int]]) -> None:
     """Samples as they come, thinned each time, are never quiet for longer than all of them are."""
-    rule = Rule(1200.0, "gpu-utilization", 5.0, 0.0)
+    rule = IdleRule(1200.0, "gpu-utilization", 5.0, 0.0)
     every: tuple[Sample, ...] = ()
     few: tuple[Sample, ...] = ()
     at = 0.0
     for span, busy in steps:
         at += span
         sample = Sample(at, gpu=float(busy) if busy > 90 else 0.0)
-        every, few = (*every, sample), thinned((*few, sample), at)
+        every, few = (*every, sample), thin_out((*few, sample), at)
         whole, thin = quiet_since(rule, every, PART, at), quiet_since(rule, few, PART, at)
         assert thin is None or (whole is not None and whole.since <= thin.since)
-    assert len(few) <= MOST
+    assert len(few) <= MAX_SAMPLES
 
 
 # Accounts
@@ -379,8 +385,9 @@ def starts(plan: Plan) -> set[str]:
 def make_plan_without_accounts(lab: Lab) -> Plan:
     """The same, by a planner that remembers nothing: who asked first goes first."""
     from reconciler.plan.pipeline import make_plan
+    from reconciler.plan.plan_request import PlanRequest
 
-    return make_plan(lab.desired(), replace(lab.actual(), balances={}), lab.world.clock.now())
+    return make_plan(PlanRequest(lab.desired(), replace(lab.actual(), balances={}), lab.world.clock.now()))
 
 
 @given(st.floats(0.01, 1), st.floats(1, 1e6), st.floats(0, 1e6), st.floats(60, 1e6), st.floats(0, 1e6))
@@ -391,7 +398,7 @@ def test_accounts_decay_as_if_all_were_summed_now(
     account = Account("u", share, half_life)
     one, two = Charge(account, 0.0, held), Charge(account, held + gap, 2 * held + gap)
     now = 2 * held + gap + later
-    both = charged(charged(None, one), two).decayed(now)
-    apart = charged(None, one).decayed(now) + charged(None, two).decayed(now)
+    both = add_charge(add_charge(None, one), two).decayed(now)
+    apart = add_charge(None, one).decayed(now) + add_charge(None, two).decayed(now)
     assert both == pytest.approx(apart, rel=1e-6, abs=1e-9)
     assert 0 <= Balance(both, now, half_life).decayed(now + half_life) <= both / 2 + 1e-9

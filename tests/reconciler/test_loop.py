@@ -16,10 +16,10 @@ from providers.base import Observation
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.loop import Loop
-from reconciler.controller.stages import Stage, Unheard
-from reconciler.gitops.directives import Told, give
+from reconciler.controller.stages import NoStageListener, Stage
+from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.looped import Looped
 
@@ -135,7 +135,7 @@ def test_only_to_observe_changes_nothing(house: House) -> None:
     assert house.world.kernels == {} and house.once() == []
 
 
-class Meanwhile(Unheard):
+class Meanwhile(NoStageListener):
     """Somebody suspends the loop while it plans."""
 
     def __init__(self, house: House) -> None:
@@ -143,7 +143,7 @@ class Meanwhile(Unheard):
 
     def stage(self, stage: Stage, cluster: str) -> AbstractContextManager[None]:
         if stage == "plan":
-            give(self.house.workspace.store, cluster, "suspend", Told("ada", 1.0))
+            issue_directive(self.house.workspace.store, cluster, "suspend", Directive("ada", 1.0))
         return super().stage(stage, cluster)
 
 
@@ -208,7 +208,7 @@ def test_it_wakes_when_something_happens_and_stops_when_told(tmp_path: Path) -> 
     assert isinstance(provider, Telling)
     house.write("a", session("a", BATCH))
     ended = threading.Event()
-    house.loop = Loop(house.workspace, holder="loop", interval=3600, tell=lambda line: _note(line, ended))
+    house.loop = Loop(house.workspace, holder="loop", interval=3600, log=lambda line: _note(line, ended))
     thread = threading.Thread(target=house.loop.run)
     thread.start()
     try:
@@ -231,12 +231,12 @@ def _note(line: str, ended: threading.Event) -> None:
 
 def test_waiting_grows_and_a_changed_document_ends_it() -> None:
     backoff = Backoff(first=10, most=60)
-    assert [backoff.failed("a", "d", 0) for _ in range(5)] == [10, 20, 40, 60, 60]
-    assert backoff.held({"a": "d"}, 59) == {"a"} and backoff.held({"a": "d"}, 60) == frozenset()
-    assert backoff.held({"a": "other"}, 1) == frozenset()
-    assert backoff.failed("a", "other", 100) == 10
-    backoff.succeeded("a")
-    assert backoff.held({"a": "other"}, 100) == frozenset()
+    assert [backoff.record_failure("a", "d", 0) for _ in range(5)] == [10, 20, 40, 60, 60]
+    assert backoff.held_back({"a": "d"}, 59) == {"a"} and backoff.held_back({"a": "d"}, 60) == frozenset()
+    assert backoff.held_back({"a": "other"}, 1) == frozenset()
+    assert backoff.record_failure("a", "other", 100) == 10
+    backoff.record_success("a")
+    assert backoff.held_back({"a": "other"}, 100) == frozenset()
 
 
 class Unsure(FakeProvider):
@@ -262,15 +262,15 @@ def test_an_order_that_is_given_while_the_loop_begins_to_listen_is_heard(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = house.workspace.store
-    real = store.changes
+    real = store.watch_changes
 
     def late(*arguments: Any, **named: Any) -> Iterator[dict[str, int]]:
-        give(store, "here", "suspend", Told("Ada", 1.0))
+        issue_directive(store, "here", "suspend", Directive("Ada", 1.0))
         return real(*arguments, **named)
 
-    monkeypatch.setattr(store, "changes", late)
-    loop = Loop(house.workspace, holder="loop", interval=600, tell=house.lines.append)
-    loop._listen()
+    monkeypatch.setattr(store, "watch_changes", late)
+    loop = Loop(house.workspace, holder="loop", interval=600, log=house.lines.append)
+    loop._start_listeners()
     try:
         assert loop._wake.wait(30)
     finally:
@@ -281,9 +281,9 @@ def test_orders_are_heard_though_the_store_was_away_at_first(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from reconciler.controller import loop as module
-    from schemas.problems.errors import StoreUnavailable
+    from schemas.problems.errors.store import StoreUnavailable
 
-    real: Any = getattr(module, "orders")  # noqa: B009
+    real: Any = getattr(module, "read_directives")  # noqa: B009
     calls: list[str] = []
 
     def flaky(store: Any, cluster: str) -> Any:
@@ -295,14 +295,14 @@ def test_orders_are_heard_though_the_store_was_away_at_first(
         finally:
             calls.append(threading.current_thread().name)
 
-    monkeypatch.setattr(module, "orders", flaky)
-    loop = Loop(house.workspace, holder="loop", interval=0.05, tell=house.lines.append)
-    loop._listen()
+    monkeypatch.setattr(module, "read_directives", flaky)
+    loop = Loop(house.workspace, holder="loop", interval=0.05, log=house.lines.append)
+    loop._start_listeners()
     try:
         deadline = time.monotonic() + 30
         while calls.count("bai-orders") < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        give(house.workspace.store, "here", "suspend", Told("Ada", 1.0))
+        issue_directive(house.workspace.store, "here", "suspend", Directive("Ada", 1.0))
         assert loop._wake.wait(30)
     finally:
         loop.halt()

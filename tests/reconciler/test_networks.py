@@ -10,9 +10,9 @@ import pytest
 
 from providers.base import Capabilities, KernelSpec, Published
 from providers.fake import FakeProvider
-from reconciler.plan.network.kernel_connections import addresses
+from reconciler.plan.network.kernel_connections import kernel_addresses
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import BASE, Lab, action, session
 
 APART = "cluster: {mode: multi-node, roles: {main: 1, sub: 1}}, resources: {cpu: 5, memory: 1GiB}"
@@ -105,7 +105,7 @@ def test_over_nodes_without_a_swarm_ports_of_the_nodes_are_given(tmp_path: Path,
     assert main.env["OMPI_MCA_btl_tcp_if_include"] == "10.0.0.0/30"
     said = action(plan, "Session/p/a").warnings
     assert any("is in no swarm" in warning for warning in said) == (not docker)
-    assert specs(load(dump(plan))) == specs(plan)
+    assert specs(load_plan(dump_plan(plan))) == specs(plan)
     assert not lab.converge().changes
 
 
@@ -227,7 +227,7 @@ def test_keys_stay_out_of_plans(tmp_path: Path) -> None:
     plan = lab.plan()
     (main, _) = specs(plan)
     assert main.login is not None and main.login.seed == ""
-    assert '"seed"' not in dump(plan)
+    assert '"seed"' not in dump_plan(plan)
     assert lab.apply(plan).ok
     handed = lab.world.kernels[main.id].spec
     assert handed.login is not None and len(bytes.fromhex(handed.login.seed)) == 32
@@ -242,4 +242,4 @@ def test_other_providers_are_told_nothing_of_networks(tmp_path: Path) -> None:
     assert all(spec.network.mode == "default" and spec.login is None for spec in specs(plan))
     after = action(plan, "Session/p/a").after
     assert after is not None and after.placement is not None
-    assert addresses(lab.desired(), after.placement) == {}
+    assert kernel_addresses(lab.desired(), after.placement) == {}

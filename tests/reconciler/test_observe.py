@@ -11,13 +11,13 @@ import pytest
 
 from planner.model.types import KernelPlacement, Placement
 from providers.base import KernelState, Labels, Observed
-from reconciler.apply.steps import steps
-from reconciler.observe.refresh import refreshed
-from reconciler.values.adoption import adopted
-from reconciler.values.fingerprint import basis
-from reconciler.values.placement_json import compact
-from reconciler.values.records import Charge, Event, Phase, Put, Recorded
-from reconciler.values.session_phase import derive, timed
+from reconciler.apply.steps import action_steps
+from reconciler.observe.store_changes import record_changes
+from reconciler.values.adoption import record_from_labels
+from reconciler.values.encoding.fingerprint import state_fingerprint
+from reconciler.values.encoding.placement_json import canonical_json
+from reconciler.values.records import Charge, Event, Phase, PutRecord, Recorded
+from reconciler.values.session_phase import derive_phase, with_times
 from tests.reconciler.lab import Lab, action, session
 
 IDS = ("x-main1-g1", "x-sub1-g1")
@@ -43,7 +43,9 @@ def record(
 def kernel(
     at: int = 0, state: KernelState = "running", code: int | None = None, reason: str = ""
 ) -> Observed:
-    labels = Labels("r", "here", "Session/p/x", 1, "d", PARTS[at].kernel, "n1", placement=compact(PARTS[at]))
+    labels = Labels(
+        "r", "here", "Session/p/x", 1, "d", PARTS[at].kernel, "n1", placement=canonical_json(PARTS[at])
+    )
     return Observed(IDS[at], labels, state, code, reason or ("exit" if state == "exited" else ""))
 
 
@@ -100,7 +102,7 @@ def kernel(
 def test_phases_follow_what_runs(
     recorded: Recorded, kernels: list[Observed], expected: tuple[str, str]
 ) -> None:
-    found = derive(recorded, kernels, complete=True)
+    found = derive_phase(recorded, kernels, complete=True)
     assert (found.phase, found.result) == expected
 
 
@@ -110,9 +112,9 @@ def test_the_container_that_ended_first_is_the_cause() -> None:
 
     both = record(type="batch", count=2)
     first_main = [at(1, kernel(0, "exited", 0)), at(2, kernel(1, "exited", 1))]
-    assert derive(both, first_main, complete=True).result == "success"
+    assert derive_phase(both, first_main, complete=True).result == "success"
     first_sub = [at(2, kernel(0, "exited", 0)), at(1, kernel(1, "exited", 7))]
-    found = derive(both, first_sub, complete=True)
+    found = derive_phase(both, first_sub, complete=True)
     assert (found.result, found.reason) == ("failure", "sub1 exited with 7")
 
 
@@ -132,24 +134,24 @@ def test_a_failed_container_takes_its_session_with_it(tmp_path: Path) -> None:
 def test_what_an_apply_stopped_before_it_died_goes_on_with_the_rest() -> None:
     """It came to all but the first container, and by now nothing is to be ended: only its clock was wrong."""
     stopped = [kernel(), kernel(1, "exited", 143, "stopped")]
-    assert derive(record(count=2), stopped, complete=True).missing == (IDS[1],)
-    assert derive(record(type="batch", count=2, ends="main"), stopped, complete=True).missing == ()
+    assert derive_phase(record(count=2), stopped, complete=True).missing == (IDS[1],)
+    assert derive_phase(record(type="batch", count=2, ends="main"), stopped, complete=True).missing == ()
 
 
 def test_what_is_missing_is_named_only_by_those_who_see_everything() -> None:
     there = [kernel()]
-    found = derive(record(count=2), there, complete=True)
+    found = derive_phase(record(count=2), there, complete=True)
     assert (found.missing, found.reason) == ((IDS[1],), "sub1 is gone")
-    assert derive(record(count=2), there, complete=False).missing == ()
+    assert derive_phase(record(count=2), there, complete=False).missing == ()
 
 
 def test_a_record_is_made_from_labels() -> None:
-    found = adopted([kernel(1), kernel()])
+    found = record_from_labels([kernel(1), kernel()])
     assert (found.resource, found.kernels, found.phase) == ("Session/p/x", IDS, "RUNNING")
     assert found.placement and found.placement.kernels == PARTS
     odd = kernel()
     odd = replace(odd, labels=replace(odd.labels, placement="{nonsense", document="[1"))
-    assert (adopted([odd]).placement, adopted([odd]).document) == (None, {})
+    assert (record_from_labels([odd]).placement, record_from_labels([odd]).document) == (None, {})
 
 
 @pytest.fixture
@@ -161,20 +163,20 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def test_what_moves_on_by_itself_makes_no_plan_stale(lab: Lab) -> None:
-    before = basis(lab.actual())
+    before = state_fingerprint(lab.actual())
     lab.world.clock.sleep(5)
     lab.world.die(lab.kernel("a"), exit_code=0)
-    assert basis(lab.actual()) == before
+    assert state_fingerprint(lab.actual()) == before
     lab.world.vanish(lab.kernel("b"))
-    assert basis(lab.actual()) != before
+    assert state_fingerprint(lab.actual()) != before
 
 
 def test_what_was_seen_is_written_down_once(lab: Lab) -> None:
     lab.world.die(lab.kernel("a"), exit_code=4)
     now = lab.world.clock.now()
-    changes = refreshed(lab.actual(), now, "me")
+    changes = record_changes(lab.actual(), now, "me")
     charge, put, event = changes
-    assert isinstance(charge, Charge) and isinstance(put, Put) and isinstance(event, Event)
+    assert isinstance(charge, Charge) and isinstance(put, PutRecord) and isinstance(event, Event)
     assert (put.record.phase, put.record.result, put.record.exit_codes) == (
         "TERMINATED",
         "failure",
@@ -184,13 +186,13 @@ def test_what_was_seen_is_written_down_once(lab: Lab) -> None:
     lease = lab.store.acquire("here", "me", 60, now)
     lab.store.write(lease, changes)
     lab.store.release(lease)
-    assert refreshed(lab.actual(), now + 9, "me") == ()
+    assert record_changes(lab.actual(), now + 9, "me") == ()
 
 
 def test_an_observation_with_gaps_is_not_written_down(lab: Lab) -> None:
     lab.world.die(lab.kernel("a"))
     lab.world.hidden.add(lab.kernel("b"))
-    assert refreshed(lab.actual(), 1.0, "me") == ()
+    assert record_changes(lab.actual(), 1.0, "me") == ()
 
 
 def test_a_restored_old_store_does_not_win_over_what_runs(lab: Lab) -> None:
@@ -212,7 +214,7 @@ def test_a_restored_old_store_does_not_win_over_what_runs(lab: Lab) -> None:
 def test_steps_follow_from_the_plan_alone(lab: Lab) -> None:
     lab.write({"b": session("b", "env: {A: b}, stop: {grace: 3s}")})
     plan = lab.plan()
-    todo = steps(action(plan, "Session/p/b"), plan)
+    todo = action_steps(action(plan, "Session/p/b"), plan)
     assert [(step.kind, step.record.phase if step.record else "") for step in todo] == [
         ("record", "TERMINATING"),
         ("stop", ""),
@@ -223,8 +225,10 @@ def test_steps_follow_from_the_plan_alone(lab: Lab) -> None:
     ]
     assert len({step.key for step in todo}) == len(todo)
     spec = todo[4].spec
-    assert spec and adopted([_seen(spec.labels)]).document == lab.desired().documents["Session/p/b"]
-    assert steps(action(plan, "Session/p/a"), plan) == ()
+    assert (
+        spec and record_from_labels([_seen(spec.labels)]).document == lab.desired().documents["Session/p/b"]
+    )
+    assert action_steps(action(plan, "Session/p/a"), plan) == ()
 
 
 def _seen(labels: Labels) -> Observed:
@@ -254,5 +258,5 @@ def test_a_record_keeps_the_times_of_its_generation(
         before = Recorded(
             "Session/p/x", "here", generation, "d", phase=was, started_at=started, finished_at=finished
         )
-    found = timed(Recorded("Session/p/x", "here", 1, "d", phase=phase), before, 50.0)
+    found = with_times(Recorded("Session/p/x", "here", 1, "d", phase=phase), before, 50.0)
     assert (found.started_at, found.finished_at) == expected

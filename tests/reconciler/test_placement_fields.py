@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.plan.requests import group_info
+from reconciler.plan.planner_values import group_info
 from reconciler.values.plan import Plan
 from tests.reconciler.lab import BASE, Lab, session, summary
 

@@ -23,8 +23,9 @@ from planner.model.types import (
     Wait,
 )
 from reconciler.plan.pipeline import make_plan
-from reconciler.values.plan_json import VERSION, dump, load, plan_digest, sealed
-from schemas.problems.errors import PlanError
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.encoding.plan_json import VERSION, dump_plan, load_plan, plan_digest, with_digest
+from schemas.problems.errors.plan import PlanError
 from tests.reconciler.lab import Lab, session
 
 GOLDEN = Path(__file__).parents[1] / "cases" / "plan-json" / "v1.json"
@@ -55,17 +56,17 @@ def test_the_format_is_what_was_published(tmp_path: Path) -> None:
         }
     )
     lab.write({"b": session("b", "dependsOn: [Session/p/a], resources: {cpu: 99, memory: 1GiB}")})
-    plan = make_plan(lab.desired(), lab.actual(), 1_000_000.0, place=placed)
-    made = dump(sealed(replace(plan, tree="0" * 64)))
+    plan = make_plan(PlanRequest(lab.desired(), lab.actual(), 1_000_000.0, place=placed))
+    made = dump_plan(with_digest(replace(plan, tree="0" * 64)))
     if os.environ.get("BAI_RECORD"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(made)
     assert made == GOLDEN.read_text()
-    assert dump(load(made)) == made
+    assert dump_plan(load_plan(made)) == made
 
 
 def test_a_plan_of_v1_can_be_read() -> None:
-    plan = load(GOLDEN.read_text())
+    plan = load_plan(GOLDEN.read_text())
     assert plan.digest == plan_digest(plan)
     assert [action.verb for action in plan.changes] == ["create"] * len(plan.actions)
 
@@ -89,7 +90,7 @@ def test_when_it_was_made_is_no_part_of_its_digest(tmp_path: Path) -> None:
 )
 def test_what_is_no_plan_is_refused(text: str, why: str) -> None:
     with pytest.raises(PlanError, match=why):
-        load(text)
+        load_plan(text)
 
 
 def test_a_plan_that_was_changed_is_refused() -> None:
@@ -98,4 +99,4 @@ def test_a_plan_that_was_changed_is_refused() -> None:
         "RUNNING" if value["plan"]["actions"][-1]["after"]["phase"] != "RUNNING" else "X"
     )
     with pytest.raises(PlanError, match="does not fit its contents"):
-        load(json.dumps(value))
+        load_plan(json.dumps(value))

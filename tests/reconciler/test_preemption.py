@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from providers.fake import Fault
 from reconciler.plan.pipeline import make_study
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Notice
-from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import BASE, Lab, action, session, summary
 
 GPUS = "resources: {cpu: 2, memory: 1GiB, cuda.device: 2}"
@@ -39,7 +40,7 @@ def test_the_victim_goes_back_to_its_queue_and_the_other_waits_for_it(lab: Lab) 
     assert victim.after.enqueued_at == victim.before.enqueued_at
     assert victim.notice == Notice("", 45.0)
     assert [(wait.session, wait.reasons[0].code) for wait in plan.waits] == [("Session/p/low", "preempted")]
-    assert load(dump(plan)) == plan
+    assert load_plan(dump_plan(plan)) == plan
     again = lab.converge()
     assert not again.changes and [wait.session for wait in again.waits] == ["Session/p/low"]
     assert [kernel.rpartition("-")[2] for kernel in lab.world.kernels] == ["g1"]
@@ -74,7 +75,7 @@ def test_a_checkpoint_signal_and_its_grace_come_first(lab: Lab) -> None:
     plan = lab.plan()
     assert action(plan, "Session/p/low").notice == Notice("SIGUSR1", 300.0)
     assert lab.apply(plan).ok
-    assert kernel.told == "SIGUSR1"
+    assert kernel.stop_signal == "SIGUSR1"
 
 
 def test_the_group_decides_and_so_do_protection_and_targets(lab: Lab) -> None:
@@ -109,7 +110,7 @@ def test_who_has_not_run_for_long_enough_stays(lab: Lab) -> None:
 
 def test_the_study_shows_the_cluster_after_it(lab: Lab) -> None:
     lab.write({"high": session("high", GPUS)})
-    study = make_study(lab.desired(), lab.actual(), lab.world.clock.now())
+    study = make_study(PlanRequest(lab.desired(), lab.actual(), lab.world.clock.now()))
     assert [one.request.id for one in study.before.running] == ["Session/p/low"]
     assert [one.request.id for one in study.after.running] == ["Session/p/high"]
     assert [one.id for one in study.after.pending] == ["Session/p/low"]

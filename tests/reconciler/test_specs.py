@@ -8,8 +8,8 @@ import pytest
 
 from providers.base import Mount
 from reconciler.sources.source import make_desired
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
 from schemas.loading.loader import load_directory
 from tests.reconciler.lab import BASE, Lab, action, session
 
@@ -80,7 +80,7 @@ def test_containers_learn_which_numbers_are_other_projects(lab: Lab) -> None:
     plan = lab.plan()
     assert specs(plan)[0].others == "4200-4201,5000"
     assert specs(plan, "b")[0].others == ""
-    assert load(dump(plan)) == plan
+    assert load_plan(dump_plan(plan)) == plan
 
 
 def test_ids_are_short_safe_and_never_shared(lab: Lab) -> None:
@@ -143,7 +143,7 @@ def test_how_containers_differ_from_the_default_reaches_the_kernel(lab: Lab) -> 
     more = "capabilities: [SYS_PTRACE], ulimits: {nofile: 10, core: unlimited}"
     rules = f"{{user: '1000:1100', readOnlyRoot: true, {more}}}"
     lab.write({"a": session("a", f"container: {rules}"), "b": session("b", "")})
-    plan = load(dump(lab.plan()))
+    plan = load_plan(dump_plan(lab.plan()))
     (spec,) = specs(plan)
     assert (spec.user, spec.read_only_root, spec.capabilities) == ("1000:1100", True, ("SYS_PTRACE",))
     assert spec.ulimits == {"nofile": (10, 10), "core": (-1, -1)}
@@ -234,7 +234,7 @@ def test_gpus_that_talk_are_given_their_topology(lab: Lab, own: str, given: bool
         [("nccl-topology.xml", "NCCL_TOPO_FILE")] if given else []
     )
     assert all('busid="0000:31:00.0"' in file.content for file in spec.files)
-    assert specs(load(dump(plan))) == specs(plan)
+    assert specs(load_plan(dump_plan(plan))) == specs(plan)
     assert not lab.converge().changes
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
-from schemas.problems.errors import StoreUnavailable
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
+from schemas.problems.errors.store import StoreUnavailable
 from tests.lab.postgres import Server
 from tests.reconciler.lab import Lab, session, summary
 
@@ -29,7 +29,7 @@ def url(postgres: Server) -> Iterator[str]:
 def lab(url: str, tmp_path: Path) -> Iterator[Lab]:
     made = Lab(tmp_path)
     made.store.close()
-    with Store.open(Address.parse(url, tmp_path), server_time=False) as store:
+    with Store.open(StoreAddress.parse(url, tmp_path), server_time=False) as store:
         made.store = store
         made.write({"a": session("a")})
         made.converge()

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from providers.fake import World
-from providers.health.facts import Facts
-from providers.health.values import Expected, Health
+from providers.health.facts import MachineFacts
+from providers.health.values import ExpectedNode, NodeHealth
 from providers.machines.base import Endpoint
-from reconciler.apply.journal_writer import Ledger
+from reconciler.apply.journal_writer import JournalWriter
 from reconciler.controller.backoff import Backoff
 from reconciler.notify import throttle
-from reconciler.notify.state import Batch, Box
+from reconciler.notify.state import Batch, Outbox
 from reconciler.observe import health as healths
-from reconciler.observe.usage_samples import sampled
+from reconciler.observe.usage_samples import sample_changes
 from reconciler.values.records import Sample
-from schemas.problems.errors import LeaseHeld, ProviderUnavailable
+from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.problems.errors.store import LeaseHeld
 from tests.reconciler.lab import Lab, new_store, session
 from tests.reconciler.notify.support import notification
 
@@ -30,42 +31,42 @@ def set_back(world: World, seconds: float = YEAR) -> None:
 
 def test_what_failed_in_the_time_that_was_is_tried_again() -> None:
     known = Backoff(first=30)
-    known.failed("Session/p/a", "d", YEAR)
-    assert known.held({"Session/p/a": "d"}, YEAR + 10) == {"Session/p/a"}
-    assert not known.held({"Session/p/a": "d"}, 1000.0)
+    known.record_failure("Session/p/a", "d", YEAR)
+    assert known.held_back({"Session/p/a": "d"}, YEAR + 10) == {"Session/p/a"}
+    assert not known.held_back({"Session/p/a": "d"}, 1000.0)
 
 
 def test_nodes_are_asked_for_their_health_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def ask(machines: dict[str, object], expected: dict[str, Expected]) -> dict[str, Health]:
+    def ask(machines: dict[str, object], expected: dict[str, ExpectedNode]) -> dict[str, NodeHealth]:
         asked.append(sorted(machines))
-        return {name: Health(name, (), Facts(), expected[name]) for name in machines}
+        return {name: NodeHealth(name, (), MachineFacts(), expected[name]) for name in machines}
 
-    monkeypatch.setattr("providers.health.ask.health_of", ask)
-    healths.forget()
-    wanted, expected = {"n1": Endpoint("n1", "192.0.2.1")}, {"n1": Expected()}
+    monkeypatch.setattr("providers.health.query.query_health", ask)
+    healths.forget_health()
+    wanted, expected = {"n1": Endpoint("n1", "192.0.2.1")}, {"n1": ExpectedNode()}
     for now in (YEAR, YEAR + 1, 1000.0):
-        healths._asked(wanted, expected, now, 60.0)
-    healths.forget()
+        healths._ask_stale(wanted, expected, now, 60.0)
+    healths.forget_health()
     assert asked == [["n1"], ["n1"]]
 
 
 def test_messages_do_not_wait_for_it() -> None:
-    box = Box(sending=Batch((), began=YEAR, tries=3, again=YEAR + 60))
-    assert not throttle.due(box, YEAR)
-    assert throttle.due(box, 1000.0)
+    box = Outbox(sending=Batch((), began=YEAR, tries=3, again=YEAR + 60))
+    assert not throttle.is_due(box, YEAR)
+    assert throttle.is_due(box, 1000.0)
 
 
 def test_throttled_messages_neither() -> None:
     spec = notification(throttle={"burst": 1, "every": "1h"}).spec
-    box = Box(times=(YEAR,), waiting=())
-    assert throttle.begun(box, spec, 1000.0).times == ()
+    box = Outbox(times=(YEAR,), waiting=())
+    assert throttle.begin_batch(box, spec, 1000.0).times == ()
 
 
 def test_use_is_measured_again() -> None:
     before = (Sample(YEAR, 1.0, 1.0, 1.0),)
-    (change,) = sampled({"k": before}, {"k": Sample(1000.0, 2.0, 2.0, 2.0)}, {"k"}, 1000.0)
+    (change,) = sample_changes({"k": before}, {"k": Sample(1000.0, 2.0, 2.0, 2.0)}, {"k"}, 1000.0)
     assert change.add == (Sample(1000.0, 2.0, 2.0, 2.0),)
     assert change.drop == (YEAR,)
 
@@ -75,7 +76,7 @@ def test_a_lease_is_renewed_all_the_same(tmp_path: Path) -> None:
     world = World()
     world.clock.sleep(YEAR)
     with new_store(tmp_path / "store.db") as store:
-        ledger = Ledger(store, world.clock, "here", "us", "")
+        ledger = JournalWriter(store, world.clock, "here", "us", "")
         set_back(world)
         ledger.renew()
         assert ledger.lease.expires == world.clock.now() + ledger.lease.ttl

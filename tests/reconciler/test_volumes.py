@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from providers.storage.base import Folder, Trash, Trashed
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
 from providers.storage.nodes import NodeStorage
-from reconciler.apply.apply import ApplyResult
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
+from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual
-from reconciler.values.volume_folders import folders
-from schemas.problems.errors import GuardRefused, ProviderUnavailable
+from reconciler.values.volume_folders import volume_folders
+from schemas.problems.errors.plan import GuardRefused
+from schemas.problems.errors.provider import ProviderUnavailable
 from tests.reconciler.lab import Lab, action, session, summary
 
 HOST = "apiVersion: bai/v1\nkind: StorageHost\nmetadata: {name: disk}\nspec:"
@@ -46,14 +47,14 @@ class VolumeLab(Lab):
         self.write({"host": host})
 
     def actual(self) -> Actual:
-        wanted = tuple(folders(self.desired()).values())
-        return replace(super().actual(), volumes=self.storage.look(wanted))
+        wanted = tuple(volume_folders(self.desired()).values())
+        return replace(super().actual(), volumes=self.storage.observe(wanted))
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
-        return super().apply(load(dump(plan or self.plan())))
+        return super().apply(load_plan(dump_plan(plan or self.plan())))
 
-    def trashed(self) -> tuple[Trashed, ...]:
-        return self.storage.trashed(Trash("disk", "n1", str(self.root)))
+    def trashed(self) -> tuple[TrashedVolume, ...]:
+        return self.storage.trashed(TrashLocation("disk", "n1", str(self.root)))
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_killed_between_moving_and_forgetting(lab: VolumeLab) -> None:
     lab.drop("data")
 
     class Dying(NodeStorage):
-        def trash(self, folder: Folder, record: Trashed) -> None:
+        def trash(self, folder: VolumeFolder, record: TrashedVolume) -> None:
             super().trash(folder, record)
             raise KeyboardInterrupt
 
@@ -209,7 +210,7 @@ def test_a_node_that_cannot_be_reached_is_tried_again(lab: VolumeLab) -> None:
     class Away(NodeStorage):
         left = 2
 
-        def make(self, folder: Folder) -> None:
+        def make(self, folder: VolumeFolder) -> None:
             if self.left:
                 self.left -= 1
                 raise ProviderUnavailable(provider="n1", why="no route")

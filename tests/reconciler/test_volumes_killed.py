@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.storage.base import Folder, Trashed
+from providers.storage.base import TrashedVolume, VolumeFolder
 from providers.storage.nodes import NodeStorage
 from tests.reconciler.lab import session, summary
 from tests.reconciler.test_volumes import VolumeLab, volume
@@ -24,12 +24,12 @@ class Mortal(NodeStorage):
         super().__init__(lambda name: None)
         self.left, self.late = chance.randint(0, 3), chance.random() < 0.5
 
-    def make(self, folder: Folder) -> None:
+    def make(self, folder: VolumeFolder) -> None:
         self._die(late=False)
         super().make(folder)
         self._die(late=True)
 
-    def trash(self, folder: Folder, record: Trashed) -> None:
+    def trash(self, folder: VolumeFolder, record: TrashedVolume) -> None:
         self._die(late=False)
         super().trash(folder, record)
         self._die(late=True)

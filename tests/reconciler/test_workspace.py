@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from providers.registry import open_provider
-from reconciler.sources.source import open_source, path_id
-from reconciler.values.plan_json import dump, load
+from reconciler.sources.source import open_source, repository_id_of_path
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import CannotRead, InvalidRepository, PlanError, StalePlan
+from schemas.problems.errors.plan import PlanError, StalePlan
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
 HERE = """
 apiVersion: bai/v1
@@ -108,7 +109,7 @@ def test_from_git_to_processes_and_back(folder: Path) -> None:
     with Workspace.open(folder) as workspace:
         plan = workspace.plan()
         assert {action.verb for action in plan.actions} == {"create"} and not plan.waits
-        saved = load(dump(plan))
+        saved = load_plan(dump_plan(plan))
         assert workspace.apply(saved, holder="tester").ok
         done = workspace.actual
         wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
@@ -234,7 +235,7 @@ def test_a_shallow_clone_is_known_by_its_place(folder: Path, tmp_path: Path) -> 
     git(folder, "add", "more.txt")
     git(folder, "commit", "-q", "-m", "second")
     git(folder, "clone", "-q", "--depth", "1", f"file://{folder}", str(tmp_path / "shallow"))
-    assert open_source(tmp_path / "shallow").repo == path_id(tmp_path / "shallow")
+    assert open_source(tmp_path / "shallow").repo == repository_id_of_path(tmp_path / "shallow")
 
 
 def test_a_cluster_does_not_go_to_another_provider_with_sessions_running(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from providers.ansible import open_provisioner
 from providers.machines.connections import connect
-from providers.provisioning import HostResult, Target
+from providers.provisioning import HostResult, ProvisionTarget
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import role_variables, secret_references
 from tests.harness.labs import spent
@@ -49,11 +49,11 @@ class RoleSite:
             for each in self.nodes.mirror.archives
         ]  # fmt: skip
 
-    def target(self, sections: Mapping[str, Any], *, reboot: bool | None = None) -> Target:
+    def target(self, sections: Mapping[str, Any], *, reboot: bool | None = None) -> ProvisionTarget:
         document = {"os": "debian-12", "repositories": self.repositories(), **sections}
         spec = NodeProfileSpec.model_validate(document)
         values = {name: value for part in role_variables(spec).values() for name, value in part.items()}
-        return Target(
+        return ProvisionTarget(
             self.node.name, self.node.endpoint(), "p", spec.roles, values, secret_references(spec),
             document=document, fingerprint="f", os=spec.os, reboot_timeout=300,
             reboot_allowed=self.reboots if reboot is None else reboot,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from schemas.hardware.model import Gpu
 from schemas.values.envelope import Model, NodeMetadata, ProjectMetadata
-from schemas.values.field_docs import description
+from schemas.values.field_docs import field_description
 
 
 class Told(Model):
@@ -31,21 +31,21 @@ class Retold(Told):
 
 
 def test_the_text_below_a_field_is_its_description() -> None:
-    assert [description(Told, name) for name in Told.model_fields] == [
+    assert [field_description(Told, name) for name in Told.model_fields] == [
         "First,\nin two lines.", None, "As given."
     ]  # fmt: skip
 
 
 def test_a_field_that_is_declared_anew_says_what_the_last_declaration_says() -> None:
-    assert [description(Retold, name) for name in Retold.model_fields] == [
+    assert [field_description(Retold, name) for name in Retold.model_fields] == [
         "First,\nin two lines.", "Second.", None
     ]  # fmt: skip
-    assert description(NodeMetadata, "name") is None
+    assert field_description(NodeMetadata, "name") is None
 
 
 def test_inherited_and_plain_models_are_read_too() -> None:
-    assert description(ProjectMetadata, "labels") == "Short values to select by."
-    assert description(Gpu, "memory") == "Bytes."
+    assert field_description(ProjectMetadata, "labels") == "Short values to select by."
+    assert field_description(Gpu, "memory") == "Bytes."
 
 
 def test_threads_that_need_a_model_at_once_all_get_it() -> None:

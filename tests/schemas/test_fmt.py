@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.files.reading import read
-from schemas.kinds.registry import KINDS
+from schemas.files.yaml_reader import read_documents
+from schemas.kinds.kind_registry import KINDS
 from schemas.loading.fmt import format_text
-from schemas.problems.errors import InvalidRepository
+from schemas.problems.errors.repository import InvalidRepository
 from tests.schemas.examples import document
 
 CASES = Path(__file__).parents[1] / "cases" / "schemas"
@@ -104,7 +104,7 @@ metadata: {name: x}
 
 def values(data: bytes) -> list[object]:
     """What the documents of a text say."""
-    return [raw.value for raw in read(data, "")[0]]
+    return [raw.value for raw in read_documents(data, "")[0]]
 
 
 def test_the_style() -> None:
@@ -151,8 +151,8 @@ def test_every_field_keeps_its_value(kind: str, flow: bool | None) -> None:
 )
 def test_unusual_texts_mean_the_same_afterwards(text: str) -> None:
     made = format_text(text.encode())
-    assert [raw.value for raw in read(made.encode(), "")[0]] == [
-        raw.value for raw in read(text.encode(), "")[0]
+    assert [raw.value for raw in read_documents(made.encode(), "")[0]] == [
+        raw.value for raw in read_documents(text.encode(), "")[0]
     ]
     assert format_text(made.encode()) == made
     for line in text.split("\n"):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemas.files.reading import read
-from schemas.files.sources import File
-from schemas.kinds.registry import KINDS
+from schemas.files.sources import SourceFile
+from schemas.files.yaml_reader import read_documents
+from schemas.kinds.kind_registry import KINDS
 from schemas.loading.fmt import format_text
 from schemas.loading.loader import load
-from schemas.problems.errors import CannotRead, InvalidRepository
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from tests.schemas.examples import document
 from tests.schemas.mutate import mutated
 
@@ -34,8 +34,8 @@ class Memory:
     def __init__(self, files: dict[str, bytes]) -> None:
         self._files = files
 
-    def files(self) -> Iterator[File]:
-        return (File(path, data) for path, data in self._files.items())
+    def files(self) -> Iterator[SourceFile]:
+        return (SourceFile(path, data) for path, data in self._files.items())
 
     def data(self, path: str) -> bytes:
         if path not in self._files:
@@ -74,8 +74,8 @@ def test_formatting_never_changes_the_meaning(first: int) -> None:
         except InvalidRepository as error:
             assert error.problems, seed
             continue
-        assert [raw.value for raw in read(text.encode(), "x")[0]] == [
-            raw.value for raw in read(data, "x")[0]
+        assert [raw.value for raw in read_documents(text.encode(), "x")[0]] == [
+            raw.value for raw in read_documents(data, "x")[0]
         ], seed
         assert format_text(text.encode(), "x.yaml") == text, seed
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.images.facts import ImageFacts, Platform
-from schemas.images.labels import said
-from schemas.images.resolution import Needs, image_of, needs, reference_of, registry_of
+from schemas.images.facts import ImageFacts, ImagePlatform
+from schemas.images.labels import parse_labels
+from schemas.images.requirements import ImageRequirements, image_requirements
 from schemas.loading.loader import load_directory
-from schemas.problems.errors import InvalidRepository
+from schemas.problems.errors.repository import InvalidRepository
 from schemas.repository.repository import Repository
 from schemas.values.image_reference import parse_reference
 
@@ -62,19 +62,19 @@ LAB = document("Registry", "lab", "{address: 'reg.lab:5000'}")
 
 def test_a_session_means_an_image_by_name_or_by_reference(load) -> None:  # type: ignore[no-untyped-def]
     repository = load(LAB, document("Image", "torch", "{registry: lab, reference: 'team/torch:2'}"))
-    image = image_of(repository, "torch")
+    image = repository.images.find("torch")
     assert image is not None
-    assert image is image_of(repository, "reg.lab:5000/team/torch:2")
-    assert image_of(repository, "team/torch:2") is None
-    assert str(reference_of(repository, image)) == "reg.lab:5000/team/torch:2"
+    assert image is repository.images.find("reg.lab:5000/team/torch:2")
+    assert repository.images.find("team/torch:2") is None
+    assert str(repository.images.reference_of(image)) == "reg.lab:5000/team/torch:2"
 
 
 @pytest.mark.parametrize("reference", ["reg.lab:5000/team/torch:2", "team/torch:2"])
 def test_the_address_may_be_repeated(load, reference: str) -> None:  # type: ignore[no-untyped-def]
     repository = load(LAB, document("Image", "torch", f"{{registry: lab, reference: '{reference}'}}"))
-    image = image_of(repository, "torch")
+    image = repository.images.find("torch")
     assert image is not None
-    assert str(reference_of(repository, image)) == "reg.lab:5000/team/torch:2"
+    assert str(repository.images.reference_of(image)) == "reg.lab:5000/team/torch:2"
 
 
 def test_another_address_is_refused(load) -> None:  # type: ignore[no-untyped-def]
@@ -175,10 +175,10 @@ def test_the_registry_that_names_an_image_comes_first(load) -> None:  # type: ig
         document("Registry", "team", "{address: reg.lab, serves: ['team/*']}"),
     )
     for text, name in (("reg.lab/team/x", "team"), ("reg.lab/x", "all")):
-        found = registry_of(repository, parse_reference(text))
+        found = repository.images.registry_of(parse_reference(text))
         assert found is not None
         assert found.name == name
-    assert registry_of(repository, parse_reference("other/x")) is None
+    assert repository.images.registry_of(parse_reference("other/x")) is None
     again = document("Registry", "b", "{address: reg.lab}")
     assert (
         "serves the same images" in problems(load, document("Registry", "a", "{address: reg.lab}"), again)[0]
@@ -197,7 +197,7 @@ LABELS = {
 
 
 def test_labels_are_read_as_backend_ai_writes_them() -> None:
-    found = said(LABELS)
+    found = parse_labels(LABELS)
     assert found.minimum == {"cpu": 2000, "mem": 1 << 30, "cuda.shares": 500}
     assert found.maximum == {"cpu": 8000}
     assert found.accelerators == ("cuda", "rocm")
@@ -207,26 +207,26 @@ def test_labels_are_read_as_backend_ai_writes_them() -> None:
 
 @given(st.dictionaries(st.sampled_from([*LABELS, "bai.min.x", "bai.max.cuda.device"]), st.text(max_size=12)))
 def test_no_label_breaks_the_reading(labels: dict[str, str]) -> None:
-    found = said(labels)
+    found = parse_labels(labels)
     assert all(amount >= 0 for amount in (*found.minimum.values(), *found.maximum.values()))
 
 
 def facts(labels: dict[str, str], *architectures: str) -> ImageFacts:
     digest = "sha256:" + "a" * 64
-    platforms = {name: Platform(digest=digest, size=1, labels=labels) for name in architectures}
+    platforms = {name: ImagePlatform(digest=digest, size=1, labels=labels) for name in architectures}
     return ImageFacts(reference="r.io/i:1", digest=digest, platforms=platforms)
 
 
 def test_the_document_comes_before_the_labels_slot_by_slot(load) -> None:  # type: ignore[no-untyped-def]
-    image = image_of(load(document("Image", "i", "{reference: 'r.io/i:1', minimum: {cpu: 1}}")), "i")
-    found = needs("i", image, facts(LABELS, "amd64", "arm64"))
+    image = load(document("Image", "i", "{reference: 'r.io/i:1', minimum: {cpu: 1}}")).images.find("i")
+    found = image_requirements("i", image, facts(LABELS, "amd64", "arm64"))
     assert found.minimum == {"cpu": 1000, "mem": 1 << 30, "cuda.shares": 500}
     assert found.machines == {"x86_64", "aarch64"}
-    assert needs("i", None, None) == Needs("i")
+    assert image_requirements("i", None, None) == ImageRequirements("i")
 
 
 def test_devices_that_an_image_cannot_use_are_refused() -> None:
-    found = Needs("i", accelerators=("cuda",))
+    found = ImageRequirements("i", accelerators=("cuda",))
     assert list(found.refusals({"rocm.device": 1, "cuda.device": 1, "tpu.device": 0})) == [
         "has rocm devices, and image i can use cuda"
     ]

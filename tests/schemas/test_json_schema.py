@@ -11,14 +11,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas.files.reading import read
-from schemas.kinds.registry import KINDS
+from schemas.files.yaml_reader import read_documents
+from schemas.kinds.kind_registry import KINDS
 from schemas.loading import json_schema
-from schemas.loading.documents import typed
+from schemas.loading.documents import parse_resource
 from tests.schemas.examples import document
 from tests.schemas.profile_example import PROFILE, RHEL
 
-VALIDATORS = {name: jsonschema.Draft202012Validator(json.loads(text)) for name, text in json_schema.files()}
+VALIDATORS = {
+    name: jsonschema.Draft202012Validator(json.loads(text)) for name, text in json_schema.schema_files()
+}
 UNION = VALIDATORS["bai.json"]
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
 
@@ -28,14 +30,14 @@ def of(kind: str) -> jsonschema.Draft202012Validator:
 
 
 def test_a_stale_file_is_noticed(tmp_path: Path) -> None:
-    json_schema.write(tmp_path)
-    assert json_schema.stale(tmp_path) == []
+    json_schema.write_files(tmp_path)
+    assert json_schema.stale_files(tmp_path) == []
     (tmp_path / "node.json").write_text("{}")
     (tmp_path / "old.json").write_text("{}")
     (tmp_path / "user.json").unlink()
-    assert json_schema.stale(tmp_path) == ["node.json", "old.json", "user.json"]
-    json_schema.write(tmp_path)
-    assert json_schema.stale(tmp_path) == []
+    assert json_schema.stale_files(tmp_path) == ["node.json", "old.json", "user.json"]
+    json_schema.write_files(tmp_path)
+    assert json_schema.stale_files(tmp_path) == []
 
 
 def test_an_unknown_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +58,7 @@ def test_they_accept_every_field(kind: str) -> None:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda path: "-".join(path.parts[-2:]))
 def test_they_accept_every_example(file: Path) -> None:
-    raws, problems = read(file.read_bytes(), file.name)
+    raws, problems = read_documents(file.read_bytes(), file.name)
     assert problems == []
     for raw in raws:
         if isinstance(raw.value, dict) and "apiVersion" in raw.value:  # captured hardware is no document
@@ -133,7 +135,7 @@ def test_they_agree_with_the_models(kind: str) -> None:
             if not path:
                 continue
             changed = put(original, path, new)
-            resource, issues = typed(changed)
+            resource, issues = parse_resource(changed)
             said = "; ".join(issue.message for issue in issues)
             if of(kind).is_valid(changed) != (resource is not None) and not looser(path, said):
                 apart.append((path, new, said))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from schemas.kinds.cluster import Cluster
+from schemas.kinds.kind_registry import KINDS
 from schemas.kinds.quota import Quota
-from schemas.kinds.registry import KINDS
 from schemas.kinds.session import Session
 from schemas.kinds.storage import Volume
-from schemas.loading.documents import typed
-from schemas.values.canonical import canonical, digest
+from schemas.loading.documents import parse_resource
+from schemas.values.canonical import canonical_document, digest
 from schemas.values.envelope import Resource
 from tests.schemas.examples import IN_PROJECT, SPECS, document
 
@@ -24,14 +24,14 @@ STEADY = settings(deadline=None, derandomize=True, database=None)
 
 
 def accepted(value: dict[str, Any]) -> Resource:
-    resource, issues = typed(value)
+    resource, issues = parse_resource(value)
     assert issues == []
     assert resource is not None
     return resource
 
 
 def refused(value: dict[str, Any]) -> str:
-    resource, issues = typed(value)
+    resource, issues = parse_resource(value)
     assert resource is None
     return " | ".join(f"{issue.at}: {issue.message} {issue.hint}" for issue in issues)
 
@@ -47,9 +47,9 @@ def test_the_example_uses_every_field(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_is_read_and_written_back(kind: str) -> None:
     resource = accepted(document(kind))
-    assert accepted(canonical(resource)) == resource
-    assert canonical(accepted(canonical(resource))) == canonical(resource)
-    json.dumps(canonical(resource), allow_nan=False)
+    assert accepted(canonical_document(resource)) == resource
+    assert canonical_document(accepted(canonical_document(resource))) == canonical_document(resource)
+    json.dumps(canonical_document(resource), allow_nan=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,11 +64,15 @@ def test_equal_meaning_has_an_equal_digest() -> None:
     one = session({"resources": {"memory": "1GiB", "cpu": "1.5"}, "type": "interactive", "timeout": "90m"})
     two = session({"timeout": "1h30m", "resources": {"cpu": 1.5, "memory": "1024MiB"}})
     other = session({"timeout": "1h31m", "resources": {"cpu": 1.5, "memory": "1024MiB"}})
-    assert digest(canonical(one)) == digest(canonical(two)) != digest(canonical(other))
+    assert (
+        digest(canonical_document(one))
+        == digest(canonical_document(two))
+        != digest(canonical_document(other))
+    )
 
 
 def test_a_digest_is_stable() -> None:
-    assert digest(canonical(session({"command": ["a"]}))) == "0bcdd3552b6168d5"
+    assert digest(canonical_document(session({"command": ["a"]}))) == "0bcdd3552b6168d5"
 
 
 def session(spec: dict[str, Any]) -> Session:
@@ -165,10 +169,10 @@ def test_any_value_anywhere_is_read_or_refused_with_a_place(kind: str, data: st.
             here[key] = data.draw(JSON)
             break
         here = here[key]
-    resource, issues = typed(value)
+    resource, issues = parse_resource(value)
     assert (resource is None) == bool(issues)
     if resource is not None:
-        assert accepted(canonical(resource)) == resource
+        assert accepted(canonical_document(resource)) == resource
 
 
 def test_a_provider_gets_its_own_options() -> None:

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.kinds.provisioning import Provisioning
-from schemas.loading.documents import typed
+from schemas.kinds.parts.provisioning import Provisioning
+from schemas.loading.documents import parse_resource
 from schemas.loading.json_schema import union_schema
 from schemas.loading.loader import load_directory
 from schemas.problems.codes import CODES
 from schemas.profile import OS_NAMES, ROLES, NodeProfile, NodeProfileSpec, arguments
-from schemas.profile.arguments import arguments_of, sections
+from schemas.profile.arguments import arguments_of, section_models
 from schemas.profile.variables import role_variables, secret_references
-from schemas.rules import cautions
-from schemas.rules.document_rules import check
-from schemas.rules.profile_rules import os_of
-from schemas.values.canonical import canonical
+from schemas.rules import warning_rules
+from schemas.rules.document_rules import check_document
+from schemas.rules.profile_rules import profile_os
+from schemas.values.canonical import canonical_document
 from tests.schemas.profile_example import PROFILE, RHEL
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_every_section_is_a_role_and_every_role_a_section() -> None:
     others = {"os", "reboot"}
     assert set(NodeProfileSpec.model_fields) - others == set(ROLES)
     assert len(set(ROLES)) == len(ROLES)
-    assert list(sections()) == list(ROLES)
+    assert list(section_models()) == list(ROLES)
 
 
 def test_the_example_uses_every_field_of_every_section() -> None:
@@ -74,7 +74,7 @@ def _fields(value: object) -> Iterator[tuple[str, str]]:
 def _declared(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     for name, field in model.model_fields.items():
         yield model.__name__, name
-        inner = arguments._bare(field.annotation, ())[0]
+        inner = arguments._unwrap_annotation(field.annotation, ())[0]
         for part in (inner, *getattr(inner, "__args__", ())):
             if isinstance(part, type) and issubclass(part, BaseModel):
                 yield from _declared(part)
@@ -123,7 +123,7 @@ def test_empty_sections_are_kept() -> None:
     made = NodeProfile.model_validate(
         {"apiVersion": "bai/v1", "kind": "NodeProfile", "metadata": {"name": "x"}, "spec": value}
     )
-    assert canonical(made)["spec"] == value
+    assert canonical_document(made)["spec"] == value
     assert made.spec.roles == ("nvidia_fabricmanager", "rdma", "mps")
 
 
@@ -208,7 +208,7 @@ def test_ansible_refuses_what_is_wrong(generator: ModuleType) -> None:
 
 
 def test_every_variable_says_what_it_is_for() -> None:
-    def silent(found: tuple[arguments.Argument, ...]) -> Iterator[str]:
+    def silent(found: tuple[arguments.RoleArgument, ...]) -> Iterator[str]:
         for one in found:
             if not one.description:
                 yield one.name
@@ -296,7 +296,7 @@ def test_a_wrong_number_out_of_use_is_refused(wrong: object) -> None:
     ],
 )
 def test_systems_by_their_pretty_names(pretty: str, name: str) -> None:
-    assert os_of(pretty) == name
+    assert profile_os(pretty) == name
 
 
 @STEADY
@@ -314,12 +314,12 @@ def test_rules_judge_whatever_the_types_allow(data: st.DataObject) -> None:
                 part[name] = data.draw(st.from_regex(r"[0-9][0-9.a-z:~+-]{0,12}", fullmatch=True))
             elif name == "gpus" and part is value.get("nvidiaDriver"):
                 part[name] = data.draw(st.lists(st.sampled_from(MODELS), max_size=3))
-    resource, issues = typed(
+    resource, issues = parse_resource(
         {"apiVersion": "bai/v1", "kind": "NodeProfile", "metadata": {"name": "x"}, "spec": value}
     )
     assert (resource is None) == bool(issues)
     if resource is not None:
-        for issue in [*check(resource), *cautions.of(resource)]:
+        for issue in [*check_document(resource), *warning_rules.document_warnings(resource)]:
             assert issue.at[0] == "spec"
             assert issue.code in CODES
             assert issue.message

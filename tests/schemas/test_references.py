@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.files.reading import MOST_PROBLEMS
-from schemas.files.sources import File
+from schemas.files.sources import SourceFile
+from schemas.files.yaml_reader import MOST_PROBLEMS
 from schemas.loading.loader import load
-from schemas.problems.errors import InvalidRepository
+from schemas.problems.errors.repository import InvalidRepository
 from schemas.problems.text import did_you_mean, printable
-from schemas.repository.node_ranges import MOST_NODES, expand
-from schemas.rules.references import cycles
+from schemas.repository.node_ranges import MAX_NODES, expand_ranges
+from schemas.rules.references import dependency_cycles
 
 STEADY = settings(deadline=None, derandomize=True, database=None)
 HEAD = """\
@@ -41,8 +41,8 @@ class Texts:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def files(self) -> Iterator[File]:
-        yield File("x.yaml", self._text.encode())
+    def files(self) -> Iterator[SourceFile]:
+        yield SourceFile("x.yaml", self._text.encode())
 
     def data(self, path: str) -> bytes:
         raise AssertionError(path)
@@ -78,7 +78,7 @@ def test_many_dangling_references_are_named_up_to_a_bound() -> None:
 @given(st.dictionaries(st.integers(0, 8), st.lists(st.integers(0, 8), max_size=4), max_size=9))
 def test_circles_are_found_exactly_where_there_are_any(graph: dict[int, list[int]]) -> None:
     named = {str(node): tuple(map(str, after)) for node, after in graph.items()}
-    found = list(cycles(named))
+    found = list(dependency_cycles(named))
     for circle in found:
         for here, there in zip(circle, circle[1:] + circle[:1], strict=True):
             assert there in named[here]
@@ -105,7 +105,7 @@ def _has_circle(graph: dict[str, tuple[str, ...]]) -> bool:
     ],
 )
 def test_range_patterns(pattern: str, names: tuple[str, ...]) -> None:
-    assert expand(pattern) == names
+    assert expand_ranges(pattern) == names
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_range_patterns(pattern: str, names: tuple[str, ...]) -> None:
 )
 def test_patterns_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"bracket|range|backwards|names"):
-        expand(pattern)
+        expand_ranges(pattern)
 
 
 @STEADY
 @given(st.text(st.sampled_from("ab-[],0123456789"), max_size=20))
 def test_patterns_never_grow_without_bound(pattern: str) -> None:
     try:
-        assert len(expand(pattern)) <= MOST_NODES
+        assert len(expand_ranges(pattern)) <= MAX_NODES
     except ValueError as error:
         assert str(error)
 

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.loading.loader import load_directory
 from schemas.problems.codes import CODES
-from schemas.problems.errors import InvalidRepository
+from schemas.problems.errors.repository import InvalidRepository
 
 CASES = Path(__file__).parents[1] / "cases" / "schemas"
 
@@ -38,7 +38,7 @@ def test_case(case: str) -> None:
 
 def test_every_code_has_a_case() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in CASES.glob("*/expected.txt"))
-    # Too large to keep in a repository: test_schema_sources.py, tests/security/test_committer.py
+    # Too large to keep in a repository: test_sources.py, tests/security/test_committer.py
     elsewhere = {"BAI-V002", "BAI-V017", "BAI-V018"}
     elsewhere.add("BAI-V094")  # Of no document: tests/security/test_committer_commits.py
     assert {code for code in CODES if code not in text} == elsewhere

@@ -643,7 +643,7 @@ def main_process_under_a_filter(play: Play) -> Found:
 
 def main(name: str, folder: Path) -> Found:
     play = Play(folder)
-    if why := bubblewrap.problem():
+    if why := bubblewrap.sandbox_problem():
         return {"skip": why}
     try:
         return ATTACKS[name](play)

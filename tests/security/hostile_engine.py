@@ -13,9 +13,9 @@ from typing import Any
 
 from providers.base import Labels
 from providers.docker.engine.engine import Engine
-from providers.docker.labels import written
+from providers.docker.labels import to_engine_labels
 from providers.machines.base import Machine
-from schemas.kinds.docker import Docker
+from schemas.kinds.parts.docker import Docker
 
 Answer = bytes | Callable[[socket.socket], None]
 """What is sent: whole, or by whoever has the connection."""
@@ -30,7 +30,7 @@ def whole(value: object, status: str = "200 OK") -> bytes:
 
 def truth(kernel: str, labels: Labels, *, container: str = "c" * 64) -> dict[str, Any]:
     """Route → what an engine with one running kernel answers."""
-    said = written(kernel, labels)
+    said = to_engine_labels(kernel, labels)
     return {
         "version": {"ApiVersion": "1.47", "MinAPIVersion": "1.24", "Version": "27.0"},
         "info": {

@@ -39,7 +39,9 @@ pytestmark = [
     pytest.mark.skipif(
         os.geteuid() != 0, reason="needs root: others have played these attacks as themselves"
     ),
-    pytest.mark.skipif(bool(bubblewrap.problem()), reason=bubblewrap.problem() or "there is a sandbox"),
+    pytest.mark.skipif(
+        bool(bubblewrap.sandbox_problem()), reason=bubblewrap.sandbox_problem() or "there is a sandbox"
+    ),
 ]
 
 

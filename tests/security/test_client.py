@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.web.request_limits import LARGEST_HOOK
+from bai.web.request_limits import LARGEST_WEBHOOK
 from tests.bai.conftest import new_repo, tidy
 from tests.security.client_attacks import (
     PATIENCE,
@@ -196,7 +196,7 @@ def test_a_body_that_nobody_reads_ends_in_time(server: Server, what: str) -> Non
 
 
 def test_a_large_message_of_a_forge_is_read(server: Server) -> None:
-    body = b"[" * (LARGEST_HOOK - 1000)
+    body = b"[" * (LARGEST_WEBHOOK - 1000)
     signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     with server.connect() as connection:
         head = f"{HOOK}X-Hub-Signature-256: sha256={signature}\r\nContent-Length: {len(body)}\r\n"

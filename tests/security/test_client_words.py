@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bai.web.auth.oidc import Keys, NotAnswering
+from bai.web.auth.oidc import IssuerKeys, IssuerUnavailable
 from tests.bai.conftest import new_repo, tidy
 from tests.security.client_attacks import Server, everything, serving, split
 
@@ -267,8 +267,8 @@ def test_a_provider_that_talks_nonsense(path: str, what: str) -> None:
     provider = Provider()
     provider.documents[path] = WRONG[what]
     try:
-        with pytest.raises(NotAnswering):
-            Keys(provider.url).fitting("one", "RS256")
+        with pytest.raises(IssuerUnavailable):
+            IssuerKeys(provider.url).candidates("one", "RS256")
     finally:
         provider.close()
 
@@ -279,7 +279,7 @@ def test_a_provider_whose_answers_break_off(how: str) -> None:
     provider.cut = how == "cut"
     provider.headers = {"Content-Encoding": "gzip"} if how == "packed" else {}
     try:
-        with pytest.raises(NotAnswering):
-            Keys(provider.url).fitting("one", "RS256")
+        with pytest.raises(IssuerUnavailable):
+            IssuerKeys(provider.url).candidates("one", "RS256")
     finally:
         provider.close()

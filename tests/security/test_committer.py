@@ -15,7 +15,7 @@ import yaml
 
 from reconciler.secrets.reader import SecretReader
 from schemas.kinds.secret_store import SecretStore
-from schemas.problems.errors import SecretMissing
+from schemas.problems.errors.plan import SecretMissing
 from schemas.repository.declared_stores import DeclaredStore, DeclaredStores
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.sops import Sops
@@ -312,7 +312,7 @@ def test_a_plan_that_was_changed_gets_no_more(site: Site) -> None:
     for other in ("team/hidden", "team/../private", "env:WEBHOOK_SECRET", f"file:{site.folder}/private"):
         reader = SecretReader(_stores(site, "token"))
         with pytest.raises(SecretMissing) as caught:
-            reader.of_project("demo", other)
+            reader.for_project("demo", other)
         assert CANARY not in str(caught.value)
 
 
@@ -375,7 +375,7 @@ def test_a_folder_that_everybody_may_write_to(site: Site) -> None:
     (site.store / "token").write_text("x")
     site.store.chmod(0o777)
     with pytest.raises(SecretMissing, match="everybody may write"):
-        SecretReader(_stores(site, "token")).of_project("demo", "team/token")
+        SecretReader(_stores(site, "token")).for_project("demo", "team/token")
 
 
 def test_patterns_reach_names_only(site: Site) -> None:
@@ -383,12 +383,12 @@ def test_patterns_reach_names_only(site: Site) -> None:
     (site.store / "hf-a").write_text("a")
     (site.store / "hg-a").write_text(CANARY)
     reader = SecretReader(_stores(site, "hf-*"))
-    assert reader.of_project("demo", "team/hf-a") == "a"
+    assert reader.for_project("demo", "team/hf-a") == "a"
     for name in (".hidden", "hg-a", "hf-a/../hg-a", "hf-*", "hf-[a]", "HF-a", "hf-a\n"):
         with pytest.raises(SecretMissing):
-            reader.of_project("demo", f"team/{name}")
+            reader.for_project("demo", f"team/{name}")
     with pytest.raises(SecretMissing):
-        SecretReader(_stores(site, "*")).of_project("demo", "team/.hidden")
+        SecretReader(_stores(site, "*")).for_project("demo", "team/.hidden")
 
 
 # SOPS

@@ -13,21 +13,22 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.controller.cycle import Pass
+from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
-from reconciler.gitops.commit_choice import Follow
-from reconciler.gitops.directives import Order, Told, give
-from reconciler.gitops.document_source import first
+from reconciler.gitops.directives import Directive, DirectiveKind, issue_directive
+from reconciler.gitops.document_source import first_commit
 from reconciler.gitops.remote import Remote
-from reconciler.trust.gate import Gate
-from reconciler.trust.trust_file import settings
+from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.trust.gate import TrustGate
+from reconciler.trust.trust_file import load_trust_settings
 from schemas.files.git_source import CommitSource
-from schemas.problems.errors import BaiError, NotTrusted
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.git_remote import NotTrusted
 from tests.bai.conftest import CLUSTER, Repo
 from tests.lab.signers import LONG_AGO, Signers, as_person, mail, signers
 from tests.reconciler.gitops.repositories import Pair, git
-from tests.reconciler.gitops.test_documents import Site, once, running
-from tests.reconciler.gitops.test_follow import Memory
+from tests.reconciler.gitops.test_document_source import Site, once, running
+from tests.reconciler.gitops.test_revision_tracker import Memory
 from tests.reconciler.lab import session
 
 pytestmark = [
@@ -112,21 +113,21 @@ class Lab:
         ).stdout.decode().strip()  # fmt: skip
         self.git("update-ref", "refs/heads/main", made)
 
-    def follow(self, ref: str = "main") -> Follow:
+    def follow(self, ref: str = "main") -> RevisionTracker:
         remote = Remote(str(self.pair.bare), self.folder / "state" / "copy")
-        found = settings(self.own / "trust.yaml", [remote.folder])
+        found = load_trust_settings(self.own / "trust.yaml", [remote.folder])
         assert found is not None
-        return Follow(remote, ref, "", self.memory, "here", gate=Gate(found))
+        return RevisionTracker(remote, ref, "", self.memory, "here", gate=TrustGate(found))
 
     def verdict(self, ref: str = "main", *, push: bool = True) -> str:
         """Why the newest is not followed; empty when it is."""
         if push:
             self.pair.push("--force")
         follow = self.follow(ref)
-        commit, error = follow.latest()
+        commit, error = follow.select_commit()
         assert error is None
         try:
-            follow.trust(commit)
+            follow.verify_trust(commit)
         except NotTrusted as refused:
             assert self.memory.get(f"trusted-commit/{self.pair.bare}/{ref}") != commit
             return str(refused)
@@ -138,7 +139,7 @@ class Lab:
         follow = self.follow()
         follow.remote.fetch("main")
         try:
-            follow.trust(commit)
+            follow.verify_trust(commit)
         except NotTrusted as refused:
             return str(refused)
         return ""
@@ -320,12 +321,12 @@ def test_programs_and_keys_named_by_the_repository_or_the_user(
 
 
 def test_an_unsigned_one_in_between(lab: Lab) -> None:
-    first = lab.commit(sign="ssh")
+    oldest = lab.commit(sign="ssh")
     assert lab.verdict() == ""
     bad = lab.commit({"a.yaml": "x"}, who="mallory")
     lab.commit({"b.yaml": "x"}, sign="ssh")
     assert f"{bad[:12]}: it is not signed" in lab.verdict()
-    assert lab.memory[f"trusted-commit/{lab.pair.bare}/main"] == first
+    assert lab.memory[f"trusted-commit/{lab.pair.bare}/main"] == oldest
     lab.owner_says({**SSH, "commits": "tip"})
     assert lab.verdict() == ""
 
@@ -358,7 +359,7 @@ def test_replacements_and_grafts_change_nothing(lab: Lab) -> None:
     assert not git(follow.remote.folder, "for-each-ref", "refs/replace")
     git(follow.remote.folder, "fetch", "-q", str(lab.pair.bare), "refs/replace/*:refs/replace/*")
     assert git(follow.remote.folder, "show", f"{good}:a.yaml") == "bad"
-    assert follow.remote.rests_on(bad, good) and not follow.remote.rests_on(good, bad)
+    assert follow.remote.descends_from(bad, good) and not follow.remote.descends_from(good, bad)
     source = follow.source(good)
     assert source.git is not None
     read = {file.path: file.data for file in CommitSource(source.git, good).files()}
@@ -366,7 +367,7 @@ def test_replacements_and_grafts_change_nothing(lab: Lab) -> None:
     git(follow.remote.folder, "update-ref", "-d", f"refs/replace/{good}")
     git(follow.remote.folder, "update-ref", f"refs/replace/{bad}", good)
     with pytest.raises(NotTrusted, match="it is not signed"):
-        lab.follow().trust(bad)
+        lab.follow().verify_trust(bad)
 
 
 def test_a_thousand_commits_at_once_are_verified_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,26 +396,26 @@ def test_a_thousand_commits_at_once_are_verified_once(lab: Lab, monkeypatch: pyt
 
     lab.pair.push("--force")
     follow = lab.follow()
-    commit, _ = follow.latest()
+    commit, _ = follow.select_commit()
     monkeypatch.setattr(subprocess.Popen, "__init__", counted)
     with pytest.raises(NotTrusted, match="and 995 more"):
-        follow.trust(commit)
+        follow.verify_trust(commit)
     assert begun.count("git") < 12 and begun.count("ssh-keygen") == 1
     begun.clear()
     with pytest.raises(NotTrusted):
-        follow.trust(commit)
+        follow.verify_trust(commit)
     assert "ssh-keygen" not in begun and begun.count("git") <= 3
     lab.owner_says(None, {})
-    follow.trust(commit)
+    follow.verify_trust(commit)
     begun.clear()
-    follow.trust(commit)
+    follow.verify_trust(commit)
     assert begun == []
 
 
 def test_more_commits_than_are_judged_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.commit(sign="ssh")
     assert lab.verdict() == ""
-    monkeypatch.setattr("reconciler.trust.gate.MOST", 2)
+    monkeypatch.setattr("reconciler.trust.gate.MAX_COMMITS", 2)
     for _ in range(3):
         lab.commit(sign="ssh")
     assert "more than 2 commits are new" in lab.verdict()
@@ -595,13 +596,13 @@ def test_more_sides_than_two_are_all_the_mergers(forked: Lab) -> None:
 def test_who_goes_back_stays_within_what_was_accepted(owned: Lab) -> None:
     """An order to an older commit is followed without its signature's being asked for again, and does not
     make what came later unjudged."""
-    first = git(owned.work, "rev-parse", "HEAD")
+    oldest = git(owned.work, "rev-parse", "HEAD")
     owned.commit({"sessions/ada.yaml": "2"}, sign="ssh")
     assert owned.verdict() == ""
     (owned.own / "allowed").write_text(owned.keys.line("bob"))
     follow = owned.follow()
-    follow.trust(first)
-    follow.accept(first)
+    follow.verify_trust(oldest)
+    follow.accept(oldest)
     assert owned.verdict() == ""
     owned.commit({"sessions/bob/b.yaml": "2"}, who="bob", sign="ssh")
     assert owned.verdict() == ""
@@ -613,11 +614,11 @@ def test_an_order_does_not_replace_a_signature(lab: Lab) -> None:
     bad = lab.commit({"a.yaml": "2"}, who="mallory")
     lab.pair.push(branch="elsewhere")
     follow = lab.follow()
-    commit, _ = follow.latest()
-    named, _ = follow.latest(bad)
+    commit, _ = follow.select_commit()
+    named, _ = follow.select_commit(bad)
     assert named == bad != commit
     with pytest.raises(NotTrusted, match="it is not signed"):
-        follow.trust(named)
+        follow.verify_trust(named)
 
 
 # The loop, and the command
@@ -631,15 +632,15 @@ class Followed(Lab):
         super().__init__(folder, keys)
         self.pair, self.work = self.site.pair, self.site.pair.work
         self.owner_says(SSH)
-        found = settings(self.own / "trust.yaml", [])
+        found = load_trust_settings(self.own / "trust.yaml", [])
         assert found is not None
-        self.site.gate = Gate(found)
-        self.heard: list[Pass] = []
+        self.site.gate = TrustGate(found)
+        self.read_answer: list[ReconcileCycle] = []
 
     @contextmanager
     def loop(self, *, approval: bool = False) -> Iterator[Loop]:
         loop = self.site.loop(approval=approval)
-        loop.also(self.heard.append)
+        loop.add_listener(self.read_answer.append)
         try:
             yield loop
         finally:
@@ -667,11 +668,11 @@ def test_the_loop_stays_at_what_was_good(followed: Followed) -> None:
         said = once(followed.site, loop)
         assert any(bad[:12] in line and f"{good[:12]} stays in force" in line for line in said), said
         assert running(loop) == {"a"} and loop.workspace.commit == good
-        assert "not among the allowed" in followed.heard[-1].signs["documents-refused"]
+        assert "not among the allowed" in followed.read_answer[-1].signs["documents-refused"]
         assert once(followed.site, loop) == [], "it is told once"
         store, gate = loop.workspace.store, followed.site.gate
-        anew = Follow(followed.site.remote, "main", "", store, "here", gate=gate)
-        assert first(anew) == good, "also when it begins anew"
+        anew = RevisionTracker(followed.site.remote, "main", "", store, "here", gate=gate)
+        assert first_commit(anew) == good, "also when it begins anew"
         followed.git("reset", "-q", "--hard", good)
         new = followed.push({"c.yaml": session("c")}, sign="ssh")
         once(followed.site, loop)
@@ -679,14 +680,14 @@ def test_the_loop_stays_at_what_was_good(followed: Followed) -> None:
 
 
 @pytest.mark.parametrize("order", ["pin", "approve"])
-def test_no_order_of_the_api_replaces_a_signature(followed: Followed, order: Order) -> None:
+def test_no_order_of_the_api_replaces_a_signature(followed: Followed, order: DirectiveKind) -> None:
     good = followed.push({"x.txt": "begin"}, sign="ssh")
     with followed.loop(approval=order == "approve") as loop:
-        give(loop.workspace.store, "here", order, Told("ada", 1.0, "", good))
+        issue_directive(loop.workspace.store, "here", order, Directive("ada", 1.0, "", good))
         once(followed.site, loop)
         assert running(loop) == {"a"}
         bad = followed.push({"b.yaml": session("b")}, who="mallory")
-        give(loop.workspace.store, "here", order, Told("mallory", 2.0, "", bad))
+        issue_directive(loop.workspace.store, "here", order, Directive("mallory", 2.0, "", bad))
         said = once(followed.site, loop)
         assert any("it is not signed" in line for line in said), said
         assert not any("waits for approval" in line for line in said)
@@ -743,7 +744,7 @@ def test_the_command_says_who_is_not_trusted(lab: Lab, tmp_path: Path) -> None:
 def test_a_mistake_in_the_owners_file(lab: Lab, text: str, what: str) -> None:
     (lab.own / "trust.yaml").write_text(text)
     with pytest.raises(BaiError) as raised:
-        settings(lab.own / "trust.yaml", [])
+        load_trust_settings(lab.own / "trust.yaml", [])
     assert what in " ".join([str(raised.value), *map(str, getattr(raised.value, "problems", ()))])
 
 
@@ -751,15 +752,15 @@ def test_a_mistake_in_the_owners_file(lab: Lab, text: str, what: str) -> None:
 def test_the_owners_files_are_the_owners(lab: Lab, name: str) -> None:
     (lab.own / name).chmod(0o666)
     with pytest.raises(BaiError, match="everybody may write to it"):
-        settings(lab.own / "trust.yaml", [])
+        load_trust_settings(lab.own / "trust.yaml", [])
     (lab.own / name).chmod(0o644)
     with pytest.raises(BaiError, match="lies in the repository"):
-        settings(lab.own / "trust.yaml", [lab.own])
+        load_trust_settings(lab.own / "trust.yaml", [lab.own])
     (lab.work / name).write_bytes((lab.own / name).read_bytes())
     (lab.own / name).unlink()
     (lab.own / name).symlink_to(lab.work / name)
     with pytest.raises(BaiError, match="lies in the repository"):
-        settings(lab.own / "trust.yaml", [lab.work])
+        load_trust_settings(lab.own / "trust.yaml", [lab.work])
 
 
 def test_a_folder_of_keys(lab: Lab) -> None:
@@ -767,35 +768,35 @@ def test_a_folder_of_keys(lab: Lab) -> None:
     folder.mkdir()
     lab.owner_says({"openpgpKeys": ["team"]})
     with pytest.raises(BaiError, match="it holds no key"):
-        settings(lab.own / "trust.yaml", [])
+        load_trust_settings(lab.own / "trust.yaml", [])
     shutil.copy(lab.own / "keys.asc", folder)
     lab.commit(sign="gpg")
     assert lab.verdict() == ""
     folder.chmod(0o777)
     with pytest.raises(BaiError, match="everybody may write to it"):
-        settings(lab.own / "trust.yaml", [])
+        load_trust_settings(lab.own / "trust.yaml", [])
 
 
 def test_what_the_owner_changes_counts_at_once(lab: Lab) -> None:
     follow = lab.follow()
     lab.commit(who="mallory", sign="ssh")
     lab.pair.push()
-    commit, _ = follow.latest()
+    commit, _ = follow.select_commit()
     with pytest.raises(NotTrusted):
-        follow.trust(commit)
+        follow.verify_trust(commit)
     (lab.own / "allowed").write_text(lab.keys.line("mallory"))
-    follow.trust(commit)
+    follow.verify_trust(commit)
 
 
 def test_a_program_that_is_not_there_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.commit(sign="ssh")
     lab.pair.push()
     follow = lab.follow()
-    commit, _ = follow.latest()
+    commit, _ = follow.select_commit()
     only = lab.folder / "only-git"
     only.mkdir()
     (only / "git").symlink_to(shutil.which("git") or "")
     monkeypatch.setenv("PATH", str(only))
     with pytest.raises(BaiError, match="ssh-keygen is not there") as raised:
-        follow.trust(commit)
+        follow.verify_trust(commit)
     assert "openssh-client" in raised.value.hint

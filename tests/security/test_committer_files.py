@@ -14,16 +14,17 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from bai.web.auth.access_file import Followed
-from providers.machines.ssh.login import _from_file
+from bai.web.auth.access_file import WatchedAccessFile
+from providers.machines.ssh.login import _load_file
 from providers.machines.ssh.route import Hop, Route
-from providers.machines.ssh.trust import Trust
-from reconciler.secrets.session_keys import seed
-from schemas.files.plain_files import open_plain, read_plain
-from schemas.files.reading import LARGEST_FILE, MOST_PROBLEMS
-from schemas.hardware.read import HardwareError, read_hardware
+from providers.machines.ssh.trust import HostKeys
+from reconciler.secrets.session_keys import derive_seed
+from schemas.files.regular_files import open_regular_file, read_regular_file
+from schemas.files.yaml_reader import LARGEST_FILE, MOST_PROBLEMS
+from schemas.hardware.capture_reader import HardwareError, read_hardware
 from schemas.loading.loader import MOST_IN_ALL, load_directory
-from schemas.problems.errors import InvalidRepository, SecretMissing
+from schemas.problems.errors.plan import SecretMissing
+from schemas.problems.errors.repository import InvalidRepository
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 
 HANGS = 60.0
@@ -123,7 +124,7 @@ def test_what_is_no_file_among_documents_is_refused_by_its_name(repo: Repo, kind
 
 
 def test_a_key_file_that_is_a_fifo_is_refused(fifo: Path) -> None:
-    error = _answer(lambda: seed(fifo, "session-key:a"))
+    error = _answer(lambda: derive_seed(fifo, "session-key:a"))
     assert isinstance(error, SecretMissing) and "it is a FIFO" in str(error)
 
 
@@ -131,11 +132,11 @@ def test_an_access_file_that_becomes_a_fifo_changes_nothing(tmp_path: Path) -> N
     told: list[str] = []
     path = tmp_path / "access.yaml"
     path.write_text("anonymous: viewer\n")
-    access = Followed(path, told.append)
+    access = WatchedAccessFile(path, told.append)
     path.unlink()
     os.mkfifo(path)
     doors: list[int] = []
-    error = _answer(lambda: (doors.append(len(access.doors)), 1 / 0))
+    error = _answer(lambda: (doors.append(len(access.authenticators)), 1 / 0))
     assert isinstance(error, ZeroDivisionError) and doors == [2]
     assert len(told) == 1 and "it is a FIFO" in told[0]
 
@@ -143,8 +144,10 @@ def test_an_access_file_that_becomes_a_fifo_changes_nothing(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "read",
     [
-        lambda path: _from_file(path, str(path)),
-        lambda path: Trust("n1", Hop("h", 22, "ada"), Route(Hop("h", 22, "ada"), known_hosts=(str(path),))),
+        lambda path: _load_file(path, str(path)),
+        lambda path: HostKeys(
+            "n1", Hop("h", 22, "ada"), Route(Hop("h", 22, "ada"), known_hosts=(str(path),))
+        ),
     ],
     ids=["ssh key", "known hosts"],
 )
@@ -157,43 +160,43 @@ def test_a_certificate_beside_a_key_that_is_a_fifo_is_refused(tmp_path: Path) ->
     key = tmp_path / "key"
     paramiko.RSAKey.generate(1024).write_private_key_file(str(key))
     os.mkfifo(f"{key}-cert.pub")
-    assert "it is a fifo" in str(_answer(lambda: _from_file(key, "key"))).casefold()
+    assert "it is a fifo" in str(_answer(lambda: _load_file(key, "key"))).casefold()
 
 
 def test_what_is_exchanged_while_it_is_opened_is_noticed(
     tmp_path: Path, fifo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = os.stat(__file__)
-    monkeypatch.setattr("schemas.files.plain_files.os.stat", lambda *_, **__: plain)
-    assert "it is a FIFO" in str(_answer(lambda: read_plain(fifo, 10)))
+    monkeypatch.setattr("schemas.files.regular_files.os.stat", lambda *_, **__: plain)
+    assert "it is a FIFO" in str(_answer(lambda: read_regular_file(fifo, 10)))
     link = tmp_path / "link"
     link.symlink_to(__file__)
-    assert isinstance(_answer(lambda: open_plain(link, follow=False)), OSError)
+    assert isinstance(_answer(lambda: open_regular_file(link, follow=False)), OSError)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/kmsg") or os.geteuid() != 0, reason="/proc/kmsg needs root")
 def test_a_file_of_the_kernel_without_an_end_is_refused() -> None:
     """It is a regular file, and a read waits for the kernel's next line."""
-    assert isinstance(_answer(lambda: read_plain("/proc/kmsg", 1 << 30)), OSError)
+    assert isinstance(_answer(lambda: read_regular_file("/proc/kmsg", 1 << 30)), OSError)
 
 
 def test_a_file_with_a_false_size_is_read_to_its_limit(tmp_path: Path) -> None:
-    assert b"processor" in read_plain("/proc/cpuinfo", 1 << 20)  # its size is said to be 0
+    assert b"processor" in read_regular_file("/proc/cpuinfo", 1 << 20)  # its size is said to be 0
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(1 << 40)
-    error = _answer(lambda: read_plain(large, 1 << 20))
+    error = _answer(lambda: read_regular_file(large, 1 << 20))
     assert isinstance(error, OSError) and error.strerror == "it is larger than 1 MiB"
     large.write_bytes(b"x" * 1024)
-    assert len(read_plain(large, 1024)) == 1024
-    assert isinstance(_answer(lambda: read_plain(large, 1023)), OSError)
+    assert len(read_regular_file(large, 1024)) == 1024
+    assert isinstance(_answer(lambda: read_regular_file(large, 1023)), OSError)
 
 
 def test_descriptors_do_not_stay_open(tmp_path: Path, fifo: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     for path in (fifo, tmp_path, tmp_path / "none"):
         with pytest.raises(OSError, match=r"it is|No such file"):
-            read_plain(path, 10)
+            read_regular_file(path, 10)
     assert set(os.listdir("/proc/self/fd")) == before
 
 

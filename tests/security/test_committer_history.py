@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.problems.errors import RemoteUnreachable
+from schemas.problems.errors.git_remote import RemoteUnreachable
 from tests.bai.conftest import CLUSTER
 from tests.lab.signers import Signers, mail, signers
 from tests.reconciler.gitops.repositories import git
@@ -70,8 +70,8 @@ def test_a_history_that_forgets_the_owners(owned: Lab) -> None:
     looks at the branch for the names of its clusters must not take his word for the last good one: the forge
     shows each what it likes."""
     follow = owned.follow()
-    good, _ = follow.latest()
-    follow.trust(good)
+    good, _ = follow.select_commit()
+    follow.verify_trust(good)
     follow.accept(good)
     owned.git("reset", "-q", "--hard", f"{good}~1")
     side = owned.commit({"sessions/bob/b.yaml": "# mine"}, who="bob", sign="ssh")
@@ -169,7 +169,7 @@ def test_a_forge_that_leaves_commits_out(owned: Lab, tmp_path: Path) -> None:
     follow = owned.follow()
     follow.accept(good)
     for _ in range(2):
-        commit, error = follow.latest()
+        commit, error = follow.select_commit()
         assert commit == good and "shallow" in str(error)
     shutil.rmtree(follow.remote.folder)
     with pytest.raises(RemoteUnreachable, match="shallow"):
@@ -186,9 +186,9 @@ def test_settings_of_git_in_what_is_pushed(owned: Lab) -> None:
     owned.commit(dict(files), sign="ssh")
     owned.pair.push("--force")
     follow = owned.follow()
-    with_files, error = follow.latest()
+    with_files, error = follow.select_commit()
     assert error is None
-    follow.trust(with_files)
+    follow.verify_trust(with_files)
     owned.commit({"sessions/ada.yaml": "2"}, who="bob", sign="ssh")
     assert (
         f"it is owned by ada@cluster.example (CODEOWNERS:2), and {mail('bob')} changed it" in owned.verdict()

@@ -18,11 +18,13 @@ from planner.model.types import DeviceGrant
 from providers.base import File, Mount
 from providers.docker.container import runtime_files
 from providers.process.options import open_process
-from providers.storage.base import Folder, Trash, Trashed
-from providers.storage.mounts import problem_here
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
+from providers.storage.mounts import mount_problem_here
 from providers.storage.node import allowed
 from providers.storage.nodes import NodeStorage
-from schemas.problems.errors import InvalidOption, KernelRefused, ProviderError, VolumeRefused
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.node import VolumeRefused
+from schemas.problems.errors.provider import InvalidOption, ProviderError
 from tests.bai.conftest import CLUSTER, Repo
 from tests.planner.test_environment import HARDWARE, TRIO, facts, placement
 from tests.providers.docker.specs import here, kernel
@@ -55,11 +57,11 @@ def test_a_storage_host_in_the_system(tmp_path: Path, root: str) -> None:
     (tmp_path / "chain").symlink_to("link/etc")
     root = root.replace("LINK", str(tmp_path / "link")).replace("CHAIN", str(tmp_path / "chain"))
     storage = NodeStorage(lambda name: None)
-    folder = Folder("Volume/mine/v", "here", root, "bai-attack", uid=OURS, mode=0o777)
-    seen = storage.look([folder])["Volume/mine/v"]
+    folder = VolumeFolder("Volume/mine/v", "here", root, "bai-attack", uid=OURS, mode=0o777)
+    seen = storage.observe([folder])["Volume/mine/v"]
     assert seen.state == "refused", seen
-    record = Trashed("Volume/mine/v", "e", "h", "bai-attack", 0.0)
-    trash = Trash("h", "here", root)
+    record = TrashedVolume("Volume/mine/v", "e", "h", "bai-attack", 0.0)
+    trash = TrashLocation("h", "here", root)
     verbs: list[Callable[[], Any]] = [
         lambda: storage.make(folder), lambda: storage.trash(folder, record), lambda: storage.trashed(trash),
         lambda: storage.restore(trash, "e"), lambda: storage.purge(trash, "e"),
@@ -67,7 +69,7 @@ def test_a_storage_host_in_the_system(tmp_path: Path, root: str) -> None:
     for verb in verbs:
         with pytest.raises(VolumeRefused):
             verb()
-    assert problem_here([Mount(f"{root}/bai-attack", "/data", root=root)])
+    assert mount_problem_here([Mount(f"{root}/bai-attack", "/data", root=root)])
     assert not os.path.lexists(f"{root}/bai-attack")
 
 
@@ -78,7 +80,7 @@ def test_somebodys_home_is_no_storage_host(tmp_path: Path, monkeypatch: pytest.M
     wanted = {"ada": "refused", "ada/.ssh": "refused", "ada/data/.x": "refused", "ada/data": "absent"}
     for name, state in wanted.items():
         (tmp_path / name).mkdir(parents=True, exist_ok=True)
-        seen = storage.look([Folder("Volume/v", "here", str(tmp_path / name), "v")])["Volume/v"]
+        seen = storage.observe([VolumeFolder("Volume/v", "here", str(tmp_path / name), "v")])["Volume/v"]
         assert seen.state == state, (name, seen.why)
 
 
@@ -91,7 +93,11 @@ def test_the_nodes_owner_says_which_folders(tmp_path: Path, monkeypatch: pytest.
     listed.write_text(f"# disks\n{tmp_path}/disk  # this one\n{tmp_path}/link\n/etc/bai\n")
 
     def why(root: str) -> str:
-        return NodeStorage(lambda name: None).look([Folder("Volume/v", "here", root, "v")])["Volume/v"].why
+        return (
+            NodeStorage(lambda name: None)
+            .observe([VolumeFolder("Volume/v", "here", root, "v")])["Volume/v"]
+            .why
+        )
 
     for fine in ("disk", "disk/a", "real", "link"):
         assert why(f"{tmp_path}/{fine}") == ""
@@ -113,8 +119,8 @@ THEIRS, DRAWN = 4300, 1_900_000_007
 PROJECTS = ((1_900_000_000, 1_999_999_999), (OURS, OURS), (THEIRS, THEIRS))
 
 
-def _volume(root: Path, path: str, user: int | None, **more: Any) -> Folder:
-    return Folder("Volume/v", "here", str(root), path, new_owner=user, projects=PROJECTS, **more)
+def _volume(root: Path, path: str, user: int | None, **more: Any) -> VolumeFolder:
+    return VolumeFolder("Volume/v", "here", str(root), path, new_owner=user, projects=PROJECTS, **more)
 
 
 def _all(folder: Path) -> list[tuple[str, int, int, int]]:
@@ -152,16 +158,16 @@ def test_a_volume_that_was_another_projects(
     (Path(old.source) / "runs").mkdir()
     before = _all(tmp_path)
     mine = _volume(tmp_path / "disk" / root, path, user, mode=0o777)
-    seen = storage.look([mine])["Volume/v"]
+    seen = storage.observe([mine])["Volume/v"]
     assert seen.state == "refused" and "name another path" in seen.why, seen
     with pytest.raises(VolumeRefused, match="another project's"):
         storage.make(mine)
     assert _all(tmp_path) == before
     beside = _volume(tmp_path / "disk", "a/b/mine", user)
     storage.make(beside)
-    assert storage.look([beside])["Volume/v"].state == "there"
+    assert storage.observe([beside])["Volume/v"].state == "there"
     storage.make(old)
-    assert storage.look([old])["Volume/v"].state == "there"
+    assert storage.observe([old])["Volume/v"].state == "there"
 
 
 @needs_root
@@ -173,10 +179,10 @@ def test_data_that_is_no_projects_may_become_a_volume(tmp_path: Path) -> None:
         os.chown(tmp_path / f"of-{owner}", owner, owner)
         for path in (f"of-{owner}", f"of-{owner}/in/it"):
             storage.make(_volume(tmp_path, path, OURS))
-            assert storage.look([_volume(tmp_path, path, OURS)])["Volume/v"].state == "there"
+            assert storage.observe([_volume(tmp_path, path, OURS)])["Volume/v"].state == "there"
     shared = _volume(tmp_path, "shared", None, gid=THEIRS)  # Sessions of others cannot mount it.
     storage.make(shared)
-    assert storage.look([shared])["Volume/v"].gid == THEIRS
+    assert storage.observe([shared])["Volume/v"].gid == THEIRS
 
 
 HOST = "apiVersion: bai/v1\nkind: StorageHost\nmetadata: {name: disk}\nspec: {root: "
@@ -316,7 +322,7 @@ def test_what_containers_are_given_is_not_put_into_a_sessions_folder(ways: Path,
     engine = here(state=str(ways / "safe"))
     object.__setattr__(engine.options, "state", f"{ways}/{way}")  # as if no rule of documents had stood there
     with pytest.raises(KernelRefused, match=r"replace what is in it|is a link") as refused:
-        runtime_files.give(engine, kernel(KERNEL, files=FILES), {})
+        runtime_files.prepare(engine, kernel(KERNEL, files=FILES), {})
     assert "spec.docker.state" in str(refused.value)
     assert _below(ways) == before
 
@@ -331,7 +337,7 @@ def test_what_containers_were_given_is_not_deleted_where_a_session_leads(ways: P
     engine = here(state=str(folder))
     runtime_files.sweep(engine, KERNEL)
     with pytest.raises(ProviderError, match=r"replace what is in it|is a link"):
-        runtime_files.take(engine, KERNEL, f"{folder}/{KERNEL}")
+        runtime_files.release(engine, KERNEL, f"{folder}/{KERNEL}")
     assert (folder / KERNEL / "precious").read_text() == "x"
 
 
@@ -342,9 +348,9 @@ def test_what_containers_are_given_goes_where_nobody_else_replaces_it(ways: Path
     engine = here(state=f"{ways}/{way}")
     (ways / way).mkdir(parents=True, exist_ok=True)
     (ways / way / KERNEL).symlink_to(ways / "theirs")
-    [bind] = runtime_files.give(engine, kernel(KERNEL, files=FILES), {}).binds
+    [bind] = runtime_files.prepare(engine, kernel(KERNEL, files=FILES), {}).binds
     assert bind.source == f"{ways}/{way}/{KERNEL}" and Path(bind.source, "topo.xml").is_file()
-    runtime_files.take(engine, KERNEL, bind.source)
+    runtime_files.release(engine, KERNEL, bind.source)
     assert not os.path.lexists(bind.source) and (ways / "theirs" / "link").is_symlink()
 
 
@@ -354,17 +360,17 @@ def test_a_folder_in_shared_memory_that_somebody_made_first_is_not_used(
 ) -> None:
     """As /dev/shm/bai-docker is: the next place is taken, or none."""
     places = (f"{ways}/sticky/first", f"{ways}/sticky/ours")
-    monkeypatch.setattr(runtime_files, "OWN", places)
+    monkeypatch.setattr(runtime_files, "OWN_FOLDERS", places)
     monkeypatch.setattr(runtime_files, "FOLDERS", places)
-    [bind] = runtime_files.give(here(), kernel(KERNEL, files=FILES), {}).binds
+    [bind] = runtime_files.prepare(here(), kernel(KERNEL, files=FILES), {}).binds
     assert bind.source == f"{places[1]}/{KERNEL}"
-    runtime_files.take(here(), KERNEL, bind.source)
+    runtime_files.release(here(), KERNEL, bind.source)
     assert not os.path.lexists(places[1])
     (ways / "sticky" / "first").mkdir(exist_ok=True)
     os.chown(ways / "sticky" / "first", OURS, OURS)
     monkeypatch.setattr(runtime_files, "FOLDERS", places[:1])
     with pytest.raises(KernelRefused, match=f"belongs to user {OURS}"):
-        runtime_files.give(here(), kernel(KERNEL, files=FILES), {})
+        runtime_files.prepare(here(), kernel(KERNEL, files=FILES), {})
 
 
 def _below(folder: Path) -> list[str]:

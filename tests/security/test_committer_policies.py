@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.values.encoding.plan_json import dump_plan, load_plan, with_digest
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load, sealed
-from reconciler.values.records import Put, Recorded
-from schemas.problems.errors import GuardRefused, InvalidRepository, PlanError
+from reconciler.values.records import PutRecord, Recorded
+from schemas.problems.errors.plan import GuardRefused, PlanError
+from schemas.problems.errors.repository import InvalidRepository
 from tests.reconciler.guards.test_guards import policy, refused
 from tests.reconciler.lab import Lab, session, summary
 from tests.reconciler.test_loop import House
@@ -106,7 +107,7 @@ def test_a_policy_that_came_after_the_plan_counts_when_it_is_applied(lab: Lab) -
     assert refused(plan) == []
     stricter = Lab.desired(lab).documents["Policy/care"] | {"spec": {"guards": {"preventDestroy": True}}}
     lease = lab.store.acquire("here", "me", 60, lab.world.clock.now())
-    lab.store.write(lease, [Put(Recorded("Policy/care", "here", 2, "other", stricter))])
+    lab.store.write(lease, [PutRecord(Recorded("Policy/care", "here", 2, "other", stricter))])
     lab.store.release(lease)
     with pytest.raises(GuardRefused, match="Policy/care: Session/p/a would be deleted"):
         lab.apply(plan)
@@ -116,11 +117,11 @@ def test_a_saved_plan_whose_violations_were_taken_out_is_refused_all_the_same(la
     from dataclasses import replace
 
     plan: Plan = lab.plan()
-    text = dump(plan)
+    text = dump_plan(plan)
     with pytest.raises(PlanError, match="digest"):
-        load(text.replace("would be deleted", "would be kept"))
+        load_plan(text.replace("would be deleted", "would be kept"))
     with pytest.raises(GuardRefused):
-        lab.apply(load(dump(sealed(replace(plan, violations=())))))
+        lab.apply(load_plan(dump_plan(with_digest(replace(plan, violations=())))))
     assert lab.world.kernels
 
 

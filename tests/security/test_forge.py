@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.gitops.remote import Login, Remote
-from schemas.problems.errors import RemoteUnreachable
+from reconciler.gitops.remote import Remote
+from reconciler.sources.git_command import GitLogin
+from schemas.problems.errors.git_remote import RemoteUnreachable
 
 PASSWORD = "for-the-forge-alone"
 
@@ -62,7 +63,7 @@ def listening(status: int, name: str, value: str) -> Iterator[Listener]:
 
 def fetched(url: str, folder: Path) -> None:
     with pytest.raises(RemoteUnreachable):
-        Remote(url, folder / "copy", Login("ada", PASSWORD)).fetch("main", patience=60)
+        Remote(url, folder / "copy", GitLogin("ada", PASSWORD)).fetch("main", timeout=60)
 
 
 def test_the_forge_itself_is_told(tmp_path: Path) -> None:

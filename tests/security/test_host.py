@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from bai.cli.sessions import interleaved_output
 from providers.process.supervision import logfile
 from reconciler.observe.clock_skew import clock_doubts
-from reconciler.store import Store
-from reconciler.store.database.column_types import Moment
+from reconciler.store.database.column_types import Timestamp
 from reconciler.store.database.tables import metadata
-from reconciler.store.maintenance.quarantine import set_aside, why_unusable
+from reconciler.store.maintenance.quarantine import quarantine_files, unusable_reason
+from reconciler.store.store import Store
 from reconciler.values.records import Balance
-from schemas.problems.errors import StoreUnavailable
+from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.conftest import Repo, Said, new_repo, tidy
 from tests.providers.process.test_full_disk import Disk, mounted
 from tests.reconciler.lab import Lab, session
@@ -52,7 +52,7 @@ def _set_times(store: Path, at: float, *, only: str = "") -> None:
             if table.name == "audit" or (only and table.name != only):
                 continue
             for column in table.columns:
-                if isinstance(column.type, Moment):
+                if isinstance(column.type, Timestamp):
                     connection.execute(
                         f'UPDATE OR REPLACE "{table.name}" SET "{column.name}" = ?'
                         f' WHERE "{column.name}" IS NOT NULL',
@@ -66,7 +66,7 @@ def _late(store: Path) -> list[str]:
     with closing(sqlite3.connect(store)) as connection:
         for table in metadata.tables.values():
             for column in table.columns if table.name not in ("audit", "events", "journal", "leases") else ():
-                if isinstance(column.type, Moment):
+                if isinstance(column.type, Timestamp):
                     query = f'SELECT count(*) FROM "{table.name}" WHERE "{column.name}" > ?'
                     if connection.execute(query, (time.time() + 60,)).fetchone()[0]:
                         found.append(f"{table.name}.{column.name}")
@@ -238,7 +238,7 @@ def test_the_tail_is_the_same_wherever_lines_end(tmp_path: Path, monkeypatch: py
 def test_outputs_side_by_side_hold_no_endless_line(size: int) -> None:
     Counted.copied = 0
     chunks = [Counted(b"x" * 4096)] * (size // 4096) + [Counted(b"x" * (size % 4096))]
-    found = list(interleaved_output.lines([*chunks, b"\nlast"]))
+    found = list(interleaved_output.split_lines([*chunks, b"\nlast"]))
     assert sum(map(len, found)) == size + 4 and found[-1] == b"last"
     assert max(map(len, found)) <= interleaved_output.LONGEST and Counted.copied <= 2 * size
 
@@ -338,7 +338,7 @@ def test_a_store_of_somebody_else_is_set_aside(tmp_path: Path) -> None:
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-            os._exit(7 if why_unusable(store) and set_aside(store).exists() else 1)
+            os._exit(7 if unusable_reason(store) and quarantine_files(store).exists() else 1)
         said.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         Store.open(store).close()
     assert said == [7, 7] and len(list(tmp_path.glob("store.db.set-aside-*"))) >= 2
@@ -352,8 +352,8 @@ def test_a_store_that_is_only_busy_is_not_set_aside(tmp_path: Path, monkeypatch:
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreUnavailable):
-            why_unusable(store)
-    assert why_unusable(store) == ""
+            unusable_reason(store)
+    assert unusable_reason(store) == ""
 
 
 @pytest.mark.slow
@@ -414,7 +414,7 @@ def test_a_store_that_has_no_room_says_where_and_loses_nothing(repo: Repo, disk:
     assert said.code == 1 and _says_it_is_full(said, disk), said.out + said.err
     assert before.read_bytes() == kernel, "something was replaced that could not be written down"
     disk.free()
-    assert why_unusable(Path(repo.env["BAI_STATE"])) == ""
+    assert unusable_reason(Path(repo.env["BAI_STATE"])) == ""
     repo.ok("apply", "--yes")
     assert "Session" not in repo.ok("plan").out
 

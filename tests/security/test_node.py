@@ -25,11 +25,13 @@ from providers.docker.provider import DockerProvider
 from providers.machines.base import LARGEST
 from providers.machines.local import LocalMachine
 from providers.machines.ssh.machine import SshMachine
-from reconciler.apply.steps import steps
-from reconciler.observe.observe import combine
+from reconciler.apply.steps import action_steps
+from reconciler.observe.observe import actual_state
 from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.plan import Plan
-from schemas.problems.errors import MachineRefused, ProviderError
+from schemas.problems.errors.node import MachineRefused
+from schemas.problems.errors.provider import ProviderError
 from tests.lab.docker import Engine, Engines
 from tests.lab.sshd import SshdNodes
 from tests.providers.docker.specs import LABELS, script
@@ -197,11 +199,11 @@ def planned(lab: Lab, seen: Observation) -> Plan:
     """What is to be done where the world is as it was, but for node n2, which says something else."""
     real = [each for each in lab.provider.observe().kernels if each.labels.node == "n1"]
     merged = replace(seen, kernels=(*real, *seen.kernels))
-    actual = combine(
-        lab.store.books("here").recorded, merged, lab.provider.capabilities(),
+    actual = actual_state(
+        lab.store.cluster_records("here").recorded, merged, lab.provider.capabilities(),
         repo=REPO, cluster="here", hardware={},
     )  # fmt: skip
-    return make_plan(lab.desired(), actual, lab.world.clock.now())
+    return make_plan(PlanRequest(lab.desired(), actual, lab.world.clock.now()))
 
 
 def undisturbed(lab: Lab, plan: Plan) -> None:
@@ -304,11 +306,11 @@ def test_what_is_seen_only_on_another_node_is_not_started_a_second_time(lab: Lab
     said = {name: whole(each) for name, each in truth(kernel, lab.world.kernels[kernel].spec.labels).items()}
     empty = {**said, "list": whole([])}
     provider = opened(HostileEngine(empty).engine("n1", machine), HostileEngine(said).engine("n2", machine))
-    actual = combine(
-        lab.store.books("here").recorded, provider.observe(), lab.provider.capabilities(),
+    actual = actual_state(
+        lab.store.cluster_records("here").recorded, provider.observe(), lab.provider.capabilities(),
         repo=REPO, cluster="here", hardware={},
     )  # fmt: skip
-    plan = make_plan(lab.desired(), actual, lab.world.clock.now())
+    plan = make_plan(PlanRequest(lab.desired(), actual, lab.world.clock.now()))
     assert "Session/p/a" not in summary(plan)
     assert any(warning.endswith(f"{kernel} on n2") for warning in plan.warnings)
 
@@ -334,10 +336,12 @@ def test_a_newer_kernel_elsewhere_takes_no_session_over(lab: Lab) -> None:
     seen = opened(HostileEngine(said).engine("n2", machine)).observe()
     plan = planned(lab, seen)
     undisturbed(lab, plan)
-    removed = {step.kernel_id for each in plan.changes for step in steps(each, plan) if step.kind == "remove"}
+    removed = {
+        step.kernel_id for each in plan.changes for step in action_steps(each, plan) if step.kind == "remove"
+    }
     assert theirs in removed and kernel not in removed
-    away = combine(
-        lab.store.books("here").recorded, replace(seen, unreachable={"n1": "no route"}),
+    away = actual_state(
+        lab.store.cluster_records("here").recorded, replace(seen, unreachable={"n1": "no route"}),
         lab.provider.capabilities(), repo=REPO, cluster="here", hardware={},
     )  # fmt: skip
     assert away.existing["Session/p/a"].recorded.kernels == (kernel,)
@@ -349,9 +353,9 @@ def test_a_placement_on_another_node_takes_no_room_there(lab: Lab) -> None:
     foreign = replace(kernel.labels, repo="0" * 16, resource="Session/p/x", node="n2")
     said = {name: whole(value) for name, value in truth("x-main1-0-g1", foreign).items()}
     seen = opened(HostileEngine(said).engine("n2", machine)).observe()
-    actual = combine({}, seen, None, repo=REPO, cluster="here", hardware={})
+    actual = actual_state({}, seen, None, repo=REPO, cluster="here", hardware={})
     assert {hold.placement.node for hold in actual.holds} == {"n2"}
-    ours = combine({}, seen, None, repo="0" * 16, cluster="here", hardware={})
+    ours = actual_state({}, seen, None, repo="0" * 16, cluster="here", hardware={})
     placement = ours.existing["Session/p/x"].recorded.placement
     assert placement and {each.node for each in placement.kernels} == {"n2"}
 

@@ -18,16 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.registry_client import cosign
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.manifests import digest_of
 from providers.registry_client.transport import Transport
-from reconciler.plan.image_lookups import Question
-from reconciler.workspace.image_lookup import Inquiry
+from reconciler.plan.image_lookups import ImageLookup
+from reconciler.workspace.image_lookup import RegistryLookups
 from schemas.loading.loader import load_directory
-from schemas.problems.errors import RegistryError
+from schemas.problems.errors.registry import RegistryError
 from schemas.values.image_reference import parse_reference
-from schemas.values.public_keys import PublicKey, read_key
+from schemas.values.public_keys import PublicKey, parse_public_key
 from tests.lab.http_replay import Replay, Reply
 
 DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -41,7 +41,7 @@ def pem(key: Any) -> str:
     return key.public_key().public_bytes(serialization.Encoding.PEM, form).decode()  # type: ignore[no-any-return]
 
 
-KEY = read_key(pem(OWN))
+KEY = parse_public_key(pem(OWN))
 
 
 def payload(digest: str = DIGEST, kind: str = "cosign container image signature") -> bytes:
@@ -68,13 +68,13 @@ def layer(content: bytes, signature: bytes, **more: object) -> dict[str, object]
 
 
 def answers(layers: list[dict[str, object]], *blobs: bytes) -> dict[str, Reply | list[Reply]]:
-    at = f"/v2/team/x/manifests/{cosign.tag_of(DIGEST)}"
+    at = f"/v2/team/x/manifests/{cosign.signature_tag(DIGEST)}"
     found: dict[str, Reply | list[Reply]] = {at: Reply(200, {"schemaVersion": 2, "layers": layers})}
     return found | {f"/v2/team/x/blobs/{digest_of(blob)}": Reply(200, blob) for blob in blobs}
 
 
-def asked(server: Replay, *keys: PublicKey) -> tuple[tuple[cosign.Signed, ...], tuple[str, ...]]:
-    access = Access(server.address, plain_http=True, timeout=5)
+def asked(server: Replay, *keys: PublicKey) -> tuple[tuple[cosign.VerifiedSignature, ...], tuple[str, ...]]:
+    access = RegistryAccess(server.address, plain_http=True, timeout=5)
     client = RegistryClient(access, Transport(access, sleep=lambda _: None))
     return client.signatures(parse_reference(f"{server.address}/team/x@{DIGEST}"), keys or (KEY,))
 
@@ -106,7 +106,9 @@ def test_the_forger_here_can_write_what_counts() -> None:
         (signed,), refused = asked(server)
     assert (signed.key, signed.named, refused) == (KEY, "r.io/team/x", ())
     content = envelope(statement(), OWN)
-    assert cosign.verified(cosign.Layer(""), content, DIGEST, [KEY]) == (cosign.Signed(DIGEST, KEY),)
+    assert cosign.verify_layer(cosign.SignatureLayer(""), content, DIGEST, [KEY]) == (
+        cosign.VerifiedSignature(DIGEST, KEY),
+    )
 
 
 TWICE = (
@@ -150,7 +152,7 @@ def test_what_the_owner_signed_for_something_else(content: bytes, told: str) -> 
 )
 def test_bundles_that_are_of_no_use(content: bytes, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        cosign.verified(cosign.Layer(""), content, DIGEST, [KEY])
+        cosign.verify_layer(cosign.SignatureLayer(""), content, DIGEST, [KEY])
 
 
 def test_signatures_of_others_do_not_hide_the_owners() -> None:
@@ -184,9 +186,9 @@ def test_redirected_elsewhere_only_what_is_signed_counts_and_no_login_goes_along
     challenge = Reply(401, {}, {"WWW-Authenticate": 'Basic realm="lab"'})
     with Replay({at: [Reply(200, good), Reply(200, foreign)]}) as elsewhere:
         away = Reply(307, b"", {"Location": f"http://localhost:{elsewhere.address.partition(':')[2]}{at}"})
-        tag = f"/v2/team/x/manifests/{cosign.tag_of(DIGEST)}"
+        tag = f"/v2/team/x/manifests/{cosign.signature_tag(DIGEST)}"
         with Replay({**found, at: away, tag: [challenge, found[tag]]}) as server:  # type: ignore[list-item]
-            access = Access(server.address, plain_http=True, username="bai", password="sesame")
+            access = RegistryAccess(server.address, plain_http=True, username="bai", password="sesame")
             reference = parse_reference(f"{server.address}/team/x@{DIGEST}")
             with RegistryClient(access) as client:
                 assert len(client.signatures(reference, [KEY])[0]) == 1
@@ -274,10 +276,10 @@ def test_a_registry_that_never_ends_holds_up_nobody(dripping: str, tmp_path: Any
         both = [document.format(n=n, at=at) for n, at in enumerate((dripping, server.address))]
         (tmp_path / "all.yaml").write_text("---\n".join(both))
         slow, quick = (parse_reference(f"{at}/x:1") for at in (dripping, server.address))
-        inquiry = Inquiry(lambda: 1000.0, longest=1.0)
+        inquiry = RegistryLookups(lambda: 1000.0, timeout=1.0)
         repository = load_directory(tmp_path)
         for _ in range(2):
-            found = inquiry.ask([Question(slow), Question(quick)], repository, str)
+            found = inquiry.look_up([ImageLookup(slow), ImageLookup(quick)], repository, str)
             assert found.why == {str(slow): f"{dripping} did not answer within 1 seconds"}
             assert [facts.reference for facts in found.facts] == [str(quick)]
         assert sum(thread.name == f"ask {dripping}" for thread in threading.enumerate()) == 1
@@ -296,8 +298,8 @@ def test_other_kinds_of_keys_verify_their_own_alone(sign: str) -> None:
     else:
         own, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
         signature = own.sign(message)
-    mine, theirs = read_key(pem(own)), read_key(pem(other))
-    found = cosign.verified(cosign.Layer("", signature), message, DIGEST, [KEY, theirs, mine])
+    mine, theirs = parse_public_key(pem(own)), parse_public_key(pem(other))
+    found = cosign.verify_layer(cosign.SignatureLayer("", signature), message, DIGEST, [KEY, theirs, mine])
     assert [one.key for one in found] == [mine]
 
 
@@ -320,7 +322,7 @@ def private(key: Any) -> str:
 )
 def test_keys_that_are_none(make: Callable[[], str], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        read_key(make())
+        parse_public_key(make())
 
 
 _JSON = st.recursive(
@@ -344,9 +346,13 @@ _JSON = st.recursive(
 @given(_JSON, st.binary(max_size=80))
 def test_any_json_is_refused_in_words(value: object, signature: bytes) -> None:
     content = json.dumps(value).encode()
-    for read in (cosign.layers, cosign.bundles):
+    for read in (cosign.signature_layers, cosign.bundle_digests):
         with contextlib.suppress(ValueError):
             list(read(content))
-    for one in (cosign.Layer(""), cosign.Layer("", signature or b"x"), cosign.Layer("", by(OWN, content))):
+    for one in (
+        cosign.SignatureLayer(""),
+        cosign.SignatureLayer("", signature or b"x"),
+        cosign.SignatureLayer("", by(OWN, content)),
+    ):
         with pytest.raises(ValueError):
-            cosign.verified(one, content, DIGEST, [KEY])
+            cosign.verify_layer(one, content, DIGEST, [KEY])

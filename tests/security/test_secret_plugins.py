@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from providers.secret_stores.base import GROUP
-from schemas.problems.errors import SecretMissing
+from schemas.problems.errors.plan import SecretMissing
 from tests.lab import stores
 from tests.lab.wheels import ROOT
 from tests.security.test_committer import CANARY, Site, store
@@ -18,7 +18,7 @@ from tests.security.test_committer import CANARY, Site, store
 MODULE = "plugin_of_a_test"
 PLUGIN = """\
 import os
-from providers.secret_stores.base import Unreadable
+from providers.secret_stores.base import SecretUnreadable
 
 canary = os.environ.get("WEBHOOK_SECRET", "granted-31")  # stands in no file
 
@@ -110,18 +110,18 @@ def test_an_entry_is_read_through_a_plugin(site: Site, plugin: Distribution) -> 
 
 def test_a_plugin_is_asked_only_for_what_is_declared_and_granted(plugin: Distribution) -> None:
     plugin.reads()
-    reader = stores.reader(plugin.declared("to*")).fresh()
+    reader = stores.reader(plugin.declared("to*")).for_one_apply()
     for reference in ("team/other", "team/../token", "team/to/other", "team/*", "team/TOKEN", "team/"):
         with pytest.raises(SecretMissing):
-            reader.of_project("demo", reference)
+            reader.for_project("demo", reference)
     with pytest.raises(SecretMissing, match="not granted to sessions of project 'other'"):
-        reader.of_project("other", "team/token")
+        reader.for_project("other", "team/token")
     with pytest.raises(SecretMissing, match="not granted to infrastructure"):
-        reader.infrastructure("team/token")
+        reader.for_infrastructure("team/token")
     assert plugin.asked == [], "nobody was asked"
-    assert [reader.of_project("demo", "team/token") for _ in range(2)] == ["granted-31"] * 2
+    assert [reader.for_project("demo", "team/token") for _ in range(2)] == ["granted-31"] * 2
     assert plugin.asked == ["opened", "token"], "once for each apply"
-    assert reader.fresh().of_project("demo", "team/token") == "granted-31"
+    assert reader.for_one_apply().for_project("demo", "team/token") == "granted-31"
     assert plugin.asked == ["opened", "token"] * 2
 
 
@@ -135,7 +135,7 @@ def test_what_is_not_granted_is_refused_before_the_plugin_is_loaded(site: Site, 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("raise Unreadable('Vault has no such key')", "Vault has no such key"),
+        ("raise SecretUnreadable('Vault has no such key')", "Vault has no such key"),
         ("raise KeyError(canary)", "the store failed: KeyError"),
         ("raise OSError(13, canary, canary)", "the store failed: PermissionError"),
         ("raise ExceptionGroup(canary, [ValueError(canary)])", "the store failed: ExceptionGroup"),
@@ -208,6 +208,6 @@ def test_the_plugin_in_the_documentation(plugin: Distribution) -> None:
     options = {"address": "https://vault.example:8200", "path": "bai"}
     declared = store("team", projects=["*"], entries=["*"], plugin={"name": "vault", "options": options})
     reader = stores.reader(declared)
-    assert reader.of_project("demo", "team/token") == "granted-31 of bai"
+    assert reader.for_project("demo", "team/token") == "granted-31 of bai"
     with pytest.raises(SecretMissing, match="Vault has no such key"):
-        reader.of_project("demo", "team/other")
+        reader.for_project("demo", "team/other")

@@ -17,7 +17,8 @@ from providers.docker.container import layer
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from schemas.loading.loader import load_directory
-from schemas.problems.errors import InvalidRepository, KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.repository import InvalidRepository
 from tests.lab.derived import derived, ran_in
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.specs import UID, kernel, script
@@ -128,7 +129,7 @@ LOOSE = {
 def without_layers(provider: DockerProvider) -> DockerProvider:
     """As one whose login on the node is not root."""
     for each in provider.engines.values():
-        each.layers = False
+        each.can_write_layers = False
     return provider
 
 

@@ -19,13 +19,15 @@ from providers.base import Mount, RestartRule
 from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap, etc, seccomp
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.providers.process.kernels import UID, ended, output, script, spec
 from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(bool(bubblewrap.problem()), reason=bubblewrap.problem() or "there is a sandbox"),
+    pytest.mark.skipif(
+        bool(bubblewrap.sandbox_problem()), reason=bubblewrap.sandbox_problem() or "there is a sandbox"
+    ),
 ]
 PATTERN = "/proc/sys/kernel/core_pattern"
 NESTED = "unshare --user --map-root-user --mount --pid --fork"
@@ -160,7 +162,7 @@ def unfiltered(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Sessions have no filter; what they see by `UNFILTERED` then."""
     if procfs.fields(Path("/proc/self/status").read_text())["Seccomp"] != "0":
         pytest.skip("the tests themselves run under a filter of system calls")
-    monkeypatch.setattr(seccomp, "put", lambda *_: "")
+    monkeypatch.setattr(seccomp, "put_filter", lambda *_: "")
     return b"Seccomp:\t0\n"
 
 
@@ -316,7 +318,7 @@ def test_of_etc_only_what_programs_need_is_there(provider: ProcessProvider) -> N
 
 def _outside() -> str:
     """A name in the machine's /etc that anybody may read there, and no session."""
-    shown = {name.partition("/")[0] for name in (*etc.shown(), *etc.USERS)}
+    shown = {name.partition("/")[0] for name in (*etc.shown_entries(), *etc.USERS)}
     files = (path for path in sorted(Path("/etc").iterdir()) if path.name not in shown and path.is_file())
     return next((path.name for path in files if path.stat().st_mode & stat.S_IROTH), "")
 

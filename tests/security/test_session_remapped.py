@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from providers.base import KernelSpec, Login, Mount
+from providers.base import KernelSpec, Mount, SshLogin
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.integration.gang import Gangs
 from tests.lab.cache import LabUnavailable
 from tests.lab.derived import ran_in
@@ -230,7 +230,7 @@ def test_what_it_is_given_is_roots_inside_and_can_be_changed_by_nobody(
     provider: DockerProvider, engine: Engine
 ) -> None:
     """SSH takes settings from root only, and an open key from whoever is not its owner."""
-    login = Login(2200, (), "session-key:x", "22" * 32)
+    login = SshLogin(2200, (), "session-key:x", "22" * 32)
     files = "/run/bai/entry /run/bai/secrets /run/bai/ssh/config /run/bai/ssh/key"
     text = f"stat -c %u {files}; echo $TOKEN; (echo x >> /run/bai/entry) 2>&1"
     for user, capabilities in (("", ()), ("root", ("SYS_ADMIN",))):

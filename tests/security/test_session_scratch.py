@@ -35,7 +35,7 @@ FILL = "i=0; while :; do i=$((i+1)); head -c 1048576 /dev/zero > f$i; sleep 0.02
 @pytest.fixture(autouse=True)
 def _counted(tmp_path_factory: pytest.TempPathFactory) -> None:
     """These are about what is counted."""
-    if not held.problem(str(tmp_path_factory.getbasetemp()), sandboxed=True):
+    if not held.quota_problem(str(tmp_path_factory.getbasetemp()), sandboxed=True):
         pytest.skip("the file system of temporary files has project quotas")
 
 
@@ -138,15 +138,15 @@ def test_what_takes_no_room_is_allowed(tmp_path: Path) -> None:
 
 JUDGE = """
 import json, resource, select, sys
-from providers.process.supervision.file_count import Counter
-counter = Counter(sys.argv[1], "/home/work")
+from providers.process.supervision.file_count import ScratchCounter
+counter = ScratchCounter(sys.argv[1], "/home/work")
 counter.renew()
 why, rounds = "", 0
 while rounds < 2:
     counter.begin([])
     while counter.answer >= 0:
         select.select([counter.answer], [], [])
-        why = counter.heard()
+        why = counter.read_answer()
     rounds += 1
 import os
 os.wait(), os.wait()
@@ -208,7 +208,7 @@ def test_names_of_more_files_than_can_be_remembered_count_for_their_part(
 def _count(folder: Path) -> int:
     opened = os.open(folder, os.O_RDONLY)
     try:
-        return usage.count(opened)[0]
+        return usage.count_usage(opened)[0]
     finally:
         os.close(opened)
 

@@ -17,14 +17,15 @@ from providers.base import KernelSpec, Mount, Observed, RestartRule
 from providers.docker.container import create, subpaths
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.machines.connections import connect, forget
+from providers.machines.connections import close_connections, connect
 from providers.process import launch
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap
 from providers.storage import pins
 from providers.storage.node import pins as node_pins
-from providers.storage.node.mounts import table
-from schemas.problems.errors import BaiError, KernelRefused
+from providers.storage.node.mounts import read_mounts
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import KernelRefused
 from tests.lab.cache import kept
 from tests.lab.docker import IMAGE, Engine, Engines, image_tar
 from tests.lab.nspawn import Node, Nodes
@@ -89,7 +90,7 @@ def host(tmp_path: Path) -> Host:
 
 def _held() -> list[str]:
     """What is held for engines on this machine."""
-    return [each.point for each in table() if each.point.startswith(pins.PLACE)]
+    return [each.point for each in read_mounts() if each.point.startswith(pins.PLACE)]
 
 
 @dataclass
@@ -309,7 +310,7 @@ def test_what_a_kill_left_goes_with_the_next_removal(
         raise SystemExit
 
     docker.provider.create(kernel(mounts=(host.sub(),)))
-    monkeypatch.setattr(subpaths, "take", killed)
+    monkeypatch.setattr(subpaths, "release", killed)
     with pytest.raises(SystemExit):
         docker.provider.remove(KERNEL)
     assert docker.left() != ([], [])
@@ -413,7 +414,7 @@ def machine(nodes: Nodes) -> Iterator[tuple[Node, DockerProvider]]:
         provider = open_docker({}, machines=[endpoint])
         yield node, provider
         provider.close()
-        forget()
+        close_connections()
     node.close()
 
 
@@ -449,8 +450,8 @@ def test_a_booted_node_over_ssh(machine: tuple[Node, DockerProvider]) -> None:
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[ProcessProvider]:
-    if bubblewrap.problem():
-        pytest.skip(f"no sandbox here: {bubblewrap.problem()}")
+    if bubblewrap.sandbox_problem():
+        pytest.skip(f"no sandbox here: {bubblewrap.sandbox_problem()}")
     made = ProcessProvider(tmp_path / "process")
     yield made
     for each in made.observe().kernels:
@@ -474,13 +475,13 @@ def test_a_native_session_started_again(processes: ProcessProvider, host: Host, 
 def test_a_native_session_with_a_link_swapped_in_after_the_check(
     processes: ProcessProvider, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = launch.start
+    start = launch.start_kernel
 
     def swapped(*words: Any) -> str:
         host.swap()
         return start(*words)
 
-    monkeypatch.setattr(launch, "start", swapped)
+    monkeypatch.setattr(launch, "start_kernel", swapped)
     spec = native.script(ROB, mounts=(host.whole(), host.sub()))
     try:
         processes.create(spec)

@@ -9,16 +9,17 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import open_engine, reading, sqlite_engine, writing
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
+from reconciler.store.database.sqlite import sqlite_engine
 from reconciler.store.maintenance import transfer
+from reconciler.store.store import Store
 
 
 class Disk(Protocol):
     """`engine` is opened once; copies are SQLite files."""
 
-    address: Address
+    address: StoreAddress
     engine: Engine
 
     def copy(self, target: Path) -> None: ...
@@ -31,7 +32,7 @@ class FileDisk:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.address = Address(path=path)
+        self.address = StoreAddress(path=path)
         self.engine = sqlite_engine(path)
 
     def copy(self, target: Path) -> None:
@@ -47,7 +48,7 @@ class ServerDisk:
     """One database."""
 
     def __init__(self, url: str) -> None:
-        self.address = Address.parse(url)
+        self.address = StoreAddress.parse(url)
         self.engine = open_engine(self.address)
 
     def copy(self, target: Path) -> None:
@@ -57,7 +58,10 @@ class ServerDisk:
     def replace(self, source: Path) -> None:
         copy = sqlite_engine(source)
         try:
-            with writing(self.engine, self.address) as here, reading(copy, source) as there:
-                transfer.fill(here, there)
+            with (
+                write_transaction(self.engine, self.address) as here,
+                read_transaction(copy, source) as there,
+            ):
+                transfer.replace_contents(here, there)
         finally:
             copy.dispose()

@@ -9,8 +9,8 @@ from typing import Any
 from reconciler.sources.source import make_desired
 from reconciler.values.state import Desired
 from schemas.hardware.model import Gpu, Hardware, NumaNode
+from schemas.kinds.kind_registry import KINDS
 from schemas.kinds.node import Node
-from schemas.kinds.registry import KINDS
 from schemas.repository.repository import Repository
 
 CLUSTER, REPO = "sim", "5eed5eed5eed5eed"
@@ -93,7 +93,7 @@ class Documents:
             item = KINDS[document["kind"]].model_validate(document)
             resources[item.identity] = item
         machines = {f"Node/{name}": self._with_hardware(resources[f"Node/{name}"]) for name in self.nodes}
-        repository = Repository(resources=dict(sorted(resources.items())), places={}, machines=machines)
+        repository = Repository(resources=dict(sorted(resources.items())), locations={}, machines=machines)
         return make_desired(repository, CLUSTER, repo=REPO, commit="")
 
     def _group(self) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from sqlalchemy import Engine
 
 from providers.fake import VirtualClock
-from reconciler.apply.effect_runner import Done
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.apply.effect_runner import EndedEffect
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from reconciler.values.records import JournalEntry, Lease, StoreChange
 
 
@@ -43,8 +43,8 @@ class SeededRunner:
     def submit(self, number: int, effect: Callable[[], None]) -> None:
         self._open[number] = effect
 
-    def wait(self, timeout: float) -> list[Done]:
-        ended: list[Done] = []
+    def wait(self, timeout: float) -> list[EndedEffect]:
+        ended: list[EndedEffect] = []
         for number in self._rng.sample(sorted(self._open), self._rng.randint(1, len(self._open))):
             try:
                 self._open.pop(number)()
@@ -64,7 +64,7 @@ class MortalStore(Store):
     fate: Fate
 
     @classmethod
-    def reopen(cls, address: Address, engine: Engine, fate: Fate) -> MortalStore:
+    def reopen(cls, address: StoreAddress, engine: Engine, fate: Fate) -> MortalStore:
         """As a new process would, with connections of its own; the tables are known to be there."""
         engine.dispose()
         store = cls(address, engine, server_time=False)

@@ -6,14 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Collection
 
-from providers.fake import Kernel, World
+from providers.fake import FakeKernel, World
 
 
 class Violation(BaseException):
     """The reconciler did what it must never do. Not an Exception: no error handling may swallow it."""
 
 
-def live(world: World) -> dict[str, Kernel]:
+def live(world: World) -> dict[str, FakeKernel]:
     """Kernels that have not ended, by id."""
     return {key: kernel for key in sorted(world.kernels) if (kernel := world.settle(key)).ended is None}
 

@@ -9,25 +9,22 @@ import random
 from pathlib import Path
 from typing import Any, get_args
 
-from providers.fake import Ending, FakeProvider, Fault, Load, Operation, VirtualClock, World
+from providers.fake import FakeProvider, Fault, Operation, ScheduledExit, SimulatedLoad, VirtualClock, World
 from reconciler.apply.apply import apply
+from reconciler.apply.targets import ApplyTargets
 from reconciler.observe.observe import observe
-from reconciler.observe.refresh import observed
-from reconciler.observe.usage_samples import measure
-from reconciler.plan.decide.idleness import watched
+from reconciler.observe.store_changes import store_changes
+from reconciler.observe.usage_samples import measure_usage
 from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.documents.idle_rules import watched_kernels
 from reconciler.values.plan import Plan
-from reconciler.values.records import Put, Recorded
+from reconciler.values.records import PutRecord, Recorded
 from reconciler.values.results import ApplyResult
-from reconciler.workspace.rebuild import rebuilt
-from schemas.problems.errors import (
-    GuardRefused,
-    IncompleteObservation,
-    LeaseHeld,
-    LeaseLost,
-    ProviderError,
-    StalePlan,
-)
+from reconciler.workspace.rebuild import rebuild_changes
+from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, StalePlan
+from schemas.problems.errors.provider import ProviderError
+from schemas.problems.errors.store import LeaseHeld, LeaseLost
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
@@ -148,7 +145,7 @@ class Life:
         what = self.rng.choice(["die", "finish", "lose", "vanish", "end later"])
         self._say(f"{what} {victim}")
         if what == "end later":
-            self.world.ends_after[victim] = Ending(
+            self.world.ends_after[victim] = ScheduledExit(
                 self.world.clock.now() - self.world.kernels[victim].ready + 20
             )
         elif what == "finish":
@@ -193,7 +190,7 @@ class Life:
             if before is not None and before.cores:
                 self.busy[kernel] = now
             if before is None or self.rng.random() < 0.2:
-                self.world.use(kernel, Load(cores=self.rng.choice([0.0, 0.0, 0.5])))
+                self.world.use(kernel, SimulatedLoad(cores=self.rng.choice([0.0, 0.0, 0.5])))
 
     def _set_clock(self) -> None:
         """Of the machine that bai runs on; who held the lease by another time is known to be gone."""
@@ -238,7 +235,7 @@ class Life:
             self._refresh(store)
         desired = self.documents.desired()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(desired, actual, self.clock.now())
+        plan = make_plan(PlanRequest(desired, actual, self.clock.now()))
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
         self._only_what_is_over_stops(plan)
@@ -260,9 +257,7 @@ class Life:
     def _apply(self, plan: Plan, store: MortalStore) -> ApplyResult:
         return apply(
             plan,
-            store=store,
-            provider=self.provider,
-            clock=self.clock,
+            ApplyTargets(store, self.provider, self.clock),
             holder=f"run {len(self.log)}",
             parallel=self.rng.choice([1, 3, 8]),
             runner=SeededRunner(self.rng),
@@ -273,7 +268,7 @@ class Life:
         self._say("somebody else:")
         self._edit()
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(self.documents.desired(), actual, self.clock.now())
+        plan = make_plan(PlanRequest(self.documents.desired(), actual, self.clock.now()))
         before = self.blind, self.refused
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._only_what_is_over_stops(plan)
@@ -339,8 +334,8 @@ class Life:
         lease = store.acquire(CLUSTER, "refresh", 60, now)
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         desired = self.documents.desired()
-        used = measure(self.provider, watched(desired, actual))
-        store.write(lease, observed(actual, desired, used, now, "refresh"))
+        used = measure_usage(self.provider, watched_kernels(desired, actual))
+        store.write(lease, store_changes(actual, desired, used, now, "refresh"))
         store.release(lease)
 
     def _rebuild(self) -> None:
@@ -350,10 +345,12 @@ class Life:
         now = self.clock.now()
         lease = store.acquire(CLUSTER, "rebuild", 60, now)
         known = store.recorded(CLUSTER)
-        changes = rebuilt(seen, repo=REPO, cluster=CLUSTER, known=known, now=now, actor="rebuild")
+        changes = rebuild_changes(seen, repo=REPO, cluster=CLUSTER, known=known, now=now, actor="rebuild")
         store.write(lease, changes)
         store.release(lease)
-        self._say(f"rebuilt {[change.record.resource for change in changes if isinstance(change, Put)]}")
+        self._say(
+            f"rebuilt {[change.record.resource for change in changes if isinstance(change, PutRecord)]}"
+        )
 
     def _at(self, operation: Operation, kernel: str, moment: str) -> None:
         """At every boundary of an effect: check what must never happen, and die when it is time."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.store import Store
+from reconciler.store.store import Store
 from tests.lab.postgres import Server
 from tests.simulation.disk import Disk, FileDisk, ServerDisk
 from tests.simulation.invariants import Violation

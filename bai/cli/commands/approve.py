@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import Why
-from bai.settings import settings_of
+from bai.cli.options import ReasonOption
 
 app = new_app()
 
@@ -17,12 +17,12 @@ app = new_app()
 def approve(
     ctx: typer.Context,
     commit: Annotated[str, typer.Argument(metavar="COMMIT", help="What may be carried out.")],
-    why: Why = "",
+    why: ReasonOption = "",
 ) -> None:
     """Let the loop carry out a commit, where it waits for that (`bai reconcile --mode approve`)."""
-    from bai.cli.changes.give_directive import desk
+    from bai.cli.loops.directives import open_directives
 
-    with desk(settings_of(ctx)) as here:
-        name, by = here.cluster, here.told(why, commit)
-        here.give("approve", by)
+    with open_directives(settings_of(ctx)) as target:
+        name, by = target.cluster, target.new_directive(why, commit)
+        target.give("approve", by)
     typer.echo(f"Cluster {name} may be brought to {by.commit[:12]}.")

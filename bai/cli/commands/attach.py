@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from bai.cli.completion import sessions
+from bai.cli.completion import complete_sessions
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
-ONLY_OUTPUT = "this is its output, keys go nowhere. Ctrl-C leaves."
 
 
 @app.command()
@@ -22,7 +20,9 @@ def attach(
     session: Annotated[
         str,
         typer.Argument(
-            metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.", autocompletion=sessions
+            metavar="SESSION[/KERNEL]",
+            help="main1 when no kernel is named.",
+            autocompletion=complete_sessions,
         ),
     ],
 ) -> None:
@@ -36,29 +36,17 @@ def attach(
     bai exec lab -- bash    a shell of your own beside it
     """
     from bai.cli.output import standard_input
-    from bai.cli.sessions.find import find_kernel, what_runs
-    from bai.cli.sessions.provider_abilities import attaches
+    from bai.cli.sessions.attach_hint import print_attach_hint
+    from bai.cli.sessions.find import find_kernel, observe_sessions
+    from bai.cli.sessions.provider_abilities import require_attach
 
     with settings_of(ctx).workspace() as workspace:
-        provider = attaches(workspace)
-        found, kernel = find_kernel(what_runs(workspace), session)
+        provider = require_attach(workspace)
+        found, kernel = find_kernel(observe_sessions(workspace), session)
         sys.stdout.flush()
         try:
-            explain(found.recorded.document, kernel.labels.kernel)
+            print_attach_hint(found.recorded.document, kernel.labels.kernel)
             code = provider.attach(kernel.id, stdin=standard_input())
         except KeyboardInterrupt:
             code = 0
     raise typer.Exit(code)
-
-
-def explain(document: Mapping[str, object], kernel: str) -> None:
-    """How to leave, before the screen changes hands."""
-    if not _has_terminal(document):
-        typer.echo(f"{kernel} has no terminal (`tty: true` gives one): {ONLY_OUTPUT}", err=True)
-    elif sys.stdin is not None and sys.stdin.isatty():
-        typer.echo("Ctrl-P Ctrl-Q leaves.", err=True)
-
-
-def _has_terminal(document: Mapping[str, object]) -> bool:
-    spec = document.get("spec")
-    return isinstance(spec, Mapping) and bool(spec.get("tty"))

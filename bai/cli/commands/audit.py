@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How
-from bai.settings import settings_of
+from bai.cli.options import FormatOption
 
 if TYPE_CHECKING:
     from reconciler.values.records import Audit
@@ -31,7 +31,7 @@ def audit(
     until: Annotated[str, typer.Option(metavar="TIME", help="The same: only what was before.")] = "",
     tail: Annotated[int, typer.Option("--tail", "-n", min=0, metavar="COUNT", help="Only the last.")] = 100,
     changes: Annotated[bool, typer.Option("--changes", help="Show each field that changed.")] = False,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """Show who changed what, from which commit, by which plan. Nothing is ever removed from it.
 
@@ -41,11 +41,11 @@ def audit(
     """
     import time
 
-    from bai.cli.time_arguments import moment_of
+    from bai.cli.time_arguments import parse_time
 
     now = time.time()
-    begin = moment_of(since, now).timestamp() if since else None
-    end = moment_of(until, now).timestamp() if until else None
+    begin = parse_time(since, now).timestamp() if since else None
+    end = parse_time(until, now).timestamp() if until else None
     with settings_of(ctx).workspace() as workspace:
         cluster = workspace.desired().cluster
         found: tuple[Audit, ...] = ()
@@ -60,34 +60,20 @@ def audit(
 
         print_json("bai.audit/v1", cluster=cluster, entries=[audit_json(entry) for entry in found])
         return
+    from bai.render.resources.audit import audit_lines
+
     if not found:
         typer.echo("There is no such entry.", err=True)
     for entry in found:
-        for line in lines_of(entry, changes=changes):
+        for line in audit_lines(entry, changes=changes):
             typer.echo(line)
 
 
 def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
     """The full identity of a resource that is, or ever was."""
-    from bai.cli.resource_names import resolve
+    from bai.cli.resource_names import resolve_name
 
     if name is None:
         return None
-    past = workspace.store.audited(cluster)
-    return resolve(name, {*past, *workspace.store.recorded(cluster), *workspace.desired().digests})
-
-
-def lines_of(entry: Audit, *, changes: bool) -> list[str]:
-    """One entry in words."""
-    from bai.render.humanize import clean, contrasted, moment
-
-    what = f"{clean(entry.verb)} {clean(entry.resource)}".rstrip()
-    cause = f": {clean(entry.cause)}" if entry.cause else ""
-    commit = f" at {clean(entry.commit[:12])}" if entry.commit else ""
-    plan = f" plan {clean(entry.plan[:12])}" if entry.plan else ""
-    lines = [f"{moment(entry.at)}  {what}{cause}  by {clean(entry.actor)}{commit}{plan}"]
-    if changes:
-        for each in entry.changes:
-            before, after = contrasted(each.before or "-", each.after or "-", 60)
-            lines.append(f"    {clean(each.path)}: {before} -> {after}")
-    return lines
+    past = workspace.store.audited_resources(cluster)
+    return resolve_name(name, {*past, *workspace.store.recorded(cluster), *workspace.desired().digests})

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.completion import sessions_and_files
+from bai.cli.completion import complete_copy_paths
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -21,7 +21,7 @@ def copy(
         typer.Argument(
             metavar="SRC",
             help="A local path, SESSION[/KERNEL]:PATH, or - for a tar stream on standard input.",
-            autocompletion=sessions_and_files,
+            autocompletion=complete_copy_paths,
         ),
     ],
     target: Annotated[
@@ -29,7 +29,7 @@ def copy(
         typer.Argument(
             metavar="DST",
             help="The other side; - writes a tar stream to standard output.",
-            autocompletion=sessions_and_files,
+            autocompletion=complete_copy_paths,
         ),
     ],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what was copied.")] = False,
@@ -52,7 +52,7 @@ def copy(
         done = transfer(workspace, source, target)
     for line in done.left_out:
         typer.echo(f"left out: {line}", err=True)
-    if done.said and not quiet:
-        typer.echo(done.said, err=True)
+    if done.summary and not quiet:
+        typer.echo(done.summary, err=True)
     if done.left_out:
         raise typer.Exit(1)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How
-from bai.settings import settings_of
+from bai.cli.options import FormatOption
 
 app = new_app()
 
@@ -20,7 +20,7 @@ def describe(
     resource: Annotated[
         str, typer.Argument(metavar="RESOURCE", help="llama, vision/llama or Session/vision/llama.")
     ],
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """Show a resource: document, placement, what its kernels really have, and what happened to it."""
     from bai.cli.inspect.description import describe_resource
@@ -30,11 +30,11 @@ def describe(
         found = describe_resource(workspace, resource)
     if format is Format.json:
         from bai.cli.output import print_json
-        from bai.render.resources.describe import as_json
+        from bai.render.resources.describe import description_json
 
-        print_json("bai.description/v1", **as_json(found))
+        print_json("bai.description/v1", **description_json(found))
         return
-    from bai.cli.output import show
-    from bai.render.resources.describe import render
+    from bai.cli.output import print_renderable
+    from bai.render.resources.describe import render_description
 
-    show(settings, render(found), wrap=False)
+    print_renderable(settings, render_description(found), wrap=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel, Targets, Yes
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -20,21 +20,21 @@ def destroy(
     parallel: Parallel = 32,
 ) -> None:
     """Stop and remove everything that this repository runs in the cluster, and forget it."""
-    from bai.cli.changes.execute_plan import carry_out
-    from bai.cli.changes.show_plan import show_plan
     from bai.cli.confirm import confirm
-    from bai.cli.resource_names import targets_named
-    from bai.render.plan.sections import summary
-    from reconciler.guards.judge import refuse
+    from bai.cli.plans.execute_plan import execute_completely
+    from bai.cli.plans.show_plan import show_plan
+    from bai.cli.resource_names import resolve_targets
+    from bai.render.plan.sections import plan_summary
+    from reconciler.guards.judge import raise_if_violated
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        plan = workspace.plan(targets=targets_named(target or (), workspace), destroy=True)
+        plan = workspace.plan(targets=resolve_targets(target or (), workspace), destroy=True)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
-        refuse(plan)
+        raise_if_violated(plan)
         if not plan.changes:
             return
         typer.echo("")
-        confirm(f"{summary(plan)} Really destroy?", yes=yes)
-        if not carry_out(settings, workspace, plan, parallel):
+        confirm(f"{plan_summary(plan)} Really destroy?", yes=yes)
+        if not execute_completely(settings, workspace, plan, parallel):
             raise typer.Exit(1)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import HowPlan
-from bai.settings import settings_of
+from bai.cli.options import PlanFormatOption
 
 app = new_app()
 
@@ -23,13 +23,13 @@ def diff(
         str | None,
         typer.Argument(metavar="[COMMIT]", help="Where it leads; default: the documents."),
     ] = None,
-    format: HowPlan = PlanFormat.text,
+    format: PlanFormatOption = PlanFormat.text,
 ) -> None:
     """Show what the step from one commit to another does: resources, places, who waits. Changes nothing.
 
     As `bai review`, but from the first commit itself; back to an earlier one as well.
     """
-    from bai.cli.changes.show_review import show_review
+    from bai.cli.plans.show_review import show_review
     from reconciler.review.between_commits import review_since
 
     settings = settings_of(ctx)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.completion import sessions
+from bai.cli.completion import complete_sessions
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -23,7 +23,9 @@ def execute(
     session: Annotated[
         str,
         typer.Argument(
-            metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.", autocompletion=sessions
+            metavar="SESSION[/KERNEL]",
+            help="main1 when no kernel is named.",
+            autocompletion=complete_sessions,
         ),
     ],
     program: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGS]...", help="What to run.")],
@@ -40,13 +42,13 @@ def execute(
     bai exec lab -- tar -c out | tar -x       input and output are this command's
     """
     from bai.cli.output import standard_input
-    from bai.cli.sessions.find import find_kernel, what_runs
+    from bai.cli.sessions.find import find_kernel, observe_sessions
 
     argv = tuple(program[1:] if program[0] == "--" else program)
     here = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     terminal = here if tty is None else tty
     with settings_of(ctx).workspace() as workspace:
-        _, kernel = find_kernel(what_runs(workspace), session)
+        _, kernel = find_kernel(observe_sessions(workspace), session)
         sys.stdout.flush()
         code = workspace.provider.execute(kernel.id, argv, stdin=standard_input(), tty=terminal)
     raise typer.Exit(code)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -25,7 +25,7 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Write nothing; print what would change.")] = False,
 ) -> None:
     """Bring documents into the one normal form. Comments stay, and no meaning changes."""
-    from bai.cli.repository.formatting import changed_files, diff_lines, format_stdin, write
+    from bai.cli.repository.formatting import changed_files, diff_lines, format_stdin, write_formatted
 
     if paths == ["-"]:
         format_stdin()
@@ -37,6 +37,6 @@ def fmt(
         else:
             typer.echo(item.path)
         if not (check or diff):
-            write(item)
+            write_formatted(item)
     if found and check:
         raise typer.Exit(1)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How, HowShort
-from bai.settings import settings_of
+from bai.cli.options import FormatOption, FormatOptionWithShort
 
 app = new_app(help="List images, ask registries about them, and bring them to nodes.")
 
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="IMAGE", help="An Image's name, or 
 
 
 @app.callback(invoke_without_command=True)
-def images(ctx: typer.Context, format: How = Format.text) -> None:
+def images(ctx: typer.Context, format: FormatOption = Format.text) -> None:
     """List images, ask registries about them, and bring them to nodes; `bai images` alone lists them."""
     if ctx.invoked_subcommand is not None:
         return
@@ -49,7 +49,7 @@ def scan(
 def show(
     ctx: typer.Context,
     name: Name,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the nodes who has it.")] = False,
 ) -> None:
     """Show all that is known of an image, and which nodes have it."""
@@ -68,7 +68,7 @@ def verify(
         list[Path],
         typer.Option("--key", metavar="FILE", help="A public key in PEM; may be repeated."),
     ],
-    format: HowShort = Format.text,
+    format: FormatOptionWithShort = Format.text,
 ) -> None:
     """Ask the image's registry who has signed it, as `cosign sign --key` does; exit code 1 where that is none
     of the keys."""
@@ -106,13 +106,13 @@ def registries(
     ] = None,
 ) -> None:
     """Check that the registries answer and let us in, or list what one of them holds."""
-    from bai.cli.images.registries import check_all, list_one
+    from bai.cli.images.registries import check_registries, list_registry
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         if name is not None:
-            list_one(settings, workspace, name)
+            list_registry(settings, workspace, name)
             return
-        sound = check_all(settings, workspace)
+        sound = check_registries(settings, workspace)
     if not sound:
         raise typer.Exit(1)

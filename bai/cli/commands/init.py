@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.completion import sessions
+from bai.cli.completion import complete_sessions
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -21,7 +21,9 @@ def logs(
     session: Annotated[
         str,
         typer.Argument(
-            metavar="SESSION[/KERNEL]", help="main1 when no kernel is named.", autocompletion=sessions
+            metavar="SESSION[/KERNEL]",
+            help="main1 when no kernel is named.",
+            autocompletion=complete_sessions,
         ),
     ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the kernel ends.")] = False,
@@ -43,23 +45,23 @@ def logs(
     bai logs --all --since 10m llama  of all containers, the last ten minutes
     bai logs -n 100 llama/sub3        the last lines of one container
     """
-    from bai.cli.sessions.find import find_kernel, find_kernels, what_runs
-    from bai.cli.sessions.logs import Wanted, read
+    from bai.cli.sessions.find import find_kernel, find_kernels, observe_sessions
+    from bai.cli.sessions.logs import LogRequest, read_logs
 
     if tail is not None and since is not None:
         raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
     with settings_of(ctx).workspace() as workspace:
-        wanted = Wanted(follow, tail, since)
-        actual = what_runs(workspace)
+        wanted = LogRequest(follow, tail, since)
+        actual = observe_sessions(workspace)
         try:
             if all:
-                from bai.cli.sessions.interleaved_output import print_joined
+                from bai.cli.sessions.interleaved_output import print_interleaved
 
                 kernels = find_kernels(actual, session)
-                parts = {each.labels.kernel: read(workspace, each.id, wanted) for each in kernels}
-                print_joined(parts, live=follow)
+                parts = {each.labels.kernel: read_logs(workspace, each.id, wanted) for each in kernels}
+                print_interleaved(parts, live=follow)
             else:
-                _print(read(workspace, find_kernel(actual, session)[1].id, wanted))
+                _print(read_logs(workspace, find_kernel(actual, session)[1].id, wanted))
         except KeyboardInterrupt:
             if not follow:
                 raise

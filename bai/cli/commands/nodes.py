@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format, ListFormat
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How, HowList
-from bai.settings import settings_of
+from bai.cli.options import FormatOption, ListFormatOption
 
 app = new_app(help="List, check, probe and show nodes.", invoke_without_command=True)
 
@@ -26,7 +26,7 @@ def nodes(ctx: typer.Context) -> None:
 def list_(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NODE]")] = None,
-    format: HowList = ListFormat.table,
+    format: ListFormatOption = ListFormat.table,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """List the cluster's nodes with what they have and what is taken."""
@@ -78,7 +78,7 @@ def check(
             "--settle", help="GPU errors (Xid) that their logs have count no more: they are dealt with."
         ),
     ] = False,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """Log in to nodes, ask what runs sessions there, and look at their health. Exits with 1 when any cannot
     be used or anything critical was found."""
@@ -108,13 +108,13 @@ def import_(
     ] = Format.text,
 ) -> None:
     """Read captured hardware and print what was understood, and what a capture leaves out."""
-    from bai.cli.nodes.hardware_files import imported, print_all, together, write_all
+    from bai.cli.nodes.hardware_files import merge_captures, print_hardware, read_captures, write_hardware
 
-    found = [(files[0], together(files))] if one else imported(files)
+    found = [(files[0], merge_captures(files))] if one else read_captures(files)
     if out is not None:
-        write_all(found, out)
+        write_hardware(found, out)
     else:
-        print_all(settings_of(ctx), found, format)
+        print_hardware(settings_of(ctx), found, format)
 
 
 @app.command()
@@ -130,7 +130,7 @@ def show(
         Path | None,
         typer.Option("--nccl", metavar="FILE", help="Write its `NCCL_TOPO_FILE` as well."),
     ] = None,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How
-from bai.settings import settings_of
+from bai.cli.options import FormatOption
 
 app = new_app(help="See who is told what happens, and try it.", no_args_is_help=True)
 
@@ -17,7 +17,7 @@ app = new_app(help="See who is told what happens, and try it.", no_args_is_help=
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """List notifications with what came of their last message, what waits and what was left out."""
     from bai.cli.inspect.notifications import list_notifications

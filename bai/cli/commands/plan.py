@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
     Defragment,
-    HowPlan,
     MaxMoves,
     NoCheck,
+    PlanFormatOption,
     RefreshHardware,
     RefreshOnly,
     Replace,
     Targets,
 )
-from bai.settings import Settings, settings_of
+from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.values.plan import Plan
@@ -43,7 +44,7 @@ def plan(
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no provider: plan on declared and recorded nodes.")
     ] = False,
-    format: HowPlan = PlanFormat.text,
+    format: PlanFormatOption = PlanFormat.text,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save it for `bai apply FILE`.")
     ] = None,
@@ -60,52 +61,52 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
-    from bai.cli.changes.node_waves import asking
-    from bai.cli.changes.show_plan import save_plan, say_unmoved, show_plan
-    from bai.cli.resource_names import sessions_named, targets_named
+    from bai.cli.plans.node_waves import role_check_announcer
+    from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan, show_plan
+    from bai.cli.resource_names import resolve_sessions, resolve_targets
 
     settings = settings_of(ctx)
     if base is not None:
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
         return
-    with _opened(settings) as workspace:
+    with _open_trusted(settings) as workspace:
         if refresh_hardware:
-            workspace.find_hardware(anew=True)
+            workspace.find_hardware(reprobe=True)
         made = workspace.plan(
-            targets=targets_named(target or (), workspace),
+            targets=resolve_targets(target or (), workspace),
             offline=offline,
             refresh_only=refresh_only,
             destroy=destroy,
-            anew=sessions_named(replace or (), workspace.desired().sessions()),
-            moves=max_moves if defragment else 0,
-            check=None if no_check or refresh_only or destroy else asking(),
+            to_replace=resolve_sessions(replace or (), workspace.desired().sessions()),
+            most_moves=max_moves if defragment else 0,
+            on_role_check=None if no_check or refresh_only or destroy else role_check_announcer(),
         )
         if out is not None:
             save_plan(made, out)
         show_plan(settings, workspace, made, format, offline)
     if defragment and format is PlanFormat.text:
-        say_unmoved(made)
+        print_if_nothing_moves(made)
     if out is not None and format is PlanFormat.text:
-        typer.echo(_saved(out, unseen=offline))
-    _end(made, refused=bool(made.violations), detailed=detailed_exitcode)
+        typer.echo(_saved_text(out, unseen=offline))
+    _exit(made, refused=bool(made.violations), detailed=detailed_exitcode)
 
 
-def _end(made: Plan, *, refused: bool, detailed: bool) -> None:
+def _exit(made: Plan, *, refused: bool, detailed: bool) -> None:
     if refused:
         raise typer.Exit(1)
     if detailed and made.changes:
         raise typer.Exit(CHANGES)
 
 
-def _opened(settings: Settings) -> Workspace:
+def _open_trusted(settings: Settings) -> Workspace:
     """Raises NotTrusted, and what opening the workspace raises."""
-    from bai.cli.changes.post_review import trusted
+    from bai.cli.plans.post_review import pin_trusted_revision
 
-    return trusted(settings).workspace()
+    return pin_trusted_revision(settings).workspace()
 
 
-def _saved(out: Path, *, unseen: bool) -> str:
+def _saved_text(out: Path, *, unseen: bool) -> str:
     condition = ", unless something runs that was not looked at" if unseen else ""
     return f"\nSaved. `bai apply {out}` carries out exactly this{condition}."
 
@@ -119,8 +120,8 @@ def _review(
     whole: bool,
     detailed_exitcode: bool,
 ) -> None:
-    from bai.cli.changes.post_review import gate_of
-    from bai.cli.changes.show_review import save_review, show_review
+    from bai.cli.plans.post_review import commit_gate
+    from bai.cli.plans.show_review import save_review, show_review
     from reconciler.review.between_commits import review_since
 
     if not whole:
@@ -128,8 +129,8 @@ def _review(
             "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
         )
     with settings.workspace() as workspace:
-        found = review_since(workspace, base, gate=gate_of(settings, workspace))
+        found = review_since(workspace, base, gate=commit_gate(settings, workspace))
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)
-    _end(found.plan, refused=not found.passes, detailed=detailed_exitcode)
+    _exit(found.plan, refused=not found.passes, detailed=detailed_exitcode)

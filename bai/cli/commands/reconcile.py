@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bai.cli import loop_options as loops
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
+from bai.cli.loops import loop_options as loops
 from bai.cli.options import Parallel
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -20,8 +20,8 @@ def reconcile(
     directory: loops.Directory = None,
     remote: loops.Remote = None,
     ref: loops.Ref = "",
-    path: loops.Inside = "",
-    mode: loops.Freedom = loops.Mode.auto,
+    path: loops.PathInRemote = "",
+    mode: loops.ModeOption = loops.Mode.auto,
     interval: loops.Interval = "30s",
     once: Annotated[
         bool, typer.Option("--once", help="One pass; exit with 1 when something could not be done.")
@@ -38,7 +38,9 @@ def reconcile(
     """
     from bai.controller.loop_threads import run_loops
 
-    manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
-    origin = loops.origin_of(remote, ref, path, mode)
-    if not run_loops(loops.within(settings_of(ctx), directory), origin, manner, once=once):
+    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
+    remote_repository = loops.remote_origin(remote, ref, path, mode)
+    if not run_loops(
+        loops.with_directory(settings_of(ctx), directory), remote_repository, loop_settings, once=once
+    ):
         raise typer.Exit(1)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import HowPlan
-from bai.settings import settings_of
+from bai.cli.options import PlanFormatOption
 
 app = new_app()
 
@@ -28,7 +28,7 @@ def review(
         bool,
         typer.Option("--post", help="Write it as a comment of the pull request that this pipeline runs for."),
     ] = False,
-    format: HowPlan = PlanFormat.text,
+    format: PlanFormatOption = PlanFormat.text,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save the whole of it as JSON.")
     ] = None,
@@ -38,9 +38,9 @@ def review(
     With --post the comment is kept up to date, and the newest commit gets a status. Documents that cannot
     be used are told in the comment as well; the exit code is 1 for them and where `bai apply` would refuse.
     """
-    from bai.cli.changes.post_review import Posting, review_and_tell
+    from bai.cli.plans.post_review import PullRequestComment, review_and_post
 
-    posting = Posting.here() if post else None
-    good = review_and_tell(settings_of(ctx), base, posting, format, out)
+    comment = PullRequestComment.from_current_pipeline() if post else None
+    good = review_and_post(settings_of(ctx), base, comment, format, out)
     if not good:
         raise typer.Exit(1)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import seconds_of
-from bai.settings import settings_of
+from bai.cli.options import parse_seconds
 
 app = new_app()
 Command = Annotated[
@@ -69,14 +69,14 @@ def run(
     bai run -t trainer --set lr=3e-4 --batch          a template's command
     bai run --gpus 4 --branch try -- python x.py      a pull request instead
     """
-    from bai.cli.sessions.run_session import Manner, run_session
-    from bai.cli.sessions.session_request import Wish
+    from bai.cli.run.run_session import RunOptions, run_session
+    from bai.cli.run.session_request import SessionRequest
 
-    wish = Wish(
+    request = SessionRequest(
         name, project, tuple(command or ()), gpus, cpu, memory, image, group, tuple(env or ()),
         tuple(mount or ()), template, tuple(values or ()), batch,
     )  # fmt: skip
-    manner = Manner(
-        branch=branch, push=push, detach=detach, remove=remove, patience=seconds_of(wait, "--wait")
+    options = RunOptions(
+        branch=branch, push=push, detach=detach, remove=remove, patience=parse_seconds(wait, "--wait")
     )
-    raise typer.Exit(run_session(settings_of(ctx), wish, manner))
+    raise typer.Exit(run_session(settings_of(ctx), request, options))

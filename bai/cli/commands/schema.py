@@ -24,8 +24,8 @@ def schema(
     """Print the JSON Schema of a kind, or of all kinds as one union, for editors and other tools."""
     import json
 
-    from bai.cli.atomic_files import write_whole
-    from schemas.kinds.registry import KINDS
+    from bai.cli.atomic_files import write_atomically
+    from schemas.kinds.kind_registry import KINDS
 
     if list_kinds:
         typer.echo("\n".join(KINDS))
@@ -34,20 +34,20 @@ def schema(
     if out is None:
         sys.stdout.write(text)
         return
-    write_whole(out, text)
+    write_atomically(out, text)
     typer.echo(f"Wrote {out}. In a YAML file: # yaml-language-server: $schema={out.name}")
 
 
 def _schema(kind: str | None) -> object:
     from bai.cli.kind_names import kind_of
-    from bai.cli.resource_names import suggestion
-    from schemas.kinds.registry import KINDS
+    from bai.cli.resource_names import suggest_names
+    from schemas.kinds.kind_registry import KINDS
     from schemas.loading.json_schema import schema_of, union_schema
-    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.errors.command import NoSuchResource
 
     if kind is None:
         return union_schema()
     name = kind_of(kind)
     if name is None:
-        raise NoSuchResource(what="kind", name=kind, hint=suggestion(kind, KINDS))
+        raise NoSuchResource(what="kind", name=kind, hint=suggest_names(kind, KINDS))
     return schema_of(name)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from bai.cli import client_options as clients
-from bai.cli import loop_options as loops
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
+from bai.cli.loops import connection_options as clients
+from bai.cli.loops import loop_options as loops
 from bai.cli.options import Parallel
-from bai.settings import settings_of
 
 app = new_app()
 
@@ -22,8 +22,8 @@ def serve(
     directory: loops.Directory = None,
     remote: loops.Remote = None,
     ref: loops.Ref = "",
-    path: loops.Inside = "",
-    mode: loops.Freedom = loops.Mode.auto,
+    path: loops.PathInRemote = "",
+    mode: loops.ModeOption = loops.Mode.auto,
     interval: loops.Interval = "30s",
     parallel: Parallel = 32,
     listen: Annotated[
@@ -40,7 +40,7 @@ def serve(
         ),
     ] = "",
     max_connections: clients.MaxConnections = 512,
-    max_connections_per_address: clients.PerAddress = 128,
+    max_connections_per_address: clients.MaxConnectionsPerAddress = 128,
     trusted_proxy: clients.TrustedProxy = None,
     header_timeout: clients.HeaderTimeout = "10s",
     body_timeout: clients.BodyTimeout = "30s",
@@ -60,26 +60,26 @@ def serve(
         _check(access)
         return
 
-    from bai.web.server import Server, Way
+    from bai.web.server import Server, ServerSettings
 
-    bounds = clients.bounds_of(
+    bounds = clients.connection_limits(
         max_connections, max_connections_per_address, trusted_proxy or (),
         header_timeout, body_timeout, idle_timeout,
     )  # fmt: skip
-    manner = loops.manner_of(mode, interval, parallel, lease, stuck_after)
-    origin = loops.origin_of(remote, ref, path, mode)
-    way = Way(listen, access, webhook_secret, bounds)
-    server = Server(loops.within(settings_of(ctx), directory), origin, way, manner)
+    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
+    origin = loops.remote_origin(remote, ref, path, mode)
+    server_settings = ServerSettings(listen, access, webhook_secret, bounds)
+    server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():
         raise typer.Exit(1)
 
 
 def _check(access: Path | None) -> None:
     """Raises CannotRead, InvalidRepository with every mistake, CommandError when there is nothing to read."""
-    from bai.web.auth.access_file import Followed
-    from schemas.problems.errors import CommandError
+    from bai.web.auth.access_file import WatchedAccessFile
+    from schemas.problems.errors.command import CommandError
 
     if access is None:
         raise CommandError(why="--check: there is nothing to read", hint="give --access FILE")
-    Followed(access, typer.echo)
+    WatchedAccessFile(access, typer.echo)
     typer.echo(f"{access} says who may do what.")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import HowPlan
-from bai.settings import settings_of
-
-if TYPE_CHECKING:
-    from bai.traces.policies import Trial
-    from planner.simulation.values import Replay
+from bai.cli.options import PlanFormatOption
 
 app = new_app()
 
@@ -50,40 +46,34 @@ def simulate(
     until: Annotated[
         str | None, typer.Option("--until", metavar="DURATION", help="Stop so long after the first arrival.")
     ] = None,
-    format: HowPlan = PlanFormat.text,
+    format: PlanFormatOption = PlanFormat.text,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Write the curves there as a picture.")
     ] = None,
 ) -> None:
     """Replay a trace on the declared cluster in virtual time, under each policy named; nothing is started."""
-    from bai.cli.atomic_files import write_whole
-    from bai.cli.inspect.simulation_input import policies_of, read
-    from bai.cli.output import print_json, show_report
-    from bai.render.analysis.simulation import as_json, sections
-    from bai.render.analysis.simulation_svg import render
-    from bai.traces.policies import trials
+    from bai.cli.atomic_files import write_atomically
+    from bai.cli.inspect.simulation_input import read_simulation, replay_trials
+    from bai.cli.output import print_json, print_report
+    from bai.render.analysis.simulation import policy_json, simulation_sections
+    from bai.render.analysis.simulation_svg import render_simulation_svg
     from planner.simulation.measures import report
-    from planner.simulation.replay import replay
 
     settings = settings_of(ctx)
-    limit = _duration(until)
-    cluster, jobs = read(settings, trace, nodes, group, load)
-    policies, known = policies_of(cluster, queue, selection)
-    found: list[tuple[Trial, Replay]] = []
-    for trial in trials(cluster.groups, queue, selection, numa, known):
-        here = type(cluster)(cluster.nodes, trial.groups, cluster.quotas)
-        found.append((trial, replay(here, jobs, policies, until=limit)))
-    reports = [(trial.name, report(one)) for trial, one in found]
+    limit = _parse_until(until)
+    cluster, jobs = read_simulation(settings, trace, nodes, group, load)
+    replays = replay_trials(cluster, jobs, queue, selection, numa, until=limit)
+    reports = [(name, report(one)) for name, one in replays]
     if svg is not None:
-        write_whole(svg, render(str(trace.name), [(trial.name, one) for trial, one in found]))
+        write_atomically(svg, render_simulation_svg(str(trace.name), replays))
     if format is PlanFormat.json:
-        print_json("bai.simulation/v1", trace=str(trace), policies=[as_json(*one) for one in reports])
+        print_json("bai.simulation/v1", trace=str(trace), policies=[policy_json(*one) for one in reports])
         return
-    show_report(settings, sections(reports), format)
+    print_report(settings, simulation_sections(reports), format)
 
 
-def _duration(text: str | None) -> float | None:
-    from schemas.problems.errors import CommandError
+def _parse_until(text: str | None) -> float | None:
+    from schemas.problems.errors.command import CommandError
     from schemas.values.quantities import parse_duration
 
     try:

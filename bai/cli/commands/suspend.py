@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import Why
-from bai.settings import settings_of
+from bai.cli.options import ReasonOption
 
 app = new_app()
 
@@ -14,12 +14,12 @@ app = new_app()
 @app.command()
 def suspend(
     ctx: typer.Context,
-    why: Why = "",
+    why: ReasonOption = "",
 ) -> None:
     """Have the loop change nothing until `bai resume`. It goes on looking, and says what would be due."""
-    from bai.cli.changes.give_directive import desk
+    from bai.cli.loops.directives import open_directives
 
-    with desk(settings_of(ctx)) as here:
-        here.give("suspend", here.told(why))
-        name = here.cluster
+    with open_directives(settings_of(ctx)) as target:
+        target.give("suspend", target.new_directive(why))
+        name = target.cluster
     typer.echo(f"Cluster {name} is suspended; `bai resume` goes on.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.settings import settings_of
 
 if TYPE_CHECKING:
     from schemas.kinds.session_template import Parameter
@@ -21,18 +21,18 @@ Values = Annotated[
 @app.command("list")
 def list_templates(ctx: typer.Context) -> None:
     """List the templates with their parameters."""
-    from bai.cli.output import table
+    from bai.cli.output import print_table
     from schemas.kinds.session_template import Parameter, SessionTemplate
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         rows = [
-            [each.name, each.metadata.project or "", name, *(_row(one) if name else ("", "", ""))]
+            [each.name, each.metadata.project or "", name, *(_parameter_cells(one) if name else ("", "", ""))]
             for each in workspace.repository.of(SessionTemplate)
             for name, one in (each.spec.parameters or {"": Parameter()}).items()
         ]
     columns = ["template", "project", "parameter", "type", "default", "about"]
-    table(settings, columns, rows, empty="There is no SessionTemplate.")
+    print_table(settings, columns, rows, empty="There is no SessionTemplate.")
 
 
 @app.command()
@@ -49,14 +49,14 @@ def render(
     bai template render trainer --set lr=3e-4
     bai template render trainer --set lr=3e-4 > sessions/try.yaml
     """
-    from bai.cli.sessions.templates import rendered
+    from bai.cli.run.templates import render_template
     from bai.render.resources.document import document_lines
 
     with settings_of(ctx).workspace() as workspace:
-        document = rendered(workspace.repository, template, tuple(values or ()), name, project)
+        document = render_template(workspace.repository, template, tuple(values or ()), name, project)
     for line in document_lines(document):
         typer.echo(line)
 
 
-def _row(one: Parameter) -> tuple[str, str, str]:
+def _parameter_cells(one: Parameter) -> tuple[str, str, str]:
     return one.type, "(needed)" if one.default is None else str(one.default), one.about

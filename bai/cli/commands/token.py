@@ -9,7 +9,7 @@ import typer
 
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How
+from bai.cli.options import FormatOption
 
 app = new_app()
 
@@ -28,14 +28,14 @@ def token(
         list[str] | None,
         typer.Option("--project", metavar="NAME", help="Only for this one; may be repeated."),
     ] = None,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """Make a token for the API of `bai serve`, and the line of its access file that lets it in.
 
     The token is printed once and kept nowhere; the file holds its hash only.
     """
     from bai.cli.output import print_json
-    from bai.web.auth.access_file import checked
+    from bai.web.auth.access_file import validate_access
     from bai.web.auth.static_tokens import new_token
 
     if not name.strip() or len(name) > 200:
@@ -44,15 +44,15 @@ def token(
     line: dict[str, object] = {"name": name, "sha256": digest, "role": role.value}
     if project:
         line["projects"] = project
-    checked({"tokens": [line]})
+    validate_access({"tokens": [line]})
     if format is Format.json:
         print_json("bai.token/v1", token=made, line=line)
         return
     typer.echo(f"token, shown only now:\n  {made}\n\nline of the access file, under `tokens:`:")
-    typer.echo(f"  - {{{', '.join(f'{key}: {_plain(value)}' for key, value in line.items())}}}")
+    typer.echo(f"  - {{{', '.join(f'{key}: {_yaml_scalar(value)}' for key, value in line.items())}}}")
 
 
-def _plain(value: object) -> str:
+def _yaml_scalar(value: object) -> str:
     import json
 
     return str(value) if str(value).isalpha() else json.dumps(value)

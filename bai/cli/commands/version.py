@@ -7,13 +7,13 @@ import typer
 from bai import __version__
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How
+from bai.cli.options import FormatOption
 
 app = new_app()
 
 
 @app.command()
-def version(format: How = Format.text) -> None:
+def version(format: FormatOption = Format.text) -> None:
     """Print the version of bai and of Python."""
     import json
     import platform

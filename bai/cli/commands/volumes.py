@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import How, Yes
-from bai.settings import settings_of
+from bai.cli.options import FormatOption, Yes
 
 app = new_app(help="List volumes with what they hold; bring deleted ones back, or delete them for good.")
 
@@ -21,12 +21,12 @@ Entry = Annotated[
 @app.callback(invoke_without_command=True)
 def volumes(
     ctx: typer.Context,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """List volumes with what they hold; bring deleted ones back, or delete them for good."""
     if ctx.invoked_subcommand is not None:
         return
-    from bai.cli.inspect.volume_list import list_volumes
+    from bai.cli.volumes.list import list_volumes
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -36,10 +36,10 @@ def volumes(
 @app.command()
 def trash(
     ctx: typer.Context,
-    format: How = Format.text,
+    format: FormatOption = Format.text,
 ) -> None:
     """List deleted volumes, whose folders wait in their storage hosts' trash."""
-    from bai.cli.inspect.volume_trash import list_trash
+    from bai.cli.volumes.trash import list_trash
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
@@ -50,10 +50,10 @@ def trash(
 def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Put a deleted volume's folder back where it was. Its document must be put back by hand."""
     from bai.cli.confirm import confirm
-    from bai.cli.inspect.volume_trash import find, storage_of
+    from bai.cli.volumes.trash import find_deleted, storage_of
 
     with settings_of(ctx).workspace() as workspace:
-        place, entry = find(workspace, volume)
+        place, entry = find_deleted(workspace, volume)
         confirm(f"Put {entry.volume} back at {place.root}/{entry.path} on {place.node}?", yes=yes)
         storage_of(workspace).restore(place, entry.entry)
     typer.echo(f"{entry.volume} is back at {place.root}/{entry.path}.")
@@ -63,10 +63,10 @@ def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
 def purge(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Delete a deleted volume's folder for good."""
     from bai.cli.confirm import confirm
-    from bai.cli.inspect.volume_trash import find, storage_of
+    from bai.cli.volumes.trash import find_deleted, storage_of
 
     with settings_of(ctx).workspace() as workspace:
-        place, entry = find(workspace, volume)
+        place, entry = find_deleted(workspace, volume)
         confirm(f"Delete all data of {entry.volume} ({entry.entry}) on {place.node} for good?", yes=yes)
         storage_of(workspace).purge(place, entry.entry)
     typer.echo(f"{entry.volume} is gone for good.")

@@ -1,1 +1,1 @@
-"""Checks of this machine and repository. Each really does what it says: `ok` means done and seen to work."""
+"""The checks of `bai doctor`: `all_checks` has their order, `check` says what a finding is."""

@@ -22,7 +22,7 @@ class Finding:
 Check = Callable[[], Iterable[Finding]]
 
 
-def run(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
+def run_checks(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
     """All findings. A check that breaks is a failed one, named; it never ends the others."""
     found: list[Finding] = []
     for name, check in checks:

@@ -15,7 +15,7 @@ SECONDS = 20
 OLDEST = (3, 11)
 
 
-def _ask(*argv: str) -> tuple[int, str]:
+def _run_program(*argv: str) -> tuple[int, str]:
     """Exit code and output of a program; 127 when it is not there, 124 when it takes too long."""
     if shutil.which(argv[0]) is None:
         return 127, f"{argv[0]} is not installed"
@@ -44,19 +44,19 @@ def system() -> Iterator[Finding]:
 
 
 def git() -> Iterator[Finding]:
-    code, said = _ask("git", "--version")
+    code, output = _run_program("git", "--version")
     if code == 0:
-        yield Finding("git", "ok", said)
+        yield Finding("git", "ok", output)
     else:
-        yield Finding("git", "failed", said, "install git")
+        yield Finding("git", "failed", output, "install git")
 
 
 def bubblewrap() -> Iterator[Finding]:
-    code, said = _ask("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "true")
+    code, output = _run_program("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "true")
     if code == 0:
         yield Finding("bubblewrap", "ok", "a program ran in a sandbox")
         return
-    what = said if code in (124, 127) else f"bwrap does not work here: {said[:200]}"
+    what = output if code in (124, 127) else f"bwrap does not work here: {output[:200]}"
     hint = "install bubblewrap" if code == 127 else "sessions see the whole file system"
     yield Finding("bubblewrap", "warning", what, hint)
 
@@ -65,12 +65,14 @@ def user_manager() -> Iterator[Finding]:
     if os.geteuid() == 0:
         yield Finding("user manager", "skipped", "not needed: root sets limits through cgroups itself")
         return
-    code, said = _ask("systemctl", "--user", "show", "--property=Version")
+    code, output = _run_program("systemctl", "--user", "show", "--property=Version")
     if code == 0:
-        yield Finding("user manager", "ok", f"systemd user manager answers: {said}")
+        yield Finding("user manager", "ok", f"systemd user manager answers: {output}")
     else:
         hint = "without it only affinity and rlimits are enforced"
-        yield Finding("user manager", "warning", said.splitlines()[0] if said else "no user manager", hint)
+        yield Finding(
+            "user manager", "warning", output.splitlines()[0] if output else "no user manager", hint
+        )
 
 
 def nvml() -> Iterator[Finding]:
@@ -90,10 +92,10 @@ def nvml() -> Iterator[Finding]:
 
 
 def probe() -> Iterator[Finding]:
-    from bai.render.humanize import listed, plural, size
+    from bai.render.humanize import join_limited, plural, size
     from bai.render.nodes.picture import cores_of
     from providers.probe import probe_local
-    from schemas.problems.errors import BaiError
+    from schemas.problems.errors.base import BaiError
 
     try:
         found = probe_local()
@@ -106,4 +108,4 @@ def probe() -> Iterator[Finding]:
     yield Finding("probe", "ok", f"{parts}, {plural(len(found.gpus), 'GPU')}")
     for gpu in found.gpus:
         if not gpu.healthy:
-            yield Finding("gpu health", "warning", f"GPU {gpu.index}: {listed(gpu.health)}")
+            yield Finding("gpu health", "warning", f"GPU {gpu.index}: {join_limited(gpu.health)}")

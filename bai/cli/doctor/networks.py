@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from providers.base import Capabilities
 
 NAME = "overlay"
-_HINT = "docker swarm init on one node and join on the others; without, sessions use their nodes' network"
+_SWARM_HINT = (
+    "docker swarm init on one node and join on the others; without, sessions use their nodes' network"
+)
 
 
 def networks(settings: Settings) -> Iterator[Finding]:
     """Only where the provider is docker, has several nodes, and its cluster does not say `network: host`."""
-    from schemas.problems.errors import BaiError
+    from schemas.problems.errors.base import BaiError
 
     try:
         with settings.workspace() as workspace:
@@ -30,10 +32,10 @@ def networks(settings: Settings) -> Iterator[Finding]:
     except BaiError as error:
         yield Finding(NAME, "skipped", f"not asked: {error.message}", error.hint)
         return
-    yield from verdict(can, nodes, demanded=spec.docker.network == "overlay")
+    yield from swarm_findings(can, nodes, demanded=spec.docker.network == "overlay")
 
 
-def verdict(can: Capabilities, nodes: list[str], *, demanded: bool) -> Iterator[Finding]:
+def swarm_findings(can: Capabilities, nodes: list[str], *, demanded: bool) -> Iterator[Finding]:
     """One finding per swarm, and one for each node that is in none."""
     from bai.render.humanize import plural
 
@@ -44,7 +46,7 @@ def verdict(can: Capabilities, nodes: list[str], *, demanded: bool) -> Iterator[
             swarms.setdefault(can.overlays[node], []).append(node)
         else:
             why = can.no_overlay.get(node, "does not answer")
-            yield Finding(f"{NAME} {node}", bad, why, _HINT)
+            yield Finding(f"{NAME} {node}", bad, why, _SWARM_HINT)
     for members in swarms.values():
         what = f"{plural(len(members), 'node')} in one swarm"
         several = len(swarms) > 1

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 def nodes(settings: Settings) -> Iterator[Finding]:
     """A finding for each that cannot be used, and one for all the others."""
-    from bai.cli.nodes.check import reached
+    from bai.cli.nodes.check import check_reachability
     from bai.render.humanize import plural
-    from schemas.problems.errors import BaiError
+    from schemas.problems.errors.base import BaiError
 
     try:
         with settings.workspace() as workspace:
             native = workspace.cluster.spec.provider == "process"
-            asked = set() if native else {node.name for node in workspace.endpoints()}
-            found, silent = reached(workspace, asked) if asked else ((), {})
+            wanted = set() if native else {node.name for node in workspace.endpoints()}
+            found, silent = check_reachability(workspace, wanted) if wanted else ((), {})
     except BaiError as error:
         yield Finding("nodes", "skipped", f"not asked: {error.message}", error.hint)
         return

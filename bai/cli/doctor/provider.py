@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 SECONDS = 20.0
 
 
-def checks(settings: Settings) -> Iterator[Finding]:
+def provider_checks(settings: Settings) -> Iterator[Finding]:
     """What this machine can do for sessions, where any run here."""
-    name = _provider(settings)
+    name = _provider_name(settings)
     if name == "process":
         yield from limits()
         yield from kernel()
@@ -30,9 +30,9 @@ def checks(settings: Settings) -> Iterator[Finding]:
     yield Finding("a session", "skipped", where)
 
 
-def _provider(settings: Settings) -> str:
+def _provider_name(settings: Settings) -> str:
     """Of the repository's cluster; what a machine is asked for without one is the default."""
-    from schemas.problems.errors import BaiError
+    from schemas.problems.errors.base import BaiError
 
     try:
         with settings.workspace() as workspace:
@@ -61,21 +61,21 @@ def limits() -> Iterator[Finding]:
 def kernel() -> Iterator[Finding]:
     """Run one kernel on one core in a place of its own, see what it really has, and remove it."""
     from providers.registry import open_provider
-    from schemas.problems.errors import ProviderError
+    from schemas.problems.errors.provider import ProviderError
 
     with tempfile.TemporaryDirectory(prefix="bai-doctor-") as root:
         provider = open_provider("process", {}, state_root=Path(root))
-        spec = _spec()
+        spec = _kernel_spec()
         try:
-            seen = _run(provider, spec)
-            yield _verdict(spec, seen, _last_words(provider, spec))
+            seen = _run_kernel(provider, spec)
+            yield _kernel_finding(spec, seen, _last_words(provider, spec))
         except ProviderError as error:
             yield Finding("a session", "failed", error.message)
         finally:
             provider.remove(spec.id)
 
 
-def _spec() -> KernelSpec:
+def _kernel_spec() -> KernelSpec:
     from providers.base import KernelSpec, Labels
     from schemas.kinds.cluster import SessionUids
 
@@ -83,7 +83,7 @@ def _spec() -> KernelSpec:
     labels = Labels("doctor", "doctor", "Session/doctor/doctor", 1, "0", "main1", "localhost")
     core = min(os.sched_getaffinity(0))
     command = ("sh", "-c", "echo running; sleep 60")
-    uid = SessionUids().drawn("doctor")
+    uid = SessionUids().uid_for("doctor")
     return KernelSpec(
         id=name,
         labels=labels,
@@ -96,7 +96,7 @@ def _spec() -> KernelSpec:
     )
 
 
-def _run(provider: Provider, spec: KernelSpec) -> Observed | None:
+def _run_kernel(provider: Provider, spec: KernelSpec) -> Observed | None:
     """The kernel once it has spoken and runs where it should, or has ended; else as last seen."""
     provider.create(spec)
     last: Observed | None = None
@@ -117,7 +117,7 @@ def _last_words(provider: Provider, spec: KernelSpec) -> str:
     return f": {text[:200]}" if text else ""
 
 
-def _verdict(spec: KernelSpec, seen: Observed | None, words: str) -> Finding:
+def _kernel_finding(spec: KernelSpec, seen: Observed | None, words: str) -> Finding:
     if seen is None:
         return Finding("a session", "failed", f"a kernel did not run within {SECONDS:.0f} s")
     if seen.state != "running":

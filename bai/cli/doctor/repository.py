@@ -13,20 +13,20 @@ from bai.cli.doctor.check import Finding, Status
 
 if TYPE_CHECKING:
     from bai.settings import Settings
-    from reconciler.store import Store
-    from reconciler.store.database.address import Address
+    from reconciler.store.database.address import StoreAddress
+    from reconciler.store.store import Store
 
 LEAST, LITTLE = 64 << 20, 1 << 30
 """Bytes free on a disk: below the first nothing can be written down, below the second logs may fill it."""
 
 
 def documents(settings: Settings) -> Iterator[Finding]:
-    from bai.cli.commands.validate import read
     from bai.render.humanize import plural
-    from schemas.problems.errors import BaiError, InvalidRepository
+    from schemas.problems.errors.base import BaiError
+    from schemas.problems.errors.repository import InvalidRepository
 
     try:
-        repository = read(settings)
+        repository = settings.repository()
     except InvalidRepository as error:
         yield Finding("documents", "failed", error.message, "`bai validate` lists them")
     except BaiError as error:
@@ -40,8 +40,8 @@ def documents(settings: Settings) -> Iterator[Finding]:
 
 def store(settings: Settings) -> Iterator[Finding]:
     """Opened and read; one that is not there yet is not made."""
-    from reconciler.store import Store
-    from schemas.problems.errors import StoreError
+    from reconciler.store.store import Store
+    from schemas.problems.errors.store import StoreError
 
     try:
         address = store_address(settings)
@@ -49,14 +49,14 @@ def store(settings: Settings) -> Iterator[Finding]:
             yield Finding("store", "skipped", f"{address} is not there yet: the first plan makes it")
             return
         with Store.open(address) as opened:
-            yield from _contents(opened, address)
+            yield from _store_findings(opened, address)
     except StoreError as error:
         hint = "`bai state restore` puts a copy back; without one, `bai state rebuild`"
         yield Finding("store", "failed", error.message, error.hint or hint)
 
 
-def _contents(opened: Store, path: Address) -> Iterator[Finding]:
-    from bai.render.humanize import moment, plural
+def _store_findings(opened: Store, path: StoreAddress) -> Iterator[Finding]:
+    from bai.render.humanize import iso_time, plural
 
     count = sum(len(opened.recorded(cluster)) for cluster in opened.clusters())
     yield Finding("store", "ok", f"{path}: {plural(count, 'resource')} recorded")
@@ -65,7 +65,7 @@ def _contents(opened: Store, path: Address) -> Iterator[Finding]:
         if lease is None:
             yield Finding(f"lease {cluster}", "ok", "nobody is applying")
         else:
-            until = moment(lease.expires)
+            until = iso_time(lease.expires)
             yield Finding(f"lease {cluster}", "warning", f"{lease.holder} holds it until {until}")
         steps = opened.open_intents(cluster)
         if steps:
@@ -73,10 +73,11 @@ def _contents(opened: Store, path: Address) -> Iterator[Finding]:
             yield Finding(f"journal {cluster}", "warning", message, "the next apply finds out")
 
 
-def store_address(settings: Settings) -> Address:
+def store_address(settings: Settings) -> StoreAddress:
     """Where the store is, or would be; documents that cannot be read do not say. Raises StoreError."""
-    from reconciler.store.database.address import Address
-    from schemas.problems.errors import BaiError, StoreError
+    from reconciler.store.database.address import StoreAddress
+    from schemas.problems.errors.base import BaiError
+    from schemas.problems.errors.store import StoreError
 
     try:
         with settings.workspace() as workspace:
@@ -84,19 +85,19 @@ def store_address(settings: Settings) -> Address:
     except StoreError:
         raise
     except BaiError:
-        return Address.choose(settings.directory, settings.state)
+        return StoreAddress.choose(settings.directory, settings.state)
 
 
 def disks(settings: Settings) -> Iterator[Finding]:
     from bai.render.humanize import size
     from providers.process.options import default_root
-    from schemas.problems.errors import StoreError
+    from schemas.problems.errors.store import StoreError
 
     folder = settings.directory / ".bai"
     with contextlib.suppress(StoreError):
         folder = store_address(settings).path or folder
     for name, path in (("disk of the store", folder), ("disk of sessions", default_root())):
-        there = _existing(path)
+        there = _nearest_folder(path)
         free = shutil.disk_usage(there).free
         status: Status = "failed" if free < LEAST else "warning" if free < LITTLE else "ok"
         if not os.access(there, os.W_OK):
@@ -105,7 +106,7 @@ def disks(settings: Settings) -> Iterator[Finding]:
             yield Finding(name, status, f"{size(free)} free at {there}")
 
 
-def _existing(path: Path) -> Path:
+def _nearest_folder(path: Path) -> Path:
     """The nearest folder above that is there."""
     path = path.absolute()
     while not path.is_dir():
@@ -114,9 +115,9 @@ def _existing(path: Path) -> Path:
 
 
 def schemas() -> Iterator[Finding]:
-    from schemas.loading.json_schema import stale
+    from schemas.loading.json_schema import stale_files
 
-    old = stale()
+    old = stale_files()
     if old:
         yield Finding("schemas", "failed", f"older than the models: {', '.join(old)}", "`make generate`")
     else:

@@ -9,27 +9,27 @@ from bai.cli.doctor.check import Finding
 
 if TYPE_CHECKING:
     from bai.settings import Settings
-    from providers.storage.base import Folder, Seen
+    from providers.storage.base import FolderState, VolumeFolder
 
 
 def volumes(settings: Settings) -> Iterator[Finding]:
     """Each volume's folder, looked at on its node."""
-    from reconciler.values.volume_folders import folders
-    from schemas.problems.errors import BaiError
+    from reconciler.values.volume_folders import volume_folders
+    from schemas.problems.errors.base import BaiError
 
     try:
         with settings.workspace() as workspace:
-            wanted = folders(workspace.desired())
+            wanted = volume_folders(workspace.desired())
             seen = workspace.volumes() if wanted else None
     except BaiError:
         return  # The check of the documents has said why.
     if seen is None:
         yield Finding("volumes", "skipped", "there are none whose folders bai looks after")
         return
-    yield from found(wanted, seen)
+    yield from folder_findings(wanted, seen)
 
 
-def found(wanted: Mapping[str, Folder], seen: Mapping[str, Seen]) -> Iterator[Finding]:
+def folder_findings(wanted: Mapping[str, VolumeFolder], seen: Mapping[str, FolderState]) -> Iterator[Finding]:
     """What is wrong with folders, or that nothing is."""
     well = 0
     for identity, folder in sorted(wanted.items()):
@@ -47,9 +47,9 @@ def found(wanted: Mapping[str, Folder], seen: Mapping[str, Seen]) -> Iterator[Fi
 
 def fractions(settings: Settings) -> Iterator[Finding]:
     """What the nodes of groups that demand enforcement can enforce."""
-    from providers.abilities import Shares
-    from reconciler.plan.place.gpu_fractions import members
-    from schemas.problems.errors import BaiError
+    from providers.abilities import ReportsFractions
+    from reconciler.values.documents.fraction_groups import group_nodes
+    from schemas.problems.errors.base import BaiError
 
     try:
         with settings.workspace() as workspace:
@@ -60,24 +60,30 @@ def fractions(settings: Settings) -> Iterator[Finding]:
                 if group.spec.fractional.enforcement in ("mps", "hami")
             }
             provider = workspace.provider
-            if not groups or not isinstance(provider, Shares):
+            if not groups or not isinstance(provider, ReportsFractions):
                 return
-            asked = {name: members(desired, name) for name in groups}
-            told = provider.fractions(sorted({node for nodes in asked.values() for node in nodes}))
+            nodes_of_groups = {name: group_nodes(desired, name) for name in groups}
+            missing = provider.fractions(
+                sorted({node for nodes in nodes_of_groups.values() for node in nodes})
+            )
     except BaiError:
         return
     for name, means in sorted(groups.items()):
-        yield from able(name, means, {node: told.get(node) for node in asked[name]})
+        yield from enforcement_findings(
+            name, means, {node: missing.get(node) for node in nodes_of_groups[name]}
+        )
 
 
-def able(group: str, means: str, told: Mapping[str, Mapping[str, str] | None]) -> Iterator[Finding]:
+def enforcement_findings(
+    group: str, means: str, missing: Mapping[str, Mapping[str, str] | None]
+) -> Iterator[Finding]:
     """Of one group: which of its nodes cannot enforce what it demands, and why."""
     good = 0
-    for node, each in sorted(told.items()):
+    for node, each in sorted(missing.items()):
         why = "it cannot be reached" if each is None else each.get(means, "")
         if why:
             yield Finding("parts of GPUs", "warning", f"group {group}, node {node}: no {means}: {why}")
         else:
             good += 1
     if good:
-        yield Finding("parts of GPUs", "ok", f"group {group}: {good} of {len(told)} nodes enforce {means}")
+        yield Finding("parts of GPUs", "ok", f"group {group}: {good} of {len(missing)} nodes enforce {means}")

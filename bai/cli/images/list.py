@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from bai.cli.output import emit, print_json, table
+from bai.cli.output import print_json, print_line, print_table
 from bai.render.humanize import clean
 from bai.settings import Settings
 
 if TYPE_CHECKING:
     from bai.render.plan.images import ImageView
-    from reconciler.observe.images import Known
+    from reconciler.observe.images import KnownImage
     from reconciler.workspace.workspace import Workspace
 
 
-def known_of(workspace: Workspace) -> tuple[Known, ...]:
+def images_of_cluster(workspace: Workspace) -> tuple[KnownImage, ...]:
     """Every image that is described or used in the cluster."""
     from reconciler.observe.images import known_images
 
@@ -23,20 +23,22 @@ def known_of(workspace: Workspace) -> tuple[Known, ...]:
     return known_images(desired.repository, desired.sessions())
 
 
-def find(workspace: Workspace, name: str) -> Known:
+def find_image(workspace: Workspace, name: str) -> KnownImage:
     """The image that a person means. Raises NoSuchResource."""
-    from bai.cli.resource_names import suggestion
+    from bai.cli.resource_names import suggest_names
     from reconciler.observe.images import find_known
-    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.errors.command import NoSuchResource
 
-    known = known_of(workspace)
+    known = images_of_cluster(workspace)
     found = find_known(workspace.repository, known, name.removeprefix("Image/"))
     if found is None:
-        raise NoSuchResource(what="image", name=clean(name), hint=suggestion(name, [k.name for k in known]))
+        raise NoSuchResource(
+            what="image", name=clean(name), hint=suggest_names(name, [k.name for k in known])
+        )
     return found
 
 
-def view_of(workspace: Workspace, known: Known) -> ImageView:
+def image_view(workspace: Workspace, known: KnownImage) -> ImageView:
     """What the store remembers of it."""
     from bai.render.plan.images import ImageView
 
@@ -46,34 +48,36 @@ def view_of(workspace: Workspace, known: Known) -> ImageView:
 
 def list_images(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
     """Print them; nobody is asked."""
-    from bai.render.plan.images import COLUMNS, ImageView, image_json, row
+    from bai.render.plan.images import COLUMNS, ImageView, image_json, image_row
 
     facts = workspace.store.images() if workspace.has_store else {}
     nothing = (None, None)
-    views = [ImageView(each, *facts.get(str(each.reference), nothing)) for each in known_of(workspace)]
+    views = [
+        ImageView(each, *facts.get(str(each.reference), nothing)) for each in images_of_cluster(workspace)
+    ]
     if as_json:
         print_json("bai.images/v1", items=[image_json(view) for view in views])
         return
-    rows = [row(view, time.time()) for view in views]
-    table(settings, COLUMNS, rows, empty="No image is named by any document.")
+    rows = [image_row(view, time.time()) for view in views]
+    print_table(settings, COLUMNS, rows, empty="No image is named by any document.")
 
 
 def show_image(workspace: Workspace, name: str, *, as_json: bool, offline: bool) -> None:
     """Print one, with the nodes that have it unless `offline`."""
     from dataclasses import replace
 
-    from bai.render.plan.images import having, image_json, lines
-    from providers.images import Pulls
+    from bai.render.plan.images import image_json, image_lines, nodes_having_image
+    from providers.images import PullsImages
 
-    view = view_of(workspace, find(workspace, name))
-    if not offline and isinstance(workspace.provider, Pulls):
+    view = image_view(workspace, find_image(workspace, name))
+    if not offline and isinstance(workspace.provider, PullsImages):
         nodes = frozenset(node.name for node in workspace.desired().nodes)
         held, unreachable = workspace.provider.images(nodes)
-        view = replace(view, nodes=having(held, view.known, view.facts))
+        view = replace(view, nodes=nodes_having_image(held, view.known, view.facts))
         for node, why in sorted(unreachable.items()):
-            emit(f"warning: {clean(node)} could not be asked: {clean(why)}")
+            print_line(f"warning: {clean(node)} could not be asked: {clean(why)}")
     if as_json:
         print_json("bai.image/v1", **image_json(view))
         return
-    for line in lines(view):
-        emit(line)
+    for line in image_lines(view):
+        print_line(line)

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
-from bai.cli.images.list import find
-from bai.cli.output import emit, is_terminal
-from bai.cli.resource_names import resolve
+from bai.cli.images.list import find_image
+from bai.cli.output import is_terminal, print_line
+from bai.cli.resource_names import resolve_name
 from bai.render.humanize import clean
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from providers.images import PullProgress
-    from reconciler.observe.images import Known
+    from reconciler.observe.images import KnownImage
     from reconciler.workspace.workspace import Workspace
 
 _AT_ONCE = 16
@@ -23,19 +24,22 @@ _AT_ONCE = 16
 
 def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     """True when all nodes have it. Raises CommandError, NoSuchResource, SecretMissing."""
-    from providers.images import PullRequest, Pulls
+    from providers.images import PullRequest, PullsImages
     from reconciler.observe.images import access_to
-    from schemas.problems.errors import BaiError, CommandError
+    from schemas.problems.errors.base import BaiError
+    from schemas.problems.errors.command import CommandError
 
     provider = workspace.provider
-    if not isinstance(provider, Pulls):
+    if not isinstance(provider, PullsImages):
         raise CommandError(why=f"provider {workspace.cluster.spec.provider} does not pull images")
-    known = find(workspace, name)
-    where = tuple(_nodes(workspace, known, nodes))
+    known = find_image(workspace, name)
+    where = tuple(_target_nodes(workspace, known, nodes))
     if not where:
         raise CommandError(why="it is not said where to", hint="name nodes, or give its document prePull")
-    auth = access_to(workspace.repository, known.reference, workspace.secrets.infrastructure).engine_auth()
-    tell = _Teller()
+    auth = access_to(
+        workspace.repository, known.reference, workspace.secrets.for_infrastructure
+    ).engine_auth()
+    tell = _ProgressPrinter()
     failed = 0
     with ThreadPoolExecutor(min(_AT_ONCE, len(where))) as pool:
         jobs: dict[Future[bool], str] = {
@@ -51,18 +55,18 @@ def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     return not failed
 
 
-def _nodes(workspace: Workspace, known: Known, names: tuple[str, ...]) -> Iterator[str]:
-    from reconciler.plan.images import early_nodes
+def _target_nodes(workspace: Workspace, known: KnownImage, names: tuple[str, ...]) -> Iterator[str]:
+    from reconciler.values.documents.pre_pull import pre_pull_nodes
 
     desired = workspace.desired()
     identities = [node.identity for node in desired.nodes]
     for name in names:
-        yield resolve(name, identities, "Node").partition("/")[2]
+        yield ref_of(resolve_name(name, identities, "Node")).name
     if not names and known.image is not None:
-        yield from (node.name for node in early_nodes(desired, known.image))
+        yield from (node.name for node in pre_pull_nodes(desired, known.image))
 
 
-class _Teller:
+class _ProgressPrinter:
     """Says how far it has come: all of it on a terminal, else only beginnings and ends."""
 
     def __init__(self) -> None:
@@ -71,9 +75,9 @@ class _Teller:
         self._begun: set[str] = set()
 
     def __call__(self, news: PullProgress) -> None:
-        from bai.render.plan.images import progress_line
+        from bai.render.plan.images import pull_progress_line
 
         with self._lock:
             if self._all or news.over or news.node not in self._begun:
                 self._begun.add(news.node)
-                emit(progress_line(news))
+                print_line(pull_progress_line(news))

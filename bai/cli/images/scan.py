@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from bai.cli.images.list import find, known_of
-from bai.cli.output import emit
+from bai.cli.images.list import find_image, images_of_cluster
+from bai.cli.output import print_line
 from bai.render.humanize import clean, plural, size
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
     """True when all of them are known now."""
     from bai.render.plan.images import short_digest
-    from reconciler.observe.images import remembered, scan
-    from schemas.problems.errors import BaiError
+    from reconciler.observe.images import recorded_images, scan_registries
+    from schemas.problems.errors.base import BaiError
 
-    wanted = tuple(find(workspace, name) for name in names) or known_of(workspace)
-    before = remembered(workspace.store)
+    wanted = tuple(find_image(workspace, name) for name in names) or images_of_cluster(workspace)
+    before = recorded_images(workspace.store)
     failed = 0
-    for known, found in scan(workspace.repository, wanted, workspace.secrets.infrastructure):
+    for known, found in scan_registries(workspace.repository, wanted, workspace.secrets.for_infrastructure):
         if isinstance(found, BaiError):
             failed += 1
             print(f"{clean(known.name)}: {clean(str(found))}", file=sys.stderr)
@@ -31,7 +31,9 @@ def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
         old = before.get(found.reference)
         moved = ", was " + short_digest(old.digest) if old and old.digest not in ("", found.digest) else ""
         runs_on = ", ".join(sorted(found.platforms)) or "no architecture"
-        told = f"{short_digest(found.digest)}{moved}, {size(found.size())}, {clean(runs_on)}"
-        emit(f"{clean(known.name)}: {told}")
-    emit(f"Scanned {plural(len(wanted), 'image')}" + (f", {failed} could not be read." if failed else "."))
+        description = f"{short_digest(found.digest)}{moved}, {size(found.size())}, {clean(runs_on)}"
+        print_line(f"{clean(known.name)}: {description}")
+    print_line(
+        f"Scanned {plural(len(wanted), 'image')}" + (f", {failed} could not be read." if failed else ".")
+    )
     return not failed

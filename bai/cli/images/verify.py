@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bai.cli.output import emit, print_json
+from bai.cli.output import print_json, print_line
 from bai.render.humanize import clean
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def verify_image(workspace: Workspace, name: str, files: tuple[Path, ...], *, as
     from providers.registry_client.client import RegistryClient
     from reconciler.observe.images import access_to
 
-    reference = _meant(workspace, name)
-    keys = _keys(files)
-    access = access_to(workspace.repository, reference, workspace.secrets.infrastructure)
+    reference = _resolve_reference(workspace, name)
+    keys = _read_keys(files)
+    access = access_to(workspace.repository, reference, workspace.secrets.for_infrastructure)
     with RegistryClient(access) as client:
         exact = reference.at(client.facts(reference).digest)
         signed, refused = client.signatures(exact, tuple(keys.values()))
@@ -40,37 +40,36 @@ def verify_image(workspace: Workspace, name: str, files: tuple[Path, ...], *, as
             refused=list(refused),
         )  # fmt: skip
         return bool(signed)
-    emit(f"{clean(reference.short)} is {exact.digest}")
+    print_line(f"{clean(reference.short)} is {exact.digest}")
     for file, one in signers:
         named = f", which called it {clean(one.named, 200)}" if one.named else ""
-        emit(f"  signed by {clean(str(file))} ({one.key.kind}, {one.key.fingerprint}){named}")
+        print_line(f"  signed by {clean(str(file))} ({one.key.kind}, {one.key.fingerprint}){named}")
     if not signed:
         why = "; ".join(refused) or "its registry has no signature of it"
         print(f"{clean(reference.short)} is signed by none of these keys: {clean(why)}", file=sys.stderr)
     return bool(signed)
 
 
-def _meant(workspace: Workspace, name: str) -> ImageReference:
+def _resolve_reference(workspace: Workspace, name: str) -> ImageReference:
     """An Image's name, or any reference: one need not be used yet to be verified."""
-    from schemas.images.resolution import mistaken, resolve
-    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.errors.command import NoSuchResource
 
     name = name.removeprefix("Image/")
-    wrong = mistaken(workspace.repository, name)
+    wrong = workspace.repository.images.mistake(name)
     if wrong is not None:
         raise NoSuchResource(what="image", name=clean(name), hint=wrong[1])
-    return resolve(workspace.repository, name)
+    return workspace.repository.images.resolve(name)
 
 
-def _keys(files: tuple[Path, ...]) -> Mapping[Path, PublicKey]:
-    from schemas.files.plain_files import read_plain
-    from schemas.problems.errors import CannotRead
-    from schemas.values.public_keys import LARGEST_KEY, read_key
+def _read_keys(files: tuple[Path, ...]) -> Mapping[Path, PublicKey]:
+    from schemas.files.regular_files import read_regular_file
+    from schemas.problems.errors.repository import CannotRead
+    from schemas.values.public_keys import LARGEST_KEY, parse_public_key
 
     found = {}
     for file in files:
         try:
-            found[file] = read_key(read_plain(file, LARGEST_KEY).decode())
+            found[file] = parse_public_key(read_regular_file(file, LARGEST_KEY).decode())
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise CannotRead(what=str(file), why=why or str(error)) from None

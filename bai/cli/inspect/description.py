@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.cli.nodes.profile_view import document, facts, origin
-from bai.cli.resource_names import resolve
+from bai.cli.nodes.profile_view import node_document, profile_facts, source_document
+from bai.cli.resource_names import resolve_name
 from bai.render.resources.describe import Description
+from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from planner.model.types import NodeInfo, Wait
-    from providers.storage.base import Folder, Seen
+    from providers.storage.base import FolderState, VolumeFolder
     from reconciler.values.records import Event
     from reconciler.values.state import Actual, Desired
     from reconciler.workspace.workspace import Workspace
@@ -21,39 +22,39 @@ EVENTS = 20
 def describe_resource(workspace: Workspace, name: str) -> Description:
     """Raises NoSuchResource, AmbiguousName, and what opening store and provider raises."""
     desired, actual = workspace.desired(), workspace.actual()
-    nodes = [f"Node/{node.metadata.name}" for node in desired.repository.nodes_of(desired.cluster)]
-    identity = resolve(name, {*desired.digests, *actual.existing, *nodes})
+    nodes = [identity_of("Node", node.metadata.name) for node in desired.repository.nodes_of(desired.cluster)]
+    identity = resolve_name(name, {*desired.digests, *actual.existing, *nodes})
     item = actual.existing.get(identity)
-    source = origin(desired.repository, identity)
-    place = desired.repository.places.get(source.identity) if source else None
+    source = source_document(desired.repository, identity)
+    place = desired.repository.locations.get(source.identity) if source else None
     machine = desired.repository.machines.get(identity)
-    folder, seen = _folder(workspace, identity)
+    folder, seen = _volume_folder(workspace, identity)
     return Description(
         id=identity,
         place=str(place) if place else "",
         document=desired.documents.get(identity)
         or (item.recorded.document if item else {})
-        or (document(machine) if machine else {}),
+        or (node_document(machine) if machine else {}),
         digest=desired.digests.get(identity, ""),
         item=item,
         events=_events(workspace, desired.cluster, identity),
-        wait=_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
-        node=_node(identity, desired, actual),
+        wait=_find_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
+        node=_node_info(identity, desired, actual),
         actual=actual,
         folder=folder,
         seen=seen,
-        facts=facts(desired.repository, identity),
+        facts=profile_facts(desired.repository, identity),
     )
 
 
-def _folder(workspace: Workspace, identity: str) -> tuple[Folder | None, Seen | None]:
+def _volume_folder(workspace: Workspace, identity: str) -> tuple[VolumeFolder | None, FolderState | None]:
     """A volume's folder, counted."""
-    from reconciler.values.volume_folders import folders
+    from reconciler.values.volume_folders import volume_folders
 
-    folder = folders(workspace.desired()).get(identity) if identity.startswith("Volume/") else None
+    folder = volume_folders(workspace.desired()).get(identity) if ref_of(identity).kind == "Volume" else None
     if folder is None or workspace.storage is None:
         return None, None
-    return folder, workspace.storage.look([folder], usage=True).get(identity)
+    return folder, workspace.storage.observe([folder], usage=True).get(identity)
 
 
 def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, ...]:
@@ -62,9 +63,9 @@ def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, .
     return workspace.store.events(cluster, resource=identity, limit=EVENTS)
 
 
-def _wait(workspace: Workspace, identity: str) -> Wait | None:
+def _find_wait(workspace: Workspace, identity: str) -> Wait | None:
     """Why it waits, as a plan made now says; a plan that is refused is no reason to show nothing."""
-    from schemas.problems.errors import PlanError
+    from schemas.problems.errors.plan import PlanError
 
     try:
         return next((wait for wait in workspace.plan().waits if wait.session == identity), None)
@@ -72,9 +73,9 @@ def _wait(workspace: Workspace, identity: str) -> Wait | None:
         return None
 
 
-def _node(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:
-    from bai.cli.cluster_view import node_infos
+def _node_info(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:
+    from bai.cli.nodes.node_infos import node_infos
 
-    if not identity.startswith("Node/"):
+    if ref_of(identity).kind != "Node":
         return None
-    return node_infos(desired, actual).get(identity.partition("/")[2])
+    return node_infos(desired, actual).get(ref_of(identity).name)

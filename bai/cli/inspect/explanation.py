@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.cli.resource_names import resolve
+from bai.cli.resource_names import resolve_name
 from bai.render.analysis.explain import Explanation
-from reconciler.guards.judge import said
+from reconciler.guards.judge import violation_text
 
 if TYPE_CHECKING:
-    from planner.advice.nearness import NeedView
+    from planner.advice.node_shortfalls import NeedFit
     from planner.model.types import Placement
     from reconciler.plan.study import Study
     from reconciler.values.plan import Action
@@ -20,11 +20,11 @@ def explain_session(workspace: Workspace, name: str, *, offline: bool) -> Explan
     """Raises NoSuchResource, AmbiguousName, and what opening store and provider raises."""
     desired = workspace.desired()
     study = workspace.study(offline=offline)
-    existing = study.case.actual.existing
-    identity = resolve(name, {*desired.sessions(), *existing}, "Session")
+    existing = study.context.actual.existing
+    identity = resolve_name(name, {*desired.sessions(), *existing}, "Session")
     item, session = existing.get(identity), desired.sessions().get(identity)
     action = next((each for each in study.plan.actions if each.id == identity), None)
-    wait = study.solution.waits.get(identity)
+    wait = study.placed.waits.get(identity)
     now = item.recorded.placement if item is not None else None
     group = (session.spec.resource_group if session else "") or (now.group if now else "")
     rules = desired.groups.get(group)
@@ -32,44 +32,44 @@ def explain_session(workspace: Workspace, name: str, *, offline: bool) -> Explan
         id=identity,
         phase=item.phase if item is not None else "",
         reason=(item.reason or item.recorded.reason) if item is not None else "",
-        plan=_effect(action),
+        plan=_planned_effect(action),
         group=group,
         selection=rules.spec.selection if rules else "",
         now=now,
-        then=_then(action, now),
+        then=_planned_placement(action, now),
         wait=wait,
         queue=tuple(
             each.session
             for each in study.plan.waits
             if wait and each.group == wait.group and each.position > 0
         ),
-        needs=_needs(study, identity),
-        refused=tuple(said(one) for one in study.plan.violations if identity in one.resources),
-        nodes=study.case.nodes,
+        needs=_near_nodes(study, identity),
+        refused=tuple(violation_text(one) for one in study.plan.violations if identity in one.resources),
+        nodes=study.context.nodes,
     )
 
 
-def _effect(action: Action | None) -> str:
-    from bai.render.plan.sections import effect
+def _planned_effect(action: Action | None) -> str:
+    from bai.render.plan.sections import change_kind
 
     if action is None or action.verb == "no-op":
         return ""
-    does = "put it into its queue" if effect(action) == "queue" else f"{effect(action)} it"
+    does = "put it into its queue" if change_kind(action) == "queue" else f"{change_kind(action)} it"
     return does + (f" ({action.why})" if action.why else "")
 
 
-def _then(action: Action | None, now: Placement | None) -> Placement | None:
+def _planned_placement(action: Action | None, now: Placement | None) -> Placement | None:
     then = action.after.placement if action is not None and action.after is not None else None
     return then if then is not None and (now is None or then.kernels != now.kernels) else None
 
 
-def _needs(study: Study, identity: str) -> tuple[NeedView, ...]:
+def _near_nodes(study: Study, identity: str) -> tuple[NeedFit, ...]:
     """How close each node comes, for a session that waits for nodes."""
-    from planner.advice.nearness import near_nodes
+    from planner.advice.node_shortfalls import rank_nodes
 
     after = study.after
     session = next((one for one in after.pending if one.id == identity), None)
     group = next((one for one in after.groups if session and one.name == session.group), None)
     if session is None or group is None or not session.kernels:
         return ()
-    return near_nodes(after, group, session)
+    return rank_nodes(after, group, session)

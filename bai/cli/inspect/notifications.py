@@ -9,89 +9,91 @@ import typer
 from bai.settings import Settings
 
 if TYPE_CHECKING:
-    from reconciler.notify.state import Box
+    from reconciler.notify.state import Outbox
     from reconciler.workspace.workspace import Workspace
     from schemas.kinds.notification import Notification
 
 
 def list_notifications(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
     """Print those of the chosen cluster."""
-    from bai.cli.output import print_json, table
+    from bai.cli.output import print_json, print_table
 
-    found, boxes = _notifications(workspace), _boxes(workspace)
+    found, boxes = _notifications(workspace), _outboxes(workspace)
     if as_json:
         items = [_json(each, boxes.get(each.name)) for each in found]
         print_json("bai.notifications/v1", items=items)
         return
     columns = ["name", "to", "events", "sent", "failed", "waiting", "left out", "last"]
     rows = [_row(each, boxes.get(each.name)) for each in found]
-    table(settings, columns, rows, empty="There is no Notification for this cluster.")
+    print_table(settings, columns, rows, empty="There is no Notification for this cluster.")
 
 
 def send_test(workspace: Workspace, name: str, *, show: bool) -> None:
     """Raises NoSuchResource, NotSent, NotSentNow."""
-    from bai.actor import holder
+    from bai.actor import current_actor
     from bai.render.humanize import clean
-    from reconciler.notify.delivery import post
-    from reconciler.notify.message import message_of
+    from reconciler.notify.delivery import deliver
+    from reconciler.notify.message import build_message
     from reconciler.notify.news import News
     from reconciler.notify.state import Batch
-    from schemas.problems.errors import NoSuchResource
+    from schemas.problems.errors.command import NoSuchResource
     from schemas.problems.text import did_you_mean
 
     found = {each.name: each for each in _notifications(workspace)}
     if name not in found:
         raise NoSuchResource(what="notification", name=name, hint=did_you_mean(name, found))
     now, cluster = workspace.clock.now(), workspace.cluster.name
-    news = News(f"test/{now}", "test", cluster, "this is a test; nothing has happened", now, actor=holder())
-    message = message_of(found[name], Batch((news,)))
+    news = News(
+        f"test/{now}", "test", cluster, "this is a test; nothing has happened", now, actor=current_actor()
+    )
+    message = build_message(found[name], Batch((news,)))
     if show:
         text = message.body.decode() if message.body else f"{message.title}\n\n{message.text}"
         for line in text.splitlines():
             typer.echo(clean(line))
         return
-    typer.echo(f"{name}: {post(found[name], message, workspace.secrets.infrastructure)}")
+    typer.echo(f"{name}: {deliver(found[name], message, workspace.secrets.for_infrastructure)}")
 
 
 def _notifications(workspace: Workspace) -> tuple[Notification, ...]:
-    from reconciler.notify.conditions import notifications_of
+    from reconciler.notify.conditions import notifications_for_cluster
     from schemas.kinds.notification import Notification
 
-    return notifications_of(workspace.repository.of(Notification), workspace.cluster.name)
+    return notifications_for_cluster(workspace.repository.of(Notification), workspace.cluster.name)
 
 
-def _boxes(workspace: Workspace) -> dict[str, Box]:
-    from reconciler.notify.state import key, loaded
+def _outboxes(workspace: Workspace) -> dict[str, Outbox]:
+    from reconciler.notify.state import parse_state, state_key
 
     if not workspace.has_store:
         return {}
-    state = loaded(workspace.store.meta(key(workspace.cluster.name)))
+    state = parse_state(workspace.store.meta(state_key(workspace.cluster.name)))
     return dict(state.boxes) if state else {}
 
 
-def _waiting(box: Box) -> int:
+def _waiting_count(box: Outbox) -> int:
     return len(box.waiting) + (len(box.sending.news) if box.sending else 0)
 
 
-def _row(each: Notification, box: Box | None) -> list[str]:
-    from bai.render.humanize import moment
+def _row(each: Notification, box: Outbox | None) -> list[str]:
+    from bai.render.humanize import iso_time
 
     start = [each.name, each.spec.to.kind, ", ".join(each.spec.events)]
     if box is None:
         return [*start, "0", "0", "0", "0", "never"]
-    last = f"{moment(box.last.at)} {box.last.said}" if box.last else "never"
-    return [*start, str(box.sent), str(box.failed), str(_waiting(box)), str(box.lost), last]
+    last = f"{iso_time(box.last.at)} {box.last.said}" if box.last else "never"
+    return [*start, str(box.sent), str(box.failed), str(_waiting_count(box)), str(box.lost), last]
 
 
-def _json(each: Notification, box: Box | None) -> dict[str, Any]:
-    from reconciler.notify.message import moment
-    from reconciler.notify.state import Box
+def _json(each: Notification, box: Outbox | None) -> dict[str, Any]:
+    from reconciler.notify.message import format_time
+    from reconciler.notify.state import Outbox
 
-    box = box or Box()
+    box = box or Outbox()
     last = box.last and {
-        "at": moment(box.last.at), "good": box.last.good, "said": box.last.said, "title": box.last.title,
+        "at": format_time(box.last.at), "good": box.last.good, "said": box.last.said, "title": box.last.title,
     }  # fmt: skip
     return {
         "name": each.name, "to": each.spec.to.kind, "events": list(each.spec.events), "sent": box.sent,
-        "failed": box.failed, "waiting": _waiting(box), "leftOut": box.lost, "last": last or None,
+        "failed": box.failed, "waiting": _waiting_count(box), "leftOut": box.lost, "last": last or None,
     }  # fmt: skip

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def list_state(settings: Settings, workspace: Workspace, format: Format) -> None:
     """Print records, lease and open steps of the chosen cluster."""
-    from bai.cli.output import print_json, table
-    from schemas.problems.errors import CommandError
+    from bai.cli.output import print_json, print_table
+    from schemas.problems.errors.command import CommandError
 
     cluster = workspace.desired().cluster
     if not workspace.has_store:
@@ -34,7 +34,7 @@ def list_state(settings: Settings, workspace: Workspace, format: Format) -> None
             openSteps=[{"action": e.action, "step": e.step, "kernel": e.kernel} for e in open_steps],
         )
         return
-    table(
+    print_table(
         settings,
         ["resource", "generation", "digest", "phase", "kernels", "protected"],
         [
@@ -50,15 +50,15 @@ def list_state(settings: Settings, workspace: Workspace, format: Format) -> None
         ],
     )
     if lease is not None:
-        from bai.render.humanize import clean, moment
+        from bai.render.humanize import clean, iso_time
 
-        typer.echo(f"Lease: {clean(lease.holder)}, token {lease.token}, until {moment(lease.expires)}.")
+        typer.echo(f"Lease: {clean(lease.holder)}, token {lease.token}, until {iso_time(lease.expires)}.")
     for entry in open_steps:
         typer.echo(f"Open: {entry.step} of {entry.action}; the next apply finds out.")
 
 
 def _record_json(record: Recorded) -> dict[str, object]:
-    from bai.render.humanize import moment
+    from bai.render.humanize import iso_time
 
     return {
         "id": record.resource,
@@ -68,17 +68,17 @@ def _record_json(record: Recorded) -> dict[str, object]:
         "protected": record.protected,
         "commit": record.commit,
         "kernels": list(record.kernels),
-        "enqueuedAt": moment(record.enqueued_at),
-        "startedAt": moment(record.started_at),
-        "finishedAt": moment(record.finished_at),
+        "enqueuedAt": iso_time(record.enqueued_at),
+        "startedAt": iso_time(record.started_at),
+        "finishedAt": iso_time(record.finished_at),
         "result": record.result,
         "reason": record.reason,
     }
 
 
 def _lease_json(lease: Lease | None) -> object:
-    from bai.render.humanize import moment
+    from bai.render.humanize import iso_time
 
     if lease is None:
         return None
-    return {"holder": lease.holder, "token": lease.token, "expires": moment(lease.expires)}
+    return {"holder": lease.holder, "token": lease.token, "expires": iso_time(lease.expires)}

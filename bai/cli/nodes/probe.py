@@ -20,34 +20,34 @@ def probe_here(root: Path, out: Path | None) -> None:
     """This machine, or the one whose files were copied below `root`."""
     from providers.probe import probe_local
 
-    _hand_over(probe_local(root), out)
+    _write_hardware(probe_local(root), out)
 
 
 def probe_nodes(settings: Settings, names: Sequence[str], out: Path | None, *, every: bool) -> None:
     """The nodes now: one as JSON, several in a line each. Exits with 1 when any fails."""
-    from bai.cli.nodes.check import nodes_named
+    from bai.cli.nodes.check import resolve_nodes
     from bai.render.humanize import clean
 
     with settings.workspace() as workspace:
-        nodes = nodes_named(workspace, names)
+        nodes = resolve_nodes(workspace, names)
         if every and not names:
             nodes = [node for node in nodes if node.spec.hardware is None]
         if out is not None and len(nodes) != 1:
             raise typer.BadParameter("one file is for one node", param_hint="--out")
-        found, failed = _probed(workspace, [node.name for node in nodes])
-        changed = workspace.keep_hardware(found)
+        found, failed = _probe_all(workspace, [node.name for node in nodes])
+        changed = workspace.record_hardware(found)
     if len(nodes) == 1 and found:
-        _hand_over(found[nodes[0].name], out)
+        _write_hardware(found[nodes[0].name], out)
     else:
         for name, hardware in found.items():
-            typer.echo(_line(name, hardware, changed=name in changed))
+            typer.echo(_probe_line(name, hardware, changed=name in changed))
     for name, why in failed.items():
         typer.echo(f"error: {clean(name)} could not be probed: {clean(why)}", err=True)
     if failed:
         raise typer.Exit(1)
 
 
-def _probed(workspace: Workspace, names: Sequence[str]) -> tuple[dict[str, Hardware], dict[str, str]]:
+def _probe_all(workspace: Workspace, names: Sequence[str]) -> tuple[dict[str, Hardware], dict[str, str]]:
     from functools import partial
 
     from providers.machines.connections import connect
@@ -57,18 +57,18 @@ def _probed(workspace: Workspace, names: Sequence[str]) -> tuple[dict[str, Hardw
     return probe_all({name: partial(connect, endpoint) for name, endpoint in wanted.items()})
 
 
-def _line(name: str, hardware: Hardware, *, changed: bool) -> str:
-    from bai.render.nodes.hardware import summary
+def _probe_line(name: str, hardware: Hardware, *, changed: bool) -> str:
+    from bai.render.nodes.hardware import hardware_summary
 
-    return f"{name}: {summary(hardware)}{'' if changed else ' (as before)'}"
+    return f"{name}: {hardware_summary(hardware)}{'' if changed else ' (as before)'}"
 
 
-def _hand_over(hardware: Hardware, out: Path | None) -> None:
-    from bai.cli.atomic_files import write_whole
+def _write_hardware(hardware: Hardware, out: Path | None) -> None:
+    from bai.cli.atomic_files import write_atomically
 
     text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
     if out is None:
         sys.stdout.write(text)
         return
-    write_whole(out, text)
+    write_atomically(out, text)
     typer.echo(f"Wrote {out}. A node document uses it with `hardwareFrom: {out.name}`.")

@@ -9,16 +9,17 @@ import typer
 
 from bai.cli.formats import Format
 from bai.settings import Settings
+from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from bai.render.nodes.picture import NodePicture
     from planner.model.types import NodeInfo
-    from providers.health.values import Health
-    from reconciler.plan.nodes.profile_status import Stands
+    from providers.health.values import NodeHealth
+    from reconciler.plan.nodes.profile_status import ProfileStatus
 
-    Found = tuple[NodeInfo, NodePicture, Health | None, Stands | None]
+    Found = tuple[NodeInfo, NodePicture, NodeHealth | None, ProfileStatus | None]
 
 
 def show_node(
@@ -27,10 +28,10 @@ def show_node(
     """Print a node of the cluster, or this machine for `.`; raises NoSuchResource, CommandError."""
     node, drawn, health, how = _this_machine() if name == "." else _node_of_cluster(settings, name, offline)
     if svg is not None:
-        from bai.cli.atomic_files import write_whole
-        from bai.render.nodes.svg import render
+        from bai.cli.atomic_files import write_atomically
+        from bai.render.nodes.svg import render_node_svg
 
-        write_whole(svg, render(drawn))
+        write_atomically(svg, render_node_svg(drawn))
     if nccl is not None:
         _write_topology(node, nccl)
     if format is Format.json:
@@ -44,110 +45,121 @@ def show_node(
 
 
 def _write_topology(node: NodeInfo, file: Path) -> None:
-    from bai.cli.atomic_files import write_whole
-    from schemas.hardware.exporters.nccl import problem, topology
-    from schemas.problems.errors import CommandError
+    from bai.cli.atomic_files import write_atomically
+    from schemas.hardware.exporters.nccl import export_nccl, export_problem
+    from schemas.problems.errors.command import CommandError
 
-    why = problem(node.hardware)
+    why = export_problem(node.hardware)
     if why:
         hint = "`bai nodes probe` on the machine, or a capture by `lstopo`, tells it"
         raise CommandError(why=f"no NCCL topology of {node.name}: {why}", hint=hint)
-    write_whole(file, topology(node.hardware))
+    write_atomically(file, export_nccl(node.hardware))
 
 
 def _this_machine() -> Found:
-    from bai.render.nodes.picture import picture
+    from bai.render.nodes.picture import node_picture
     from planner.model.types import NodeInfo
     from providers.probe import probe_local
 
     hardware = probe_local()
     node = NodeInfo(name=hardware.hostname or "this machine", hardware=hardware, group="")
-    return node, picture(node), None, None
+    return node, node_picture(node), None, None
 
 
 def _node_of_cluster(settings: Settings, name: str, offline: bool) -> Found:
-    from bai.cli.cluster_view import node_infos
-    from bai.cli.resource_names import resolve
-    from bai.render.nodes.picture import picture
-    from bai.render.nodes.rows import running, stands_lines
-    from reconciler.plan.nodes.profile_status import stands
-    from schemas.problems.errors import CommandError
+    from bai.cli.nodes.node_infos import node_infos
+    from bai.cli.resource_names import resolve_name
+    from bai.render.nodes.picture import node_picture
+    from bai.render.nodes.rows import provision_lines, running_placements
+    from reconciler.plan.nodes.profile_status import profile_status
+    from schemas.problems.errors.command import CommandError
 
     with settings.workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual(offline=offline)
-    names = [f"Node/{node.metadata.name}" for node in desired.repository.nodes_of(desired.cluster)]
-    wanted = resolve(name, names, "Node").partition("/")[2]
-    node, how = node_infos(desired, actual).get(wanted), stands(actual, wanted)
+    names = [identity_of("Node", node.metadata.name) for node in desired.repository.nodes_of(desired.cluster)]
+    wanted = ref_of(resolve_name(name, names, "Node")).name
+    node, how = node_infos(desired, actual).get(wanted), profile_status(actual, wanted)
     if node is None:
-        told = f" ({'; '.join(stands_lines(how))})" if how is not None else ""
+        status = f" ({'; '.join(provision_lines(how))})" if how is not None else ""
         raise CommandError(
-            why=f"what node {wanted} is has never been seen{told}",
+            why=f"what node {wanted} is has never been seen{status}",
             hint="declare it with `hardware` or `hardwareFrom`, or let bai reach it",
         )
-    return node, picture(node, running(actual)), actual.health.get(wanted), how
+    return node, node_picture(node, running_placements(actual)), actual.health.get(wanted), how
 
 
 def _print_text(
-    settings: Settings, node: NodeInfo, drawn: NodePicture, health: Health | None, how: Stands | None
+    settings: Settings,
+    node: NodeInfo,
+    drawn: NodePicture,
+    health: NodeHealth | None,
+    how: ProfileStatus | None,
 ) -> None:
     from collections import Counter
 
     from rich.console import Group
     from rich.text import Text
 
-    from bai.cli.output import look, show
+    from bai.cli.output import drawing_style, print_renderable
     from bai.render.humanize import clean, plural
-    from bai.render.nodes.picture_text import draw, legend
-    from bai.render.nodes.rows import stands_lines
+    from bai.render.nodes.picture_text import draw_node, legend
+    from bai.render.nodes.rows import provision_lines
 
-    glyphs = look().glyphs
-    lines = [*draw(drawn, glyphs, most_cells=64), legend(glyphs), *_facts(node), *_findings(health)]
-    lines += [Text(f"  {line}") for line in (stands_lines(how) if how is not None else ())]
+    glyphs = drawing_style().glyphs
+    lines = [
+        *draw_node(drawn, glyphs, most_cells=64),
+        legend(glyphs),
+        *_hardware_lines(node),
+        *_finding_lines(health),
+    ]
+    lines += [Text(f"  {line}") for line in (provision_lines(how) if how is not None else ())]
     cores = Counter(cell.owner for row in drawn.rows for cell in row.cells if cell.owner)
     gpus = Counter(gpu.owner for row in drawn.rows for gpu in row.gpus if gpu.owner)
     for owner in sorted({*cores, *gpus}):
         held = f"{plural(cores[owner], 'core')}, {plural(gpus[owner], 'GPU')}"
         lines.append(Text(f"  {clean(owner)} holds {held}"))
-    show(settings, Group(*lines))
+    print_renderable(settings, Group(*lines))
 
 
-def _facts(node: NodeInfo) -> list[Text]:
+def _hardware_lines(node: NodeInfo) -> list[Text]:
     from rich.text import Text
 
-    from bai.render.humanize import clean, listed
-    from planner.model.unfit_devices import sentences
+    from bai.render.humanize import clean, join_limited
+    from planner.model.unhealthy_devices import unhealthy_sentences
 
     hardware = node.hardware
     lines: list[Text] = []
     for model in dict.fromkeys(gpu.model for gpu in hardware.gpus if gpu.model):
         lines.append(Text(f"  {sum(gpu.model == model for gpu in hardware.gpus)} x {clean(model)}"))
-    lines += [Text(f"  {clean(sentence)}", "red") for sentence in sentences(node)]
+    lines += [Text(f"  {clean(sentence)}", "red") for sentence in unhealthy_sentences(node)]
     if hardware.nics:
-        lines.append(Text(f"  network: {listed(clean(nic.id) for nic in hardware.nics)}"))
+        lines.append(Text(f"  network: {join_limited(clean(nic.id) for nic in hardware.nics)}"))
     if hardware.unknown:
-        lines.append(Text(f"  unknown: {listed(map(clean, hardware.unknown))}", "dim"))
+        lines.append(Text(f"  unknown: {join_limited(map(clean, hardware.unknown))}", "dim"))
     return lines
 
 
-def _findings(health: Health | None) -> list[Text]:
+def _finding_lines(health: NodeHealth | None) -> list[Text]:
     """What was found beside GPUs that are out of placement."""
     from rich.text import Text
 
-    from bai.render.nodes.health import sentence
+    from bai.render.nodes.health import finding_sentence
 
     if health is None:
         return []
-    said = set(health.unfit.values())
-    kept = (one for one in health.findings if one.severity != "ok" and one.what not in said)
-    return [Text(f"  {one.severity}: {sentence(health, one)}", "yellow") for one in kept]
+    unfit_reasons = set(health.unfit.values())
+    others = (one for one in health.findings if one.severity != "ok" and one.what not in unfit_reasons)
+    return [Text(f"  {one.severity}: {finding_sentence(health, one)}", "yellow") for one in others]
 
 
-def _print_json(node: NodeInfo, drawn: NodePicture, health: Health | None, how: Stands | None) -> None:
+def _print_json(
+    node: NodeInfo, drawn: NodePicture, health: NodeHealth | None, how: ProfileStatus | None
+) -> None:
     import dataclasses
 
     from bai.cli.output import print_json
-    from bai.render.nodes.health import as_json
-    from bai.render.nodes.rows import stands_json
+    from bai.render.nodes.health import health_json
+    from bai.render.nodes.rows import provision_json
 
     print_json(
         "bai.node/v1",
@@ -157,6 +169,6 @@ def _print_json(node: NodeInfo, drawn: NodePicture, health: Health | None, how: 
         hardware=node.hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         use=[dataclasses.asdict(row) for row in drawn.rows],
         profile=how.profile if how is not None else None,
-        provisioning=stands_json(how) if how is not None else None,
-        health=None if health is None else as_json(health),
+        provisioning=provision_json(how) if how is not None else None,
+        health=None if health is None else health_json(health),
     )

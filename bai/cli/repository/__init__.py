@@ -1,1 +1,3 @@
-"""TODO."""
+"""Documents on disk: `scaffold` writes first ones, `formatting` brings them into form, `validation` says
+what is wrong.
+"""

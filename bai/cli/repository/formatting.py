@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bai.render.humanize import clean
-from schemas.files.plain_files import read_plain
-from schemas.files.reading import LARGEST_FILE
-from schemas.problems.errors import CannotRead, InvalidRepository, Problem
+from schemas.files.regular_files import read_regular_file
+from schemas.files.yaml_reader import LARGEST_FILE
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from schemas.problems.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def changed_files(paths: Iterable[Path]) -> list[Reformatted]:
 
     found: list[Reformatted] = []
     problems: list[Problem] = []
-    for path, data in _documents(paths, problems):
+    for path, data in _read_documents(paths, problems):
         try:
             after = format_text(data, str(path))
         except InvalidRepository as error:
@@ -46,7 +47,7 @@ def changed_files(paths: Iterable[Path]) -> list[Reformatted]:
     return found
 
 
-def _documents(paths: Iterable[Path], problems: list[Problem]) -> Iterator[tuple[Path, bytes]]:
+def _read_documents(paths: Iterable[Path], problems: list[Problem]) -> Iterator[tuple[Path, bytes]]:
     from schemas.files.sources import DirectorySource
 
     for path in paths:
@@ -57,21 +58,21 @@ def _documents(paths: Iterable[Path], problems: list[Problem]) -> Iterator[tuple
                 elif not (path / file.path).is_symlink():
                     yield path / file.path, file.data
         else:
-            yield path, _one(path)
+            yield path, _read_file(path)
 
 
-def _one(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
-        return read_plain(path, LARGEST_FILE)
+        return read_regular_file(path, LARGEST_FILE)
     except OSError as error:
         raise CannotRead(what=path, why=(error.strerror or str(error)).lower()) from None
 
 
-def write(item: Reformatted) -> None:
+def write_formatted(item: Reformatted) -> None:
     """Replace the file, keeping its mode."""
-    from bai.cli.atomic_files import write_whole
+    from bai.cli.atomic_files import write_atomically
 
-    write_whole(item.path, item.after, mode=stat.S_IMODE(item.path.stat().st_mode))
+    write_atomically(item.path, item.after, mode=stat.S_IMODE(item.path.stat().st_mode))
 
 
 def diff_lines(item: Reformatted) -> Iterator[str]:

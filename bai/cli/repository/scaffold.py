@@ -7,7 +7,8 @@ import re
 import socket
 from pathlib import Path
 
-from schemas.problems.errors import AlreadyThere, CannotRead
+from schemas.problems.errors.command import AlreadyThere
+from schemas.problems.errors.repository import CannotRead
 
 CLUSTER = """\
 # This machine is the cluster: sessions are native processes, pinned to its cores.

@@ -14,11 +14,11 @@ from typing import IO
 
 from bai.render.humanize import clean
 from providers.machines import streams
-from schemas.problems.errors import CommandError
+from schemas.problems.errors.command import CommandError
 
 
 @dataclass
-class Tally:
+class TransferCount:
     """What went through. `left_out`: members that were refused, and why."""
 
     files: int = 0
@@ -31,7 +31,7 @@ class Tally:
             self.size += member.size
 
 
-def pack(source: Path, name: str, tally: Tally) -> Iterator[bytes]:
+def pack(source: Path, name: str, tally: TransferCount) -> Iterator[bytes]:
     """A tar stream of a file or folder, called `name` in it (`.` for what is in it); counted in `tally`.
 
     Raises OSError for what cannot be read.
@@ -39,12 +39,12 @@ def pack(source: Path, name: str, tally: Tally) -> Iterator[bytes]:
 
     def write(stream: IO[bytes]) -> None:
         with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-            archive.add(source, arcname=name, filter=lambda one: _anonymous(one, tally))
+            archive.add(source, arcname=name, filter=lambda one: _without_owner(one, tally))
 
-    return streams.piped(write)
+    return streams.pipe_writer(write)
 
 
-def _anonymous(member: tarfile.TarInfo, tally: Tally) -> tarfile.TarInfo:
+def _without_owner(member: tarfile.TarInfo, tally: TransferCount) -> tarfile.TarInfo:
     """Users here mean nothing there."""
     tally.count(member)
     member.uid = member.gid = 0
@@ -52,23 +52,23 @@ def _anonymous(member: tarfile.TarInfo, tally: Tally) -> tarfile.TarInfo:
     return member
 
 
-def unpack(chunks: Iterator[bytes], target: Path) -> Tally:
+def unpack(chunks: Iterator[bytes], target: Path) -> TransferCount:
     """Unpack into `target` when it is a folder, otherwise as `target`.
 
     Whoever made the archive is not trusted: nothing is written outside the target, links that lead out of it
     and device nodes are left out. Raises CommandError and OSError.
     """
     _require_filters()
-    done = Tally()
-    source = streams.readable(chunks)
+    count = TransferCount()
+    source = streams.chunks_as_file(chunks)
     try:
         with tarfile.open(fileobj=source, mode="r|", errorlevel=1) as archive:
-            _Unpacking(archive, target, done).run()
+            _Unpacker(archive, target, count).run()
     except tarfile.TarError as error:
         raise CommandError(why=f"what was sent is not a complete archive: {clean(str(error))}") from error
     while source.read(streams.CHUNK):  # the end, where a failure of the sender shows
         pass
-    return done
+    return count
 
 
 def _require_filters() -> None:
@@ -80,13 +80,13 @@ def _require_filters() -> None:
         )
 
 
-class _Unpacking:
+class _Unpacker:
     """One archive on its way into one target."""
 
-    def __init__(self, archive: tarfile.TarFile, target: Path, done: Tally) -> None:
+    def __init__(self, archive: tarfile.TarFile, target: Path, count: TransferCount) -> None:
         self._archive = archive
         self._into = target
-        self._done = done
+        self._count = count
         self._modes: list[tuple[Path, int]] = []
         self._links: set[str] = set()
         """Names of the links that it has made."""
@@ -98,65 +98,69 @@ class _Unpacking:
         if first is None:
             return
         if self._strip and not first.isdir():
-            self._single(first)
+            self._unpack_single(first)
             return
         if self._strip:
             self._into.mkdir()
         member: tarfile.TarInfo | None = first
         while member is not None:
-            self._one(member)
+            self._unpack_member(member)
             member = self._archive.next()
         for path, mode in reversed(self._modes):
             if path.is_dir() and not path.is_symlink():
                 path.chmod(mode)
 
-    def _single(self, member: tarfile.TarInfo) -> None:
+    def _unpack_single(self, member: tarfile.TarInfo) -> None:
         """One file, under the target's name in the target's folder."""
         self._extract(member.replace(name=self._into.name, deep=False), self._into.parent)
 
-    def _one(self, member: tarfile.TarInfo) -> None:
+    def _unpack_member(self, member: tarfile.TarInfo) -> None:
         if ".." in member.name.split("/") or member.name.startswith("/"):
-            self._done.left_out.append(f"{clean(member.name)}: its name leads out of the target")
+            self._count.left_out.append(f"{clean(member.name)}: its name leads out of the target")
             return
         if self._strip:
             member = _stripped(member)
         self._extract(member, self._into)
 
-    def _behind(self, name: str) -> bool:
+    def _goes_through_link(self, name: str) -> bool:
         """Whether a link of this archive is at this name, or on the way there. No program that packs a folder
         makes such a member, and where links lead to is nothing that Python's filters can be asked: with names
         longer than the system takes they lead wherever an attacker likes (CVE-2025-4517)."""
-        steps = _place(name).split("/")
+        steps = _normalized(name).split("/")
         return any("/".join(steps[:count]) in self._links for count in range(1, len(steps) + 1))
 
     def _extract(self, member: tarfile.TarInfo, folder: Path) -> None:
-        if self._behind(member.name) or (member.islnk() and self._behind(member.linkname)):
-            self._done.left_out.append(f"{clean(member.name)}: a link of the archive is in its way")
+        if self._goes_through_link(member.name) or (
+            member.islnk() and self._goes_through_link(member.linkname)
+        ):
+            self._count.left_out.append(f"{clean(member.name)}: a link of the archive is in its way")
             return
         if member.issym():
-            self._links.add(_place(member.name))
+            self._links.add(_normalized(member.name))
         if member.islnk() and not (folder / member.linkname).is_file():
-            self._done.left_out.append(f"{clean(member.name)}: it links to what is not in the archive")
+            self._count.left_out.append(f"{clean(member.name)}: it links to what is not in the archive")
             return
-        kept = member.mode & 0o777
-        writable = kept | stat.S_IRWXU if member.isdir() else kept
+        mode = member.mode & 0o777
+        writable = mode | stat.S_IRWXU if member.isdir() else mode
         try:
-            self._archive.extract(member, folder, filter=lambda one, path: _with_mode(one, path, writable))
+            self._archive.extract(
+                member, folder, filter=lambda one, path: _checked_member(one, path, writable)
+            )
         except tarfile.FilterError as error:
-            self._done.left_out.append(f"{clean(member.name)}: {clean(_why(error))}")
+            self._count.left_out.append(f"{clean(member.name)}: {clean(_refusal_text(error))}")
             return
         if member.isdir():
-            self._modes.append((folder / member.name, kept))
+            self._modes.append((folder / member.name, mode))
         else:
-            self._done.count(member)
+            self._count.count(member)
 
 
-def _place(name: str) -> str:
+def _normalized(name: str) -> str:
     """The same for all names that some file system takes for the same."""
     return unicodedata.normalize("NFC", posixpath.normpath(name)).casefold()
 
 
-def _with_mode(member: tarfile.TarInfo, path: str, mode: int) -> tarfile.TarInfo | None:
+def _checked_member(member: tarfile.TarInfo, path: str, mode: int) -> tarfile.TarInfo | None:
     """Checked as data, with the permissions it had (never set-user-id and the like)."""
     checked = tarfile.data_filter(member, path)
     if checked.issym():
@@ -171,5 +175,5 @@ def _stripped(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member.replace(name=name, linkname=link, deep=False)
 
 
-def _why(error: Exception) -> str:
+def _refusal_text(error: Exception) -> str:
     return str(error).rpartition(" would be ")[2] if " would be " in str(error) else str(error)

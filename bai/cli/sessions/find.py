@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from reconciler.workspace.workspace import Workspace
 
 
-def what_runs(workspace: Workspace) -> Actual:
+def observe_sessions(workspace: Workspace) -> Actual:
     """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
     from reconciler.observe.observe import observe
 
@@ -32,8 +32,8 @@ def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
     Raises NoSuchResource, AmbiguousName, and CommandError where nothing of the session is running or left.
     """
     from bai.cli.resource_names import split_kernel
-    from bai.render.humanize import clean, listed
-    from schemas.problems.errors import CommandError, NoSuchResource
+    from bai.render.humanize import clean, join_limited
+    from schemas.problems.errors.command import CommandError, NoSuchResource
 
     identity, wanted = split_kernel(name, actual.existing)
     session = actual.existing[identity]
@@ -41,7 +41,7 @@ def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
     if wanted in kernels:
         return session, kernels[wanted]
     if kernels:
-        hint = f"there is {listed(sorted(map(clean, kernels)))}"
+        hint = f"there is {join_limited(sorted(map(clean, kernels)))}"
         raise NoSuchResource(what=f"kernel in {clean(identity)}", name=clean(wanted), hint=hint)
     why = clean(session.reason or session.recorded.reason)
     raise CommandError(

@@ -15,28 +15,28 @@ LONGEST = 1 << 16
 """Bytes of a line that are printed as one."""
 
 
-def print_joined(outputs: Mapping[str, Iterator[bytes]], *, live: bool) -> None:
+def print_interleaved(outputs: Mapping[str, Iterator[bytes]], *, live: bool) -> None:
     """Until all have ended: one after the other, or `live`, as lines come."""
     width = max(map(len, map(clean, outputs)), default=0)
     out = sys.stdout.buffer
-    for name, line in joined(outputs) if live else one_by_one(outputs):
+    for name, line in interleaved_lines(outputs) if live else sequential_lines(outputs):
         out.write(clean(name).ljust(width).encode() + b" | " + line + b"\n")
         out.flush()
 
 
-def one_by_one(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]]:
+def sequential_lines(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]]:
     for name, chunks in outputs.items():
-        for line in lines(chunks):
+        for line in split_lines(chunks):
             yield name, line
 
 
-def joined(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]]:
+def interleaved_lines(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]]:
     """Name and line, in the order in which they come; one's failure is raised when it comes."""
     box: queue.Queue[tuple[str, bytes | Exception | None]] = queue.Queue(WAITING)
 
     def pump(name: str, chunks: Iterable[bytes]) -> None:
         try:
-            for line in lines(chunks):
+            for line in split_lines(chunks):
                 box.put((name, line))
         except Exception as error:
             box.put((name, error))
@@ -55,7 +55,7 @@ def joined(outputs: Mapping[str, Iterator[bytes]]) -> Iterator[tuple[str, bytes]
             yield name, item
 
 
-def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Whole lines without their ends; the last one even when it has none. What is longer than LONGEST comes
     in several."""
     held = bytearray()

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bai.cli.sessions.provider_abilities import tells
-from bai.render.humanize import clean, moment
-from schemas.problems.errors import BaiError
+from bai.cli.sessions.provider_abilities import require_events
+from bai.render.humanize import clean, iso_time
+from schemas.problems.errors.base import BaiError
 
 if TYPE_CHECKING:
     from providers.abilities import KernelEvent
@@ -18,64 +18,64 @@ if TYPE_CHECKING:
     from reconciler.workspace.workspace import Workspace
 
 
-class Told:
+class KernelEventListener:
     """Listens from now on; `lines` gives what came since it was last called. Raises NotAble."""
 
     def __init__(self, workspace: Workspace, session: str | None) -> None:
-        self._provider = tells(workspace)
+        self._provider = require_events(workspace)
         self._workspace = workspace
         self._session = session
-        self._known: dict[str, Labels] = {}
-        self._box: queue.Queue[KernelEvent | BaiError] = queue.Queue()
+        self._labels: dict[str, Labels] = {}
+        self._events: queue.Queue[KernelEvent | BaiError] = queue.Queue()
         self._ended = threading.Event()
-        self._learn()
+        self._refresh_labels()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         try:
             for event in self._provider.events(self._ended.is_set):
-                self._box.put(event)
+                self._events.put(event)
         except BaiError as error:
-            self._box.put(error)
+            self._events.put(error)
 
     def stop(self) -> None:
         self._ended.set()
 
-    def _learn(self) -> None:
+    def _refresh_labels(self) -> None:
         """Whose kernels are whose; those that are gone stay known."""
         owner = (self._workspace.repo_id, self._workspace.cluster.name)
         for kernel in self._workspace.provider.observe().kernels:
             if (kernel.labels.repo, kernel.labels.cluster) == owner:
-                self._known[kernel.id] = kernel.labels
+                self._labels[kernel.id] = kernel.labels
 
     def lines(self, *, json: bool) -> Iterator[str]:
         """Raises what the provider raised."""
-        while not self._box.empty():
-            event = self._box.get()
+        while not self._events.empty():
+            event = self._events.get()
             if isinstance(event, BaiError):
                 raise event
-            if event.kernel not in self._known and event.what != "removed":
-                self._learn()
-            labels = self._known.get(event.kernel)
+            if event.kernel not in self._labels and event.what != "removed":
+                self._refresh_labels()
+            labels = self._labels.get(event.kernel)
             if labels is None or event.node not in ("", labels.node):
                 continue  # of others, or told by a node that has no such kernel
             if self._session in (None, labels.resource):
-                yield _json(event, labels) if json else _line(event, labels)
+                yield _event_json(event, labels) if json else _event_line(event, labels)
 
 
-def _line(event: KernelEvent, labels: Labels) -> str:
+def _event_line(event: KernelEvent, labels: Labels) -> str:
     code = "" if event.exit_code is None else f" with {event.exit_code}"
     where = f"{clean(labels.resource)}/{clean(labels.kernel)}"
     return (
-        f"{moment(event.at.timestamp())}  {where}  {event.what}{code} on {clean(event.node or labels.node)}"
+        f"{iso_time(event.at.timestamp())}  {where}  {event.what}{code} on {clean(event.node or labels.node)}"
     )
 
 
-def _json(event: KernelEvent, labels: Labels) -> str:
+def _event_json(event: KernelEvent, labels: Labels) -> str:
     return plain.dumps(
         {
             "version": "bai.kernelevent/v1",
-            "at": moment(event.at.timestamp()),
+            "at": iso_time(event.at.timestamp()),
             "resource": labels.resource,
             "kernel": labels.kernel,
             "node": event.node or labels.node,

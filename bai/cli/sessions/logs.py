@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogRequest:
     """`tail`: lines; `since`: as a person writes it."""
 
     follow: bool = False
@@ -20,12 +20,12 @@ class Wanted:
     since: str | None = None
 
 
-def read(workspace: Workspace, kernel_id: str, wanted: Wanted) -> Iterator[bytes]:
+def read_logs(workspace: Workspace, kernel_id: str, wanted: LogRequest) -> Iterator[bytes]:
     """Raises ProviderError, NotAble, and CommandError for a time that is none."""
     if wanted.since is None:
         return workspace.provider.logs(kernel_id, follow=wanted.follow, tail=wanted.tail)
-    from bai.cli.sessions.provider_abilities import recalls
-    from bai.cli.time_arguments import moment_of
+    from bai.cli.sessions.provider_abilities import require_log_times
+    from bai.cli.time_arguments import parse_time
 
-    since = moment_of(wanted.since, time.time())
-    return recalls(workspace).logs_since(kernel_id, since, follow=wanted.follow)
+    since = parse_time(wanted.since, time.time())
+    return require_log_times(workspace).logs_since(kernel_id, since, follow=wanted.follow)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schemas.problems.errors import BaiError, CommandError
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.command import CommandError
 
 if TYPE_CHECKING:
     from providers.machines.base import Stream
@@ -19,7 +20,7 @@ BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PortMapping:
     """One local port (0: any that is free) and the kernel's."""
 
     local: int
@@ -35,12 +36,12 @@ class Forwarder:
     """
 
     def __init__(
-        self, address: str, way: Way, connect: Callable[[], Stream], say: Callable[[str], None]
+        self, address: str, mapping: PortMapping, connect: Callable[[], Stream], say: Callable[[str], None]
     ) -> None:
-        self.way = way
+        self.mapping = mapping
         self._connect = connect
         self._say = say
-        self._listener = _listen(address, way.local)
+        self._listener = _listen(address, mapping.local)
         self.address: str = self._listener.getsockname()[0]
         self.local: int = self._listener.getsockname()[1]
         self._open: set[Stream] = set()
@@ -58,7 +59,7 @@ class Forwarder:
         with self._lock:
             self._ended = True
             for stream in self._open:
-                _cut(stream)
+                _shut_down(stream)
 
     def _accept(self) -> None:
         while True:
@@ -69,25 +70,25 @@ class Forwarder:
             threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
     def _serve(self, near: socket.socket) -> None:
-        with self._kept(near):
+        with self._tracked(near):
             try:
                 far = self._connect()
             except (BaiError, OSError) as error:
                 self._say(error.message if isinstance(error, BaiError) else str(error))
                 return
-            with self._kept(far):
-                back = threading.Thread(target=copy, args=(far, near), daemon=True)
+            with self._tracked(far):
+                back = threading.Thread(target=pump, args=(far, near), daemon=True)
                 back.start()
-                copy(near, far)
+                pump(near, far)
                 back.join()
 
     @contextlib.contextmanager
-    def _kept(self, stream: Stream) -> Iterator[None]:
+    def _tracked(self, stream: Stream) -> Iterator[None]:
         """Cut when the forwarder ends; at once, where it has ended while the stream was being made."""
         with self._lock:
             self._open.add(stream)
             if self._ended:
-                _cut(stream)
+                _shut_down(stream)
         try:
             yield
         finally:
@@ -113,19 +114,19 @@ def _listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def _cut(stream: Stream) -> None:
+def _shut_down(stream: Stream) -> None:
     with contextlib.suppress(OSError, EOFError, BaiError):
         stream.shutdown(socket.SHUT_RDWR)
 
 
-def copy(source: Stream, target: Stream) -> None:
+def pump(source: Stream, target: Stream) -> None:
     """Everything from one to the other, which is told then that no more comes. A broken side breaks both."""
     try:
         while data := source.recv(CHUNK):
             target.sendall(data)
     except (OSError, EOFError):
         for stream in (source, target):
-            _cut(stream)
+            _shut_down(stream)
         return
     with contextlib.suppress(OSError, EOFError):
         target.shutdown(socket.SHUT_WR)

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
-from providers.abilities import Attaches, Copies, Forwards, Measures, Recalls, Tells
+from providers.abilities import (
+    AttachesTerminal,
+    CopiesFiles,
+    ForwardsPorts,
+    MeasuresUsage,
+    RecallsLogs,
+    StreamsEvents,
+)
 from reconciler.workspace.workspace import Workspace
-from schemas.problems.errors import NotAble
+from schemas.problems.errors.provider import NotAble
 
 
-def attaches(workspace: Workspace) -> Attaches:
+def require_attach(workspace: Workspace) -> AttachesTerminal:
     provider = workspace.provider
-    if not isinstance(provider, Attaches):
+    if not isinstance(provider, AttachesTerminal):
         raise _not_able(workspace, "attach a terminal")
     return provider
 
 
-def copies(workspace: Workspace) -> Copies:
+def require_copy(workspace: Workspace) -> CopiesFiles:
     provider = workspace.provider
-    if not isinstance(provider, Copies):
+    if not isinstance(provider, CopiesFiles):
         raise _not_able(workspace, "copy files")
     return provider
 
 
-def forwards(workspace: Workspace) -> Forwards:
+def require_port_forward(workspace: Workspace) -> ForwardsPorts:
     provider = workspace.provider
-    if not isinstance(provider, Forwards):
+    if not isinstance(provider, ForwardsPorts):
         raise _not_able(workspace, "forward ports")
     return provider
 
 
-def recalls(workspace: Workspace) -> Recalls:
+def require_log_times(workspace: Workspace) -> RecallsLogs:
     provider = workspace.provider
-    if not isinstance(provider, Recalls):
+    if not isinstance(provider, RecallsLogs):
         raise _not_able(workspace, "tell when output was written")
     return provider
 
 
-def measures(workspace: Workspace) -> Measures:
+def require_usage(workspace: Workspace) -> MeasuresUsage:
     provider = workspace.provider
-    if not isinstance(provider, Measures):
+    if not isinstance(provider, MeasuresUsage):
         raise _not_able(workspace, "measure what sessions use")
     return provider
 
 
-def tells(workspace: Workspace) -> Tells:
+def require_events(workspace: Workspace) -> StreamsEvents:
     provider = workspace.provider
-    if not isinstance(provider, Tells):
+    if not isinstance(provider, StreamsEvents):
         raise _not_able(workspace, "tell what happens to sessions")
     return provider
 

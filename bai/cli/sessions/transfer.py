@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, plural, size
-from schemas.problems.errors import CommandError, CopyRefused
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.kernel import CopyRefused
 
 if TYPE_CHECKING:
-    from bai.cli.sessions.archive import Tally
-    from providers.abilities import Copies
+    from bai.cli.sessions.archive import TransferCount
+    from providers.abilities import CopiesFiles
     from reconciler.workspace.workspace import Workspace
 
 STREAM = "-"
@@ -23,7 +24,7 @@ CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
+class SessionPath:
     """`SESSION[/KERNEL]:PATH`."""
 
     name: str
@@ -31,65 +32,65 @@ class Far:
 
 
 @dataclass(slots=True)
-class Copied:
-    """What to tell: `said` in one line, and what was not copied."""
+class TransferResult:
+    """What to tell: `summary` in one line, and what was not copied."""
 
-    said: str = ""
+    summary: str = ""
     left_out: list[str] = field(default_factory=list)
 
 
-def far(text: str) -> Far | None:
+def parse_session_path(text: str) -> SessionPath | None:
     """The session's side, or None for a local path: one that begins with `/` or `.`, or has no colon."""
     if text.startswith(("/", ".")) or ":" not in text:
         return None
     name, _, path = text.partition(":")
-    return Far(name, path or ".") if name else None
+    return SessionPath(name, path or ".") if name else None
 
 
-def transfer(workspace: Workspace, source: str, target: str) -> Copied:
+def transfer(workspace: Workspace, source: str, target: str) -> TransferResult:
     """Raises CommandError, CopyRefused, NotAble and ProviderError; OSError for local files."""
-    from bai.cli.sessions.find import find_kernel, what_runs
-    from bai.cli.sessions.provider_abilities import copies
+    from bai.cli.sessions.find import find_kernel, observe_sessions
+    from bai.cli.sessions.provider_abilities import require_copy
 
-    out, into = far(source), far(target)
-    if (out is None) == (into is None):
+    source_path, target_path = parse_session_path(source), parse_session_path(target)
+    if (source_path is None) == (target_path is None):
         raise CommandError(
             why="one side must be in a session and the other must not",
             hint="write SESSION:PATH for a path in a session, ./a:b for a local name with a colon",
         )
-    there = out or into
+    there = source_path or target_path
     assert there is not None
-    if into is not None and source != STREAM and not os.path.lexists(source):
+    if target_path is not None and source != STREAM and not os.path.lexists(source):
         raise CommandError(why=f"{clean(source)} is not there")
-    provider = copies(workspace)
-    _, kernel = find_kernel(what_runs(workspace), there.name)
-    if out is not None:
-        return _fetch(provider.copy_out(kernel.id, out.path), target)
-    return _send(provider, kernel.id, source, there.path)
+    provider = require_copy(workspace)
+    _, kernel = find_kernel(observe_sessions(workspace), there.name)
+    if source_path is not None:
+        return _copy_out(provider.copy_out(kernel.id, source_path.path), target)
+    return _copy_in(provider, kernel.id, source, there.path)
 
 
-def _fetch(chunks: Iterator[bytes], target: str) -> Copied:
+def _copy_out(chunks: Iterator[bytes], target: str) -> TransferResult:
     if target == STREAM:
         for data in chunks:
             sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        return Copied()
+        return TransferResult()
     from bai.cli.sessions.archive import unpack
 
-    into = Path(target)
-    if not into.is_dir() and (target.endswith("/") or not into.parent.is_dir()):
-        missing = target if target.endswith("/") else str(into.parent)
+    target_path = Path(target)
+    if not target_path.is_dir() and (target.endswith("/") or not target_path.parent.is_dir()):
+        missing = target if target.endswith("/") else str(target_path.parent)
         raise CommandError(why=f"{clean(missing)} is not a folder")
-    done = unpack(chunks, into)
-    return Copied(_counted(done), done.left_out)
+    done = unpack(chunks, target_path)
+    return TransferResult(_count_text(done), done.left_out)
 
 
-def _send(provider: Copies, kernel: str, source: str, path: str) -> Copied:
-    from bai.cli.sessions.archive import Tally, pack
+def _copy_in(provider: CopiesFiles, kernel: str, source: str, path: str) -> TransferResult:
+    from bai.cli.sessions.archive import TransferCount, pack
 
     if source == STREAM:
-        provider.copy_in(kernel, path, _stdin())
-        return Copied()
+        provider.copy_in(kernel, path, _read_stdin())
+        return TransferResult()
     whole = source.endswith("/.") or source == "."
     here = Path(source)
     real = here.resolve() if here.is_symlink() else here
@@ -98,12 +99,12 @@ def _send(provider: Copies, kernel: str, source: str, path: str) -> Copied:
         if path.endswith("/"):
             raise CommandError(why=f"{clean(path)} is not a folder there")
         folder, name = posixpath.split(path.rstrip("/"))
-    tally = Tally()
+    tally = TransferCount()
     provider.copy_in(kernel, folder or ".", pack(real, name, tally))
-    return Copied(_counted(tally))
+    return TransferResult(_count_text(tally))
 
 
-def _is_folder(provider: Copies, kernel: str, path: str) -> bool:
+def _is_folder(provider: CopiesFiles, kernel: str, path: str) -> bool:
     """Whether the path is a folder in the kernel: its contents can then be asked for."""
     stream = provider.copy_out(kernel, f"{path.rstrip('/') or '/'}/.")
     try:
@@ -115,10 +116,10 @@ def _is_folder(provider: Copies, kernel: str, path: str) -> bool:
             stream.close()
 
 
-def _stdin() -> Iterator[bytes]:
+def _read_stdin() -> Iterator[bytes]:
     while sys.stdin is not None and (data := os.read(sys.stdin.fileno(), CHUNK)):
         yield data
 
 
-def _counted(tally: Tally) -> str:
+def _count_text(tally: TransferCount) -> str:
     return f"copied {plural(tally.files, 'file')} ({size(tally.size)})"

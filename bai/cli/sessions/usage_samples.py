@@ -7,34 +7,34 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bai.render.analysis.top_rows import UseRow
+    from bai.render.analysis.top_rows import UsageRow
     from providers.abilities import Usage
     from providers.base import Labels
     from reconciler.workspace.workspace import Workspace
 
 
-class Meter:
+class UsageMeter:
     """Measures again and again; rates are between one sample and the next. Raises NotAble, ProviderError."""
 
     def __init__(self, workspace: Workspace, session: str | None) -> None:
-        from bai.cli.sessions.provider_abilities import measures
+        from bai.cli.sessions.provider_abilities import require_usage
 
-        self._provider = measures(workspace)
+        self._provider = require_usage(workspace)
         self._workspace = workspace
         self._session = session
         self._before: Mapping[str, Usage] = {}
 
-    def sample(self) -> list[UseRow]:
+    def sample(self) -> list[UsageRow]:
         """What is used now, with rates since the sample before."""
-        from bai.render.analysis.top_rows import rows
+        from bai.render.analysis.top_rows import usage_rows
 
         labels = self._labels()
         after = {use.kernel: use for use in self._provider.usage() if use.kernel in labels}
-        found = rows(self._before, after, labels)
+        found = usage_rows(self._before, after, labels)
         self._before = after
         return found
 
-    def every(self, seconds: float) -> Iterator[list[UseRow]]:
+    def every(self, seconds: float) -> Iterator[list[UsageRow]]:
         """Samples with rates, `seconds` apart; for ever."""
         self.sample()
         while True:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bai.render.analysis.report import Grid, Section
-from bai.render.humanize import clean, listed, plural, short, thousandths
-from bai.render.plan.sections import memory, wait_lines
-from planner.advice.nearness import NeedView, NodeView, Verdict
+from bai.render.analysis.report import ReportTable, Section
+from bai.render.humanize import clean, format_milli, join_limited, plural, short_name
+from bai.render.plan.sections import kernel_memory, wait_lines
+from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict
 from planner.model.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.values.session_phase import ENDED
 from schemas.hardware.cpuset import format_cpus
@@ -49,26 +49,28 @@ class Explanation:
     wait: Wait | None
     queue: tuple[str, ...]
     """Everybody who waits in its group, in order."""
-    needs: tuple[NeedView, ...]
+    needs: tuple[NeedFit, ...]
     refused: tuple[str, ...]
     """Why guards hold back what the plan does with it."""
     nodes: Mapping[str, NodeInfo]
 
 
-def sections(found: Explanation, most: int = 8) -> list[Section]:
+def explanation_sections(found: Explanation, most: int = 8) -> list[Section]:
     """The report; `most`: nodes to show for a session that waits."""
-    shown = [Section(f"{found.id}  {found.phase or 'not applied'}", tuple(_head(found)))]
+    shown = [Section(f"{found.id}  {found.phase or 'not applied'}", tuple(_status_lines(found)))]
     if found.now is not None:
-        shown += _place("Where it was" if found.phase in ENDED else "Where it is", found.now, found)
+        shown += _placement_sections(
+            "Where it was" if found.phase in ENDED else "Where it is", found.now, found
+        )
     if found.then is not None:
-        shown += _place("Where the plan puts it", found.then, found)
+        shown += _placement_sections("Where the plan puts it", found.then, found)
     if found.wait is not None:
-        shown.append(Section("Why it waits", tuple(_waits(found.wait, found)), 2))
-        shown += [_near(need, most) for need in found.needs]
+        shown.append(Section("Why it waits", tuple(_queue_lines(found.wait, found)), 2))
+        shown += [_nearness_section(need, most) for need in found.needs]
     return shown
 
 
-def _head(found: Explanation) -> Iterator[str]:
+def _status_lines(found: Explanation) -> Iterator[str]:
     if found.reason:
         yield found.reason
     if found.phase == "ERROR" and not found.plan:
@@ -79,41 +81,41 @@ def _head(found: Explanation) -> Iterator[str]:
         yield f"refused: {clean(line)}"
 
 
-def _place(title: str, placement: Placement, found: Explanation) -> Iterator[Section]:
+def _placement_sections(title: str, placement: Placement, found: Explanation) -> Iterator[Section]:
     for kernel in placement.kernels:
-        rows = tuple(_kernel(kernel, found.nodes.get(kernel.node)))
-        yield Section(f"{title}: {clean(kernel.kernel)} on {clean(kernel.node)}", (Grid((), rows),), 2)
-    yield Section("Why there", tuple(_why(placement, found)), 2)
+        rows = tuple(_kernel_rows(kernel, found.nodes.get(kernel.node)))
+        yield Section(f"{title}: {clean(kernel.kernel)} on {clean(kernel.node)}", (ReportTable((), rows),), 2)
+    yield Section("Why there", tuple(_choice_lines(placement, found)), 2)
 
 
-def _kernel(kernel: KernelPlacement, node: NodeInfo | None) -> Iterator[tuple[str, str]]:
+def _kernel_rows(kernel: KernelPlacement, node: NodeInfo | None) -> Iterator[tuple[str, str]]:
     yield "NUMA nodes", ", ".join(map(str, numa_nodes(kernel, node))) or "any"
     if kernel.cpus:
         yield "cores", f"{format_cpus(kernel.cpus)} ({plural(kernel.cpu_milli // 1000, 'core')}, exclusive)"
     else:
-        yield "cores", f"{thousandths(kernel.cpu_milli)}, shared"
-    yield "memory", memory(kernel)
+        yield "cores", f"{format_milli(kernel.cpu_milli)}, shared"
+    yield "memory", kernel_memory(kernel)
     for grant in kernel.devices:
-        yield _device(grant, node)
+        yield _device_row(grant, node)
     for nic in kernel.nics:
         known = {each.id: each for each in node.hardware.nics}.get(nic) if node else None
         yield (
             f"nic {nic}",
-            ", ".join(part for part in ((known.pci or "") if known else "", _at(known)) if part),
+            ", ".join(part for part in ((known.pci or "") if known else "", _location(known)) if part),
         )
 
 
-def _device(grant: DeviceGrant, node: NodeInfo | None) -> tuple[str, str]:
-    part = "" if grant.milli >= 1000 else f"{thousandths(grant.milli)} of it"
+def _device_row(grant: DeviceGrant, node: NodeInfo | None) -> tuple[str, str]:
+    part = "" if grant.milli >= 1000 else f"{format_milli(grant.milli)} of it"
     gpus = node.hardware.gpus if node else ()
     for gpu in gpus:
         if grant.id == gpu.id or any(grant.id == one.id for one in gpu.mig_devices):
-            words = (gpu.pci or "PCI id unknown", gpu.model, grant.id, _at(gpu), part)
+            words = (gpu.pci or "PCI id unknown", gpu.model, grant.id, _location(gpu), part)
             return f"gpu {gpu.index}", ", ".join(dict.fromkeys(word for word in words if word))
     return grant.slot, ", ".join(word for word in (grant.id, part) if word)
 
 
-def _at(device: object) -> str:
+def _location(device: object) -> str:
     numa = getattr(device, "numa_node", None)
     return f"NUMA node {numa}" if numa is not None else ""
 
@@ -129,7 +131,7 @@ def numa_nodes(kernel: KernelPlacement, node: NodeInfo | None) -> list[int]:
     return sorted(found)
 
 
-def _why(placement: Placement, found: Explanation) -> Iterator[str]:
+def _choice_lines(placement: Placement, found: Explanation) -> Iterator[str]:
     choice = placement.choice
     if choice is None:
         yield "why it was put there is not recorded (its record was made from what runs)"
@@ -138,10 +140,10 @@ def _why(placement: Placement, found: Explanation) -> Iterator[str]:
     yield f"group {placement.group or found.group} selects by {choice.strategy}: it {meaning}"
     yield f"score: {choice.score}"
     yield f"next best: {choice.runner_up}" if choice.runner_up else "no other node could take it"
-    yield from _inside(choice)
+    yield from _locality_lines(choice)
 
 
-def _inside(choice: Choice) -> Iterator[str]:
+def _locality_lines(choice: Choice) -> Iterator[str]:
     if choice.numa_nodes > 1:
         yield f"over {choice.numa_nodes} NUMA nodes: its policy spreads it, or no fewer could hold it"
     else:
@@ -150,19 +152,21 @@ def _inside(choice: Choice) -> Iterator[str]:
         yield f"its devices are connected by {choice.detail}"
 
 
-def _waits(wait: Wait, found: Explanation) -> Iterator[str]:
+def _queue_lines(wait: Wait, found: Explanation) -> Iterator[str]:
     if wait.position:
         yield f"{wait.position} of {len(found.queue)} in the queue of group {wait.group}"
         ahead = found.queue[: wait.position - 1]
         if ahead:
-            yield f"before it: {listed(map(short, ahead))}"
+            yield f"before it: {join_limited(map(short_name, ahead))}"
     yield from wait_lines(wait)
 
 
-def _near(need: NeedView, most: int) -> Section:
+def _nearness_section(need: NeedFit, most: int) -> Section:
     count = f", {need.count} of these" if need.count > 1 else ""
-    rows = tuple(_node(view) for view in need.nodes[:most])
-    parts: list[str | Grid] = [Grid(("node", "is", "what it lacks", "who is there"), rows)] if rows else []
+    rows = tuple(_node_row(view) for view in need.nodes[:most])
+    parts: list[str | ReportTable] = (
+        [ReportTable(("node", "is", "what it lacks", "who is there"), rows)] if rows else []
+    )
     rest = Counter(VERDICTS[view.verdict] for view in need.nodes[most:])
     if rest:
         kinds = ", ".join(f"{number} {word}" for word, number in rest.items())
@@ -170,6 +174,6 @@ def _near(need: NeedView, most: int) -> Section:
     return Section(f"How close the nodes come to one with {need.words}{count}", tuple(parts), 2)
 
 
-def _node(view: NodeView) -> tuple[str, str, str, str]:
+def _node_row(view: NodeFit) -> tuple[str, str, str, str]:
     lacks = "; ".join(lack.message for lack in view.lacks) or view.note
-    return view.node, VERDICTS[view.verdict], lacks, listed(map(short, view.holders), 3)
+    return view.node, VERDICTS[view.verdict], lacks, join_limited(map(short_name, view.holders), 3)

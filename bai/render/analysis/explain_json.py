@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bai.render.analysis.explain import Explanation, numa_nodes
-from bai.render.humanize import moment
-from planner.advice.nearness import NeedView
+from bai.render.humanize import iso_time
+from planner.advice.node_shortfalls import NeedFit
 from planner.model.types import KernelPlacement, NodeInfo, Placement, Wait
 
 
-def as_json(found: Explanation) -> dict[str, object]:
+def explanation_json(found: Explanation) -> dict[str, object]:
     """The fields of `bai explain --format json`."""
     return {
         "id": found.id,
@@ -18,19 +18,19 @@ def as_json(found: Explanation) -> dict[str, object]:
         "reason": found.reason,
         "plan": found.plan,
         "refused": list(found.refused),
-        "placement": _placement(found.now, found),
-        "planned": _placement(found.then, found),
-        "wait": _wait(found.wait, len(found.queue)),
-        "needs": [_need(need) for need in found.needs],
+        "placement": _placement_json(found.now, found),
+        "planned": _placement_json(found.then, found),
+        "wait": _wait_json(found.wait, len(found.queue)),
+        "needs": [_need_json(need) for need in found.needs],
     }
 
 
-def _placement(placement: Placement | None, found: Explanation) -> dict[str, object] | None:
+def _placement_json(placement: Placement | None, found: Explanation) -> dict[str, object] | None:
     if placement is None:
         return None
     choice = placement.choice
     return {
-        "kernels": [_kernel(kernel, found.nodes.get(kernel.node)) for kernel in placement.kernels],
+        "kernels": [_kernel_json(kernel, found.nodes.get(kernel.node)) for kernel in placement.kernels],
         "choice": None
         if choice is None
         else {
@@ -43,7 +43,7 @@ def _placement(placement: Placement | None, found: Explanation) -> dict[str, obj
     }
 
 
-def _kernel(kernel: KernelPlacement, node: NodeInfo | None) -> dict[str, object]:
+def _kernel_json(kernel: KernelPlacement, node: NodeInfo | None) -> dict[str, object]:
     pci: dict[str, str | None] = {}
     if node is not None:
         pci = {gpu.id: gpu.pci for gpu in node.hardware.gpus}
@@ -64,7 +64,7 @@ def _kernel(kernel: KernelPlacement, node: NodeInfo | None) -> dict[str, object]
     }
 
 
-def _wait(wait: Wait | None, length: int) -> dict[str, object] | None:
+def _wait_json(wait: Wait | None, length: int) -> dict[str, object] | None:
     if wait is None:
         return None
     return {
@@ -72,13 +72,13 @@ def _wait(wait: Wait | None, length: int) -> dict[str, object] | None:
         "queued": length,
         "reasons": [{"code": reason.code, "message": reason.message} for reason in wait.reasons],
         "freedBy": wait.freed_by,
-        "latest": moment(wait.latest),
+        "latest": iso_time(wait.latest),
         "cutShort": wait.cut_short,
         "passedOver": wait.passed_over,
     }
 
 
-def _need(need: NeedView) -> dict[str, object]:
+def _need_json(need: NeedFit) -> dict[str, object]:
     return {
         "words": need.words,
         "count": need.count,

@@ -15,7 +15,7 @@ from bai.render.plan.markdown import escape
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ReportTable:
     """A table of words; without `columns` it has no head."""
 
     columns: tuple[str, ...]
@@ -27,12 +27,12 @@ class Section:
     """A title, and what stands under it in this order."""
 
     title: str
-    parts: tuple[str | Grid, ...] = ()
+    parts: tuple[str | ReportTable, ...] = ()
     level: int = 1
     """1 for a heading of the report, 2 below one."""
 
 
-def terminal(sections: Sequence[Section]) -> RenderableType:
+def render_report(sections: Sequence[Section]) -> RenderableType:
     """The report as lines and aligned tables."""
     parts: list[RenderableType] = []
     for at, section in enumerate(sections):
@@ -40,15 +40,17 @@ def terminal(sections: Sequence[Section]) -> RenderableType:
             parts.append(Text(""))
         parts.append(Text(clean(section.title), "bold" if section.level == 1 else "bold underline"))
         for part in section.parts:
-            parts.append(_line(part) if isinstance(part, str) else Padding(_table(part), (0, 0, 0, 4)))
+            parts.append(
+                _indented_line(part) if isinstance(part, str) else Padding(_rich_table(part), (0, 0, 0, 4))
+            )
     return Group(*parts)
 
 
-def _line(text: str) -> RenderableType:
+def _indented_line(text: str) -> RenderableType:
     return Padding(Text(clean(text)), (0, 0, 0, 4))
 
 
-def _table(grid: Grid) -> Table:
+def _rich_table(grid: ReportTable) -> Table:
     table = Table(
         box=None,
         padding=(0, 2, 0, 0),
@@ -64,26 +66,26 @@ def _table(grid: Grid) -> Table:
     return table
 
 
-def markdown(sections: Sequence[Section]) -> str:
+def render_report_markdown(sections: Sequence[Section]) -> str:
     """The report for a pull request or an issue."""
-    return "\n".join(line for section in sections for line in _section(section)).strip() + "\n"
+    return "\n".join(line for section in sections for line in _section_markdown(section)).strip() + "\n"
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section_markdown(section: Section) -> Iterator[str]:
     yield f"\n{'#' * (section.level + 1)} {escape(section.title)}\n"
     for before, part in zip((None, *section.parts), section.parts, strict=False):
         if isinstance(part, str):
-            if isinstance(before, Grid):
+            if isinstance(before, ReportTable):
                 yield ""
             yield f"- {escape(part)}"
             continue
         if before is not None:
             yield ""
         columns = part.columns or ("",) * max(map(len, part.rows), default=1)
-        yield _row(columns)
-        yield _row(["---"] * len(columns))
-        yield from (_row(row) for row in part.rows)
+        yield _markdown_row(columns)
+        yield _markdown_row(["---"] * len(columns))
+        yield from (_markdown_row(row) for row in part.rows)
 
 
-def _row(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(escape(cell) for cell in cells)} |"

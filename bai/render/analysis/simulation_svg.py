@@ -23,7 +23,7 @@ STYLE = (
 )
 
 
-def render(title: str, replays: Sequence[tuple[str, Replay]]) -> str:
+def render_simulation_svg(title: str, replays: Sequence[tuple[str, Replay]]) -> str:
     """The whole picture; the same replays give the same bytes."""
     panels = _panels(replays)
     rows = -(-len(panels) // 2)
@@ -62,17 +62,19 @@ def _panels(replays: Sequence[tuple[str, Replay]]) -> list[Panel]:
     found = [
         Panel(
             f"{'Devices' if devices else 'CPU'} allocated (% of the cluster)",
-            [_shares(at, one, span, slot) for at, (_, one) in enumerate(replays)],
+            [_allocation_curve(at, one, span, slot) for at, (_, one) in enumerate(replays)],
             span,
             100.0,
         ),
-        Panel("Sessions that wait", [_waiting(at, one, span) for at, (_, one) in enumerate(replays)], span),
+        Panel(
+            "Sessions that wait", [_waiting_curve(at, one, span) for at, (_, one) in enumerate(replays)], span
+        ),
     ]
     if devices:
-        lies = [_fragments(at, one, span) for at, (_, one) in enumerate(replays)]
+        lies = [_fragmentation_curve(at, one, span) for at, (_, one) in enumerate(replays)]
         found.append(Panel("Free devices beside taken ones (% of the cluster)", lies, span))
-    longest = max((_longest(one) for _, one in replays), default=0.0)
-    shares = [_distribution(at, one, longest) for at, (_, one) in enumerate(replays)]
+    longest = max((_longest_wait(one) for _, one in replays), default=0.0)
+    shares = [_wait_distribution(at, one, longest) for at, (_, one) in enumerate(replays)]
     found.append(Panel("Sessions started within a waiting time (%)", shares, longest, 100.0))
     return found
 
@@ -90,26 +92,26 @@ def _curve(at: int, points: Sequence[tuple[float, float]]) -> Curve:
     return Curve(_colour(at), _dash(at), tuple(points))
 
 
-def _shares(at: int, one: Replay, span: float, slot: str) -> Curve:
+def _allocation_curve(at: int, one: Replay, span: float, slot: str) -> Curve:
     values = one.samples.devices if slot == "devices" else one.samples.cpu
     capacity = max(1, one.capacity[slot])
     return _curve(at, [(x, 100 * y / capacity) for x, y in curve(one, values, span, POINTS)])
 
 
-def _waiting(at: int, one: Replay, span: float) -> Curve:
+def _waiting_curve(at: int, one: Replay, span: float) -> Curve:
     return _curve(at, curve(one, one.samples.waiting, span, POINTS))
 
 
-def _fragments(at: int, one: Replay, span: float) -> Curve:
+def _fragmentation_curve(at: int, one: Replay, span: float) -> Curve:
     capacity = max(1, one.capacity["devices"])
     return _curve(at, [(x, 100 * y / capacity) for x, y in curve(one, one.samples.fragmented, span, POINTS)])
 
 
-def _longest(one: Replay) -> float:
+def _longest_wait(one: Replay) -> float:
     return max((each.wait for each in one.results if each.wait is not None), default=0.0)
 
 
-def _distribution(at: int, one: Replay, longest: float) -> Curve:
+def _wait_distribution(at: int, one: Replay, longest: float) -> Curve:
     """Share of all sessions, those that never started among them, that started within a time."""
     waits = sorted(each.wait for each in one.results if each.wait is not None)
     whole, reached, points = max(1, len(one.results)), 0, []

@@ -16,23 +16,23 @@ DIRECT = ("NV", "XGMI")
 PER_TABLE = 8
 
 
-def render(hardware: Hardware, title: str) -> Iterator[Text | Table]:
+def render_hardware(hardware: Hardware, title: str) -> Iterator[Text | Table]:
     """A heading, tables of NUMA nodes, GPUs, NICs and links, and a line for each thing that is unknown."""
-    yield Text(clean(title), "bold").append(f": {summary(hardware)}", "not bold")
-    yield from _section(_numa_nodes(hardware))
+    yield Text(clean(title), "bold").append(f": {hardware_summary(hardware)}", "not bold")
+    yield from _section(_numa_table(hardware))
     if hardware.gpus:
-        yield from _section(_gpus(hardware))
+        yield from _section(_gpu_table(hardware))
     if hardware.nics:
-        yield from _section(_nics(hardware))
+        yield from _section(_nic_table(hardware))
     if len(hardware.gpus) > 1 and hardware.links:
-        for table in _links(hardware):
+        for table in _link_tables(hardware):
             yield from _section(table)
     if hardware.unknown:
         yield Text("")
         yield from (Text(f"  unknown: {clean(what)}", "yellow") for what in hardware.unknown)
 
 
-def summary(hardware: Hardware) -> str:
+def hardware_summary(hardware: Hardware) -> str:
     """On one line."""
     cores = sum(len(cores_of(numa, hardware)) for numa in hardware.numa_nodes)
     threads = sum(len(numa.cpus) for numa in hardware.numa_nodes)
@@ -56,7 +56,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _numa_nodes(hardware: Hardware) -> Table:
+def _numa_table(hardware: Hardware) -> Table:
     ids = [numa.id for numa in hardware.numa_nodes]
     table = _table("cores", "CPUs", "memory", "kind", f"distance to {format_cpus(ids)}")
     for numa in hardware.numa_nodes:
@@ -73,34 +73,44 @@ def _distances(numa: NumaNode, ids: list[int]) -> str:
     return " ".join(str(10 if to == numa.id else numa.distances.get(to, "-")) for to in ids)
 
 
-def _gpus(hardware: Hardware) -> Table:
+def _gpu_table(hardware: Hardware) -> Table:
     table = _table("model", "PCI", "NUMA", "memory", "id")
     for gpu in hardware.gpus:
         memory = size(gpu.memory) if gpu.memory else "-"
         table.add_row(
-            f"  gpu {gpu.index}", clean(gpu.model) or "-", gpu.pci or "-", _home(gpu), memory, clean(gpu.id)
+            f"  gpu {gpu.index}",
+            clean(gpu.model) or "-",
+            gpu.pci or "-",
+            _numa_node_text(gpu),
+            memory,
+            clean(gpu.id),
         )
     return table
 
 
-def _nics(hardware: Hardware) -> Table:
+def _nic_table(hardware: Hardware) -> Table:
     table = _table("PCI", "NUMA", "interface", "kind", "speed")
     for nic in hardware.nics:
         speed = f"{nic.speed_mbps // 1000} Gbit/s" if nic.speed_mbps else "-"
         kind = nic.link_layer or ("RDMA" if nic.rdma else "-")
         table.add_row(
-            f"  {clean(nic.id)}", nic.pci or "-", _home(nic), clean(nic.interface or "-"), kind, speed
+            f"  {clean(nic.id)}",
+            nic.pci or "-",
+            _numa_node_text(nic),
+            clean(nic.interface or "-"),
+            kind,
+            speed,
         )
     return table
 
 
-def _home(device: Gpu | Nic) -> str:
+def _numa_node_text(device: Gpu | Nic) -> str:
     return "-" if device.numa_node is None else str(device.numa_node)
 
 
-def _links(hardware: Hardware) -> Iterator[Table]:
+def _link_tables(hardware: Hardware) -> Iterator[Table]:
     """The matrix of `nvidia-smi topo -m`, in parts that fit beside each other on a page."""
-    kinds = {frozenset((link.a, link.b)): _kind(link) for link in hardware.links}
+    kinds = {frozenset((link.a, link.b)): _link_text(link) for link in hardware.links}
     gpus = [(gpu.id, f"gpu {gpu.index}") for gpu in hardware.gpus]
     ends = gpus + [(nic.id, clean(nic.id)) for nic in hardware.nics]
     for at in range(0, len(ends), PER_TABLE):
@@ -112,5 +122,5 @@ def _links(hardware: Hardware) -> Iterator[Table]:
         yield table
 
 
-def _kind(link: Link) -> str:
+def _link_text(link: Link) -> str:
     return f"{link.kind}{link.count}" if link.kind in DIRECT else link.kind

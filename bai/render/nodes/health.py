@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 from bai.render.humanize import clean, plural
 from providers.health.codes import Finding
-from providers.health.values import Health
+from providers.health.values import NodeHealth
 
 
-def word(health: Health) -> str:
+def health_summary(health: NodeHealth) -> str:
     """`good`, `2 critical, 1 warning`, `unknown`."""
     if health.facts is None:
         return "unknown"
@@ -21,23 +21,23 @@ def word(health: Health) -> str:
     return ", ".join(found) or "good"
 
 
-def lines(health: Health, *, notes: bool = False) -> Iterator[tuple[str, str]]:
+def health_lines(health: NodeHealth, *, notes: bool = False) -> Iterator[tuple[str, str]]:
     """Each finding as a sentence, with what to do; `notes`: also those that are no fault of the node."""
     if health.problem:
         yield f"{clean(health.node)}: health is not known: {clean(health.problem)}", ""
     for one in health.findings:
         if notes or one.severity != "ok":
             severity = "note" if one.severity == "ok" else one.severity
-            yield f"{clean(health.node)}: {severity}: {sentence(health, one)}", clean(one.hint)
+            yield f"{clean(health.node)}: {severity}: {finding_sentence(health, one)}", clean(one.hint)
 
 
-def sentence(health: Health, one: Finding) -> str:
+def finding_sentence(health: NodeHealth, one: Finding) -> str:
     """`gpu 3: row remapping is pending (gpu-rows-pending)`."""
     where = f"{clean(health.name(one.device))}: " if one.device else ""
     return f"{where}{clean(one.what)} ({one.code})"
 
 
-def as_json(health: Health) -> dict[str, object]:
+def health_json(health: NodeHealth) -> dict[str, object]:
     """The `health` of a node in `bai nodes check` and `bai nodes show`."""
     return {
         "known": health.facts is not None,

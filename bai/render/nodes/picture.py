@@ -9,7 +9,7 @@ from typing import Literal
 from planner.model.types import KernelPlacement, NodeInfo, Placement
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
-Use = Literal["free", "new", "busy", "reserved", "offline"]
+CellUse = Literal["free", "new", "busy", "reserved", "offline"]
 """`new`: taken by this plan; `busy`: before; `reserved`: kept from sessions; `offline`: off or unhealthy."""
 
 
@@ -18,7 +18,7 @@ class Cell:
     """One physical core."""
 
     cpus: tuple[int, ...]
-    use: Use
+    use: CellUse
     owner: str = ""
 
 
@@ -28,7 +28,7 @@ class GpuCell:
 
     index: int
     id: str
-    use: Use
+    use: CellUse
     owner: str = ""
     milli: int = 0
     model: str = ""
@@ -53,19 +53,19 @@ class NodePicture:
     group: str
     state: str
     rows: tuple[NumaRow, ...]
-    far_gpus: tuple[GpuCell, ...] = ()
+    unlocated_gpus: tuple[GpuCell, ...] = ()
     shared_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HeldPlacement:
     """A placement and whether the plan at hand makes it."""
 
     placement: Placement
     new: bool = True
 
 
-def picture(node: NodeInfo, holdings: Iterable[Holding] = ()) -> NodePicture:
+def node_picture(node: NodeInfo, holdings: Iterable[HeldPlacement] = ()) -> NodePicture:
     """Draw `node` with what these placements take of it."""
     held = [
         (holding.placement.session, kernel, holding.new)
@@ -81,29 +81,31 @@ def picture(node: NodeInfo, holdings: Iterable[Holding] = ()) -> NodePicture:
         name=node.name,
         group=node.group,
         state=node.state,
-        rows=tuple(_row(numa, node.hardware, cores, gpus, homes) for numa in node.hardware.numa_nodes),
-        far_gpus=tuple(cell for cell in gpus if homes[cell.index] not in known),
+        rows=tuple(_numa_row(numa, node.hardware, cores, gpus, homes) for numa in node.hardware.numa_nodes),
+        unlocated_gpus=tuple(cell for cell in gpus if homes[cell.index] not in known),
         shared_milli=sum(kernel.cpu_milli for _, kernel, _ in held if not kernel.cpus),
     )
 
 
-def _core_uses(node: NodeInfo, held: list[tuple[str, KernelPlacement, bool]]) -> dict[int, tuple[Use, str]]:
+def _core_uses(
+    node: NodeInfo, held: list[tuple[str, KernelPlacement, bool]]
+) -> dict[int, tuple[CellUse, str]]:
     """Use and owner of each logical CPU that is not free."""
-    uses: dict[int, tuple[Use, str]] = {cpu: ("offline", "") for cpu in node.hardware.offline_cpus}
+    uses: dict[int, tuple[CellUse, str]] = {cpu: ("offline", "") for cpu in node.hardware.offline_cpus}
     uses |= {cpu: ("reserved", "") for cpu in node.reserved_cpus}
     for session, kernel, new in held:
         uses |= {cpu: ("new" if new else "busy", session) for cpu in kernel.cpus}
     return uses
 
 
-def _row(
+def _numa_row(
     numa: NumaNode,
     hardware: Hardware,
-    uses: Mapping[int, tuple[Use, str]],
+    uses: Mapping[int, tuple[CellUse, str]],
     gpus: list[GpuCell],
     homes: Mapping[int, int | None],
 ) -> NumaRow:
-    cells = tuple(_cell(core, uses) for core in cores_of(numa, hardware))
+    cells = tuple(_core_cell(core, uses) for core in cores_of(numa, hardware))
     mine = tuple(cell for cell in gpus if homes[cell.index] == numa.id)
     return NumaRow(id=numa.id, kind=numa.kind, cells=cells, gpus=mine, memory=numa.memory)
 
@@ -117,7 +119,7 @@ def cores_of(numa: NumaNode, hardware: Hardware) -> list[tuple[int, ...]]:
     return sorted([*cores, *((cpu,) for cpu in lone)])
 
 
-def _cell(core: tuple[int, ...], uses: Mapping[int, tuple[Use, str]]) -> Cell:
+def _core_cell(core: tuple[int, ...], uses: Mapping[int, tuple[CellUse, str]]) -> Cell:
     taken = [uses[cpu] for cpu in core if cpu in uses]
     use, owner = taken[0] if taken else ("free", "")
     return Cell(cpus=core, use=use, owner=owner)
@@ -131,7 +133,7 @@ def _gpu_cell(gpu: Gpu, node: NodeInfo, held: list[tuple[str, KernelPlacement, b
         for grant in kernel.devices
         if grant.id in names
     ]
-    use: Use = "free"
+    use: CellUse = "free"
     if grants:
         use = "new" if any(new for _, _, new in grants) else "busy"
     elif gpu.id in node.unhealthy or not gpu.healthy:

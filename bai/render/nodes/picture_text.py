@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from bai.render.humanize import clean, size, thousandths
-from bai.render.nodes.picture import Cell, GpuCell, NodePicture, NumaRow, Use
+from bai.render.humanize import clean, format_milli, size
+from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
 
-STYLES: dict[Use, str] = {
+STYLES: dict[CellUse, str] = {
     "free": "dim",
     "new": "bold green",
     "busy": "blue",
@@ -30,7 +30,7 @@ class Glyphs:
     offline: str = "!"
     mixed: str = "▨"
 
-    def of(self, use: Use) -> str:
+    def of(self, use: CellUse) -> str:
         return str(getattr(self, use))
 
 
@@ -38,25 +38,27 @@ UNICODE = Glyphs()
 ASCII = Glyphs(free=".", new="#", busy="+", reserved="x", offline="!", mixed="%")
 
 
-def draw(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int = 32) -> list[Text]:
+def draw_node(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int = 32) -> list[Text]:
     """One line per NUMA node, headed by the node's name; cores are joined so as to fit into `most_cells`."""
     heads = [f"numa{row.id}" for row in picture.rows]
     width = max((len(head) for head in heads), default=0)
     cells = max((min(len(row.cells), most_cells) for row in picture.rows), default=0)
     lines = [_title(picture)]
     for head, row in zip(heads, picture.rows, strict=True):
-        lines.append(_line(head.ljust(width), row, glyphs, most_cells, cells))
-    if picture.far_gpus:
-        lines.append(_gpus(Text(f"  {'gpus'.ljust(width)} (NUMA node unknown)"), picture.far_gpus, glyphs))
+        lines.append(_numa_line(head.ljust(width), row, glyphs, most_cells, cells))
+    if picture.unlocated_gpus:
+        lines.append(
+            _append_gpus(Text(f"  {'gpus'.ljust(width)} (NUMA node unknown)"), picture.unlocated_gpus, glyphs)
+        )
     if picture.shared_milli:
-        lines.append(Text(f"  {thousandths(picture.shared_milli)} shared cpu, on cores nobody has pinned"))
+        lines.append(Text(f"  {format_milli(picture.shared_milli)} shared cpu, on cores nobody has pinned"))
     return lines
 
 
 def legend(glyphs: Glyphs = UNICODE) -> Text:
     """What the characters mean."""
     text = Text("  ")
-    words: tuple[tuple[Use, str], ...] = (
+    words: tuple[tuple[CellUse, str], ...] = (
         ("new", "this plan"),
         ("busy", "in use"),
         ("reserved", "reserved"),
@@ -78,10 +80,10 @@ def _title(picture: NodePicture) -> Text:
     return text
 
 
-def _line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: int) -> Text:
+def _numa_line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: int) -> Text:
     text = Text(f"  {head} [")
     drawn = 0
-    for group in _joined(row.cells, most_cells):
+    for group in _group_cells(row.cells, most_cells):
         use = group[0].use
         mixed = any(cell.use != use for cell in group)
         text.append(glyphs.mixed if mixed else glyphs.of(use), "cyan" if mixed else STYLES[use])
@@ -91,23 +93,23 @@ def _line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: int) 
     kind = "" if row.kind == "dram" else f" {row.kind}"
     text.append(f" {memory}{kind}".ljust(9), "dim")
     if row.gpus:
-        return _gpus(text, row.gpus, glyphs)
+        return _append_gpus(text, row.gpus, glyphs)
     text.rstrip()
     return text
 
 
-def _gpus(text: Text, gpus: Sequence[GpuCell], glyphs: Glyphs) -> Text:
+def _append_gpus(text: Text, gpus: Sequence[GpuCell], glyphs: Glyphs) -> Text:
     """GPUs taken by this plan by number, others by their glyph; a part of a device with its share."""
     text.append(" gpu")
     for gpu in gpus:
         shown = str(gpu.index) if gpu.use == "new" else glyphs.of(gpu.use)
         if 0 < gpu.milli < 1000:
-            shown += f"/{thousandths(gpu.milli)}"
+            shown += f"/{format_milli(gpu.milli)}"
         text.append(" ").append(shown, STYLES[gpu.use])
     return text
 
 
-def _joined(cells: Sequence[Cell], most: int) -> Iterator[Sequence[Cell]]:
+def _group_cells(cells: Sequence[Cell], most: int) -> Iterator[Sequence[Cell]]:
     """Neighbouring cores in equal groups, as few to a group as the width allows."""
     step = max(1, -(-len(cells) // most))
     for at in range(0, len(cells), step):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bai.render.humanize import clean, listed, moment, size, thousandths
-from bai.render.nodes.picture import Holding, cores_of
+from bai.render.humanize import clean, format_milli, iso_time, join_limited, size
+from bai.render.nodes.picture import HeldPlacement, cores_of
 from planner.model.types import NodeInfo
-from reconciler.plan.nodes.profile_status import Stands
-from reconciler.provisioning.reasons import Kind
+from reconciler.plan.nodes.profile_status import ProfileStatus
+from reconciler.provisioning.reasons import ReasonKind
 from reconciler.values.records import HOLDING
 from reconciler.values.state import Actual
 
-WORDS: Mapping[Kind, str] = {
+WORDS: Mapping[ReasonKind, str] = {
     "never": "never",
     "failed": "failed",
     "unfinished": "not finished",
@@ -40,21 +40,24 @@ class NodeRow:
     gpu_models: tuple[str, ...] = ()
     numa_nodes: int = 0
     address: str = ""
-    stands: Stands | None = None
+    profile_status: ProfileStatus | None = None
     """Against its profile; None for a node without one."""
 
 
-def running(actual: Actual) -> list[Holding]:
+def running_placements(actual: Actual) -> list[HeldPlacement]:
     """The placements that hold something now, as pictures want them."""
     return [
-        Holding(item.recorded.placement, new=False)
+        HeldPlacement(item.recorded.placement, new=False)
         for item in actual.existing.values()
         if item.recorded.placement and item.phase in HOLDING
     ]
 
 
 def node_row(
-    node: NodeInfo, holdings: Iterable[Holding], address: str = "", stands: Stands | None = None
+    node: NodeInfo,
+    holdings: Iterable[HeldPlacement],
+    address: str = "",
+    profile_status: ProfileStatus | None = None,
 ) -> NodeRow:
     """A node of known hardware. Cores are physical ones; GPUs held in part count as used."""
     hardware = node.hardware
@@ -78,45 +81,55 @@ def node_row(
         gpu_models=tuple(sorted({gpu.model for gpu in hardware.gpus if gpu.model})),
         numa_nodes=len(hardware.numa_nodes),
         address=address,
-        stands=stands,
+        profile_status=profile_status,
     )
 
 
-def cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> list[str]:
+def node_cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> list[str]:
     """The row as a line of a table; `profiles`: with how it stands against its profile."""
     known = row.cores >= 0
     shown = [
         row.name,
         row.group,
         row.state,
-        f"{thousandths(1000 * row.used_cores + row.shared_milli)}/{row.cores}" if known else "unknown",
+        f"{format_milli(1000 * row.used_cores + row.shared_milli)}/{row.cores}" if known else "unknown",
         f"{size(row.used_memory)}/{size(row.memory)}" if known else "unknown",
         f"{row.used_gpus}/{row.gpus}" if known else "unknown",
     ]
     if profiles:
-        shown[3:3] = [row.stands.profile, stand_word(row.stands)] if row.stands else ["", ""]
+        shown[3:3] = (
+            [row.profile_status.profile, provision_word(row.profile_status)]
+            if row.profile_status
+            else ["", ""]
+        )
     if wide:
-        shown += [str(row.numa_nodes or ""), listed(map(clean, row.gpu_models)), row.address]
+        shown += [str(row.numa_nodes or ""), join_limited(map(clean, row.gpu_models)), row.address]
     return shown
 
 
-def stand_word(stands: Stands) -> str:
+def provision_word(profile_status: ProfileStatus) -> str:
     """In a word or two; what is not of now is said so."""
-    word = WORDS[stands.kind] if stands.kind else "yes"
-    if stands.reboot and not stands.kind:
+    word = WORDS[profile_status.kind] if profile_status.kind else "yes"
+    if profile_status.reboot and not profile_status.kind:
         word = "reboot pending"
-    aside = "not reached" if stands.unreached else "as last seen" if stands.seen is not None else ""
+    aside = (
+        "not reached"
+        if profile_status.unreached
+        else "as last seen"
+        if profile_status.seen is not None
+        else ""
+    )
     return f"{word} ({aside})" if aside else word
 
 
-def columns(*, wide: bool = False, profiles: bool = False) -> list[str]:
+def node_columns(*, wide: bool = False, profiles: bool = False) -> list[str]:
     first = ["node", "group", "state", "cores used", "memory used", "gpus used"]
     if profiles:
         first[3:3] = ["profile", "provisioned"]
     return first + (["numa", "gpu models", "address"] if wide else [])
 
 
-def as_json(row: NodeRow) -> Mapping[str, object]:
+def node_json(row: NodeRow) -> Mapping[str, object]:
     """One node of `bai nodes list --format json`."""
     known = row.cores >= 0
     return {
@@ -124,8 +137,8 @@ def as_json(row: NodeRow) -> Mapping[str, object]:
         "group": row.group,
         "state": row.state,
         "address": row.address,
-        "profile": row.stands.profile if row.stands else None,
-        "provisioning": stands_json(row.stands) if row.stands else None,
+        "profile": row.profile_status.profile if row.profile_status else None,
+        "provisioning": provision_json(row.profile_status) if row.profile_status else None,
         "hardwareKnown": known,
         "numaNodes": row.numa_nodes,
         "cores": _cores_json(row) if known else None,
@@ -139,33 +152,37 @@ def _cores_json(row: NodeRow) -> Mapping[str, int]:
     return {"total": row.cores, "used": row.used_cores, "sharedMilli": row.shared_milli}
 
 
-def stands_json(stands: Stands) -> Mapping[str, object]:
+def provision_json(profile_status: ProfileStatus) -> Mapping[str, object]:
     """How a node stands against its profile; `converged`: nothing is to be done."""
     return {
-        "converged": stands.kind is None,
-        "state": stands.kind or "converged",
-        "why": stands.why,
-        "takesSessions": not stands.unready,
-        "sealedAt": moment(stands.sealed) if stands.sealed is not None else None,
-        "seenAt": moment(stands.seen) if stands.seen is not None else None,
-        "unreached": stands.unreached,
-        "rebootPending": stands.reboot,
-        "deviations": list(stands.deviations),
+        "converged": profile_status.kind is None,
+        "state": profile_status.kind or "converged",
+        "why": profile_status.why,
+        "takesSessions": not profile_status.unready,
+        "sealedAt": iso_time(profile_status.sealed) if profile_status.sealed is not None else None,
+        "seenAt": iso_time(profile_status.seen) if profile_status.seen is not None else None,
+        "unreached": profile_status.unreached,
+        "rebootPending": profile_status.reboot,
+        "deviations": list(profile_status.deviations),
     }
 
 
-def stands_lines(stands: Stands) -> list[str]:
+def provision_lines(profile_status: ProfileStatus) -> list[str]:
     """The same in lines."""
-    sealed = f"provisioned at {moment(stands.sealed)}" if stands.sealed is not None else "never provisioned"
-    seen = f", as seen at {moment(stands.seen)}" if stands.seen is not None else ""
-    lines = [f"profile {clean(stands.profile)}: {sealed}{seen}"]
-    if stands.unreached:
-        lines.append(f"not reached: {clean(stands.unreached)}")
-    if stands.kind is not None:
-        lines.append(f"to be provisioned: {clean(stands.why)}")
-    lines += [f"drift: {clean(each)}" for each in stands.deviations[2:]]
-    if stands.reboot:
-        lines.append(f"waits for a reboot: {clean(stands.reboot)}")
-    if stands.unready:
+    sealed = (
+        f"provisioned at {iso_time(profile_status.sealed)}"
+        if profile_status.sealed is not None
+        else "never provisioned"
+    )
+    seen = f", as seen at {iso_time(profile_status.seen)}" if profile_status.seen is not None else ""
+    lines = [f"profile {clean(profile_status.profile)}: {sealed}{seen}"]
+    if profile_status.unreached:
+        lines.append(f"not reached: {clean(profile_status.unreached)}")
+    if profile_status.kind is not None:
+        lines.append(f"to be provisioned: {clean(profile_status.why)}")
+    lines += [f"drift: {clean(each)}" for each in profile_status.deviations[2:]]
+    if profile_status.reboot:
+        lines.append(f"waits for a reboot: {clean(profile_status.reboot)}")
+    if profile_status.unready:
         lines.append("takes no sessions before it is provisioned")
     return lines

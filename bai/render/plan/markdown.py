@@ -9,24 +9,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bai.render.humanize import clean, plural, short
-from bai.render.nodes.picture_text import ASCII, draw, legend
+from bai.render.humanize import clean, plural, short_name
+from bai.render.nodes.picture_text import ASCII, draw_node, legend
 from bai.render.plan.node_rollout import rollout_lines
 from bai.render.plan.sections import (
     REFUSED,
     SYMBOLS,
-    Entry,
-    entries,
-    origin,
-    overrides,
-    pictures,
+    ChangeEntry,
+    change_entries,
+    node_pictures,
+    override_lines,
     placement_rows,
-    refusals,
-    summary,
+    plan_source,
+    plan_summary,
     unreached_lines,
+    violation_lines,
     wait_lines,
 )
-from bai.render.plan.usage import UseRow, fit_lines, group_rows, quota_rows
+from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
 from planner.model.types import NodeInfo
 from reconciler.values.plan import Plan
 
@@ -34,8 +34,8 @@ LIMIT = 60_000
 """Characters; GitHub refuses comments of 65,536 and more."""
 Block = tuple[str, ...]
 """Lines that are shown together, or not at all."""
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
-_CALLS = re.compile(r"(@|\\#|!)(?=\w)")
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$])")
+_MENTIONS = re.compile(r"(@|\\#|!)(?=\w)")
 """What hosts of repositories read as the name of a person, an issue or a change, backslash or not."""
 
 
@@ -58,15 +58,19 @@ class _Page:
         return True
 
 
-def render(plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, *, limit: int = LIMIT) -> str:
+def render_plan_markdown(
+    plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, *, limit: int = LIMIT
+) -> str:
     """The plan as Markdown of at most `limit` characters; `nodes` gives the hardware for pictures."""
-    title: list[Block] = [(f"## bai plan: {escape(origin(plan))}", "", f"**{escape(summary(plan))}**", "")]
+    title: list[Block] = [
+        (f"## bai plan: {escape(plan_source(plan))}", "", f"**{escape(plan_summary(plan))}**", "")
+    ]
     if not plan.complete:
         title.append(("> Not everything could be observed: nothing is deleted.", ""))
-    return assembled([title, *sections(plan, nodes or {})], limit=limit)
+    return assemble_page([title, *plan_blocks(plan, nodes or {})], limit=limit)
 
 
-def sections(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Block]]:
+def plan_blocks(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Block]]:
     """What the plan says, section by section, the most important first."""
     yield _refusals(plan)
     yield _overrides(plan)
@@ -76,13 +80,13 @@ def sections(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Blo
     yield _rollout(plan)
     yield _waits(plan)
     yield _placement(plan, nodes)
-    yield _use("Quotas", quota_rows(plan))
-    yield _use("Resource groups", group_rows(plan))
+    yield _usage("Quotas", quota_rows(plan))
+    yield _usage("Resource groups", group_rows(plan))
     yield _fits(plan)
     yield _pictures(plan, nodes)
 
 
-def assembled(parts: Iterable[Iterable[Block]], *, limit: int, closing: Block = ()) -> str:
+def assemble_page(parts: Iterable[Iterable[Block]], *, limit: int, closing: Block = ()) -> str:
     """One page of at most `limit` characters: blocks as long as they fit, the number of those that do not,
     and `closing` in any case."""
     page = _Page(left=limit - 200 - sum(len(line) + 1 for line in closing))
@@ -96,7 +100,7 @@ def assembled(parts: Iterable[Iterable[Block]], *, limit: int, closing: Block = 
 
 def escape(text: str) -> str:
     """Text that Markdown takes literally, and that calls nobody."""
-    return _CALLS.sub(r"\1&#8203;", _SPECIAL.sub(r"\\\1", clean(text)))
+    return _MENTIONS.sub(r"\1&#8203;", _MARKDOWN_SPECIAL.sub(r"\\\1", clean(text)))
 
 
 def code(text: str) -> str:
@@ -125,7 +129,7 @@ def _rollout(plan: Plan) -> Iterator[Block]:
 
 
 def _changes(plan: Plan) -> Iterator[Block]:
-    found = entries(plan)
+    found = change_entries(plan)
     if not found:
         return
     yield table_head("Changes", ("", "resource", "why", "fields"))
@@ -133,7 +137,7 @@ def _changes(plan: Plan) -> Iterator[Block]:
         yield (table_row((code(SYMBOLS[entry.kind]), code(entry.title), escape(entry.why), _fields(entry))),)
 
 
-def _fields(entry: Entry) -> str:
+def _fields(entry: ChangeEntry) -> str:
     notes = [code(detail) for detail in entry.details]
     notes += [f"⚠ {escape(warning)}" for warning in entry.warnings]
     return "<br>".join(notes)
@@ -144,7 +148,7 @@ def _waits(plan: Plan) -> Iterator[Block]:
         yield table_head("Waiting", ("session", "group", "position", "why"))
     for wait in plan.waits:
         why = "<br>".join(escape(line) for line in wait_lines(wait))
-        yield (table_row((code(short(wait.session)), code(wait.group), str(wait.position or "-"), why)),)
+        yield (table_row((code(short_name(wait.session)), code(wait.group), str(wait.position or "-"), why)),)
 
 
 def _placement(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
@@ -159,14 +163,14 @@ def _placement(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
 
 
 def _pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
-    for at, node in enumerate(pictures(plan, nodes)):
-        lines = [line.plain for line in draw(node, ASCII)]
+    for at, node in enumerate(node_pictures(plan, nodes)):
+        lines = [line.plain for line in draw_node(node, ASCII)]
         if at == 0:
             lines.append(legend(ASCII).plain)
         yield ("", "```text", *lines, "```")
 
 
-def _use(title: str, rows: Sequence[UseRow]) -> Iterator[Block]:
+def _usage(title: str, rows: Sequence[SlotUsageRow]) -> Iterator[Block]:
     shown = [row for row in rows if row.changed or row.full >= 1000]
     if shown:
         yield table_head(title, ("", "slot", "before", "after", "limit"))
@@ -188,12 +192,12 @@ def _drift(plan: Plan) -> Iterator[Block]:
 
 
 def _refusals(plan: Plan) -> Iterator[Block]:
-    if lines := refusals(plan):
+    if lines := violation_lines(plan):
         yield ("", f"> ⛔ {REFUSED}:", ">", *(f"> - {escape(line)}" for line in lines))
 
 
 def _overrides(plan: Plan) -> Iterator[Block]:
-    if lines := overrides(plan):
+    if lines := override_lines(plan):
         yield ("", "### Overridden policies", "")
         yield from ((f"- ⚠ {escape(line)}",) for line in lines)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bai.render.humanize import clean, listed, plural, short
+from bai.render.humanize import clean, join_limited, plural, short_name
 from providers.provisioning import ProvisionEvent, TaskChange
 from reconciler.values.plan import Action, Plan
 from reconciler.values.rollout import Rollout
@@ -20,16 +20,16 @@ def node_details(action: Action, plan: Plan) -> Iterator[str]:
         return
     rollout, node = plan.rollout, provision.node
     if leaving := rollout.leaves.get(node):
-        yield f"first it is left by {listed(map(short, leaving))}"
+        yield f"first it is left by {join_limited(map(short_name, leaving))}"
     if node in rollout.unsure:
         yield f"what would change is not known: {clean(rollout.unsure[node])}"
     elif node in rollout.tasks:
-        yield from _tasks(rollout.tasks[node])
+        yield from _task_lines(rollout.tasks[node])
     else:
-        yield f"roles: {listed(map(clean, provision.roles))}"
+        yield f"roles: {join_limited(map(clean, provision.roles))}"
 
 
-def _tasks(tasks: tuple[TaskChange, ...]) -> Iterator[str]:
+def _task_lines(tasks: tuple[TaskChange, ...]) -> Iterator[str]:
     if not tasks:
         yield "its roles would change nothing"
     for task in tasks[:MOST_TASKS]:
@@ -47,21 +47,21 @@ def rollout_lines(plan: Plan) -> list[str]:
     rollout = plan.rollout
     if rollout is None:
         return []
-    return [*_waves(rollout), *(f"{clean(one.node)} waits: {clean(one.why)}" for one in rollout.waits)]
+    return [*_wave_lines(rollout), *(f"{clean(one.node)} waits: {clean(one.why)}" for one in rollout.waits)]
 
 
-def _waves(rollout: Rollout) -> Iterator[str]:
+def _wave_lines(rollout: Rollout) -> Iterator[str]:
     if rollout.wave:
-        yield f"this wave: {listed(map(clean, rollout.wave))}{_tasks_later(rollout, rollout.wave)}"
+        yield f"this wave: {join_limited(map(clean, rollout.wave))}{_task_count(rollout, rollout.wave)}"
     for wave in rollout.later:
         moved = sorted({session for node in wave for session in rollout.leaves.get(node, ())})
-        left = f", left by {listed(map(short, moved))}" if moved else ""
-        yield f"then: {listed(map(clean, wave))}{left}{_tasks_later(rollout, wave)}"
+        left = f", left by {join_limited(map(short_name, moved))}" if moved else ""
+        yield f"then: {join_limited(map(clean, wave))}{left}{_task_count(rollout, wave)}"
     if rollout.wave:
         yield f"out of use at the same time: at most {plural(rollout.most, 'node')} that serve"
 
 
-def _tasks_later(rollout: Rollout, wave: tuple[str, ...]) -> str:
+def _task_count(rollout: Rollout, wave: tuple[str, ...]) -> str:
     """How much the roles would do, where they were asked."""
     known = [len(rollout.tasks[node]) for node in wave if node in rollout.tasks]
     if not known:
@@ -71,7 +71,7 @@ def _tasks_later(rollout: Rollout, wave: tuple[str, ...]) -> str:
     return f" ({amount} would change something{' each' if len(wave) > 1 else ''})"
 
 
-def event_line(event: ProvisionEvent) -> str:
+def provision_event_line(event: ProvisionEvent) -> str:
     """One event of a run in words; empty for what need not be told."""
     what = ": ".join(clean(part) for part in (event.role, event.task) if part)
     match event.what:

@@ -6,14 +6,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bai.render.humanize import clean, contrasted, listed, moment, plural, ranges, short, size, thousandths
-from bai.render.nodes.picture import Holding, NodePicture, picture
+from bai.render.humanize import (
+    clean,
+    format_milli,
+    iso_time,
+    join_limited,
+    number_ranges,
+    plural,
+    short_name,
+    size,
+    truncate_around_difference,
+)
+from bai.render.nodes.picture import HeldPlacement, NodePicture, node_picture
 from bai.render.plan.images import pull_line
 from bai.render.plan.node_rollout import node_details
 from planner.model.types import KernelPlacement, NodeInfo, Placement, Wait
-from reconciler.guards.judge import said
+from reconciler.guards.judge import violation_text
 from reconciler.values.plan import Action, Plan
 from schemas.hardware.cpuset import format_cpus
+from schemas.values.resource_ref import ref_of
 
 SYMBOLS = {
     "create": "+", "update": "~", "replace": "-/+", "delete": "-", "queue": "?", "stop": "x",
@@ -33,7 +44,7 @@ _SUMMARY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChangeEntry:
     """One line of the list of changes, with what belongs under it."""
 
     kind: str
@@ -49,8 +60,8 @@ class Entry:
     def title(self) -> str:
         if len(self.names) == 1:
             return clean(self.names[0])
-        kind = self.names[0].partition("/")[0]
-        return f"{kind} {listed(map(short, self.names))}"
+        kind = ref_of(self.names[0]).kind
+        return f"{kind} {join_limited(map(short_name, self.names))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class PlacementRow:
     why: str
 
 
-def effect(action: Action) -> str:
+def change_kind(action: Action) -> str:
     """The verb, or `queue` where a session is only put into its queue, `stop` where it is stopped for
     good, `provision` where a node is brought to its profile."""
     before, after = action.before, action.after
@@ -80,33 +91,34 @@ def effect(action: Action) -> str:
     return action.verb
 
 
-def summary(plan: Plan) -> str:
+def plan_summary(plan: Plan) -> str:
     """`Plan: 3 to create, 1 to update in place; 1 waits.`"""
-    counts = Counter(effect(action) for action in plan.changes)
+    counts = Counter(change_kind(action) for action in plan.changes)
     waits = f"; {len(plan.waits)} {'waits' if len(plan.waits) == 1 else 'wait'}" if plan.waits else ""
     if not counts:
         return f"No changes{waits}."
-    parts = [f"{counts[name]} {word}{_later(plan, name)}" for name, word in _SUMMARY if counts[name]]
+    parts = [f"{counts[name]} {word}{_later_nodes(plan, name)}" for name, word in _SUMMARY if counts[name]]
     return f"Plan: {', '.join(parts)}{waits}."
 
 
-def _later(plan: Plan, kind: str) -> str:
+def _later_nodes(plan: Plan, kind: str) -> str:
     """Nodes that follow in later waves."""
     if kind != "provision" or plan.rollout is None or not plan.rollout.later:
         return ""
     return f" (then {len(plan.rollout.nodes) - len(plan.rollout.wave)} more)"
 
 
-def refusals(plan: Plan) -> list[str]:
+def violation_lines(plan: Plan) -> list[str]:
     """Why it is not carried out, a line each; no more than a reader needs."""
     more = len(plan.violations) - MOST_REFUSALS
     lines = [
-        clean(said(one) + (f" ({one.hint})" if one.hint else "")) for one in plan.violations[:MOST_REFUSALS]
+        clean(violation_text(one) + (f" ({one.hint})" if one.hint else ""))
+        for one in plan.violations[:MOST_REFUSALS]
     ]
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def overrides(plan: Plan) -> list[str]:
+def override_lines(plan: Plan) -> list[str]:
     """What is put aside by annotations, a line each."""
     found = []
     for one in plan.overridden:
@@ -115,61 +127,61 @@ def overrides(plan: Plan) -> list[str]:
     return found
 
 
-def origin(plan: Plan) -> str:
+def plan_source(plan: Plan) -> str:
     """`cluster lab at 3f2a9c01d2e4`, or where the documents are uncommitted, their digest."""
     source = f"commit {clean(plan.commit[:12])}" if plan.commit else f"working files {clean(plan.tree[:12])}"
-    targets = f", only {listed(map(clean, plan.targets))}" if plan.targets else ""
+    targets = f", only {join_limited(map(clean, plan.targets))}" if plan.targets else ""
     return f"cluster {clean(plan.cluster)}, {source}{targets}"
 
 
-def entries(plan: Plan) -> list[Entry]:
+def change_entries(plan: Plan) -> list[ChangeEntry]:
     """The changes in the plan's order; neighbours of one kind without details are told together."""
-    found: list[Entry] = []
+    found: list[ChangeEntry] = []
     for action in plan.changes:
-        entry = _entry(action, plan)
+        entry = _change_entry(action, plan)
         last = found[-1] if found else None
-        if last and _plain(entry) and _plain(last) and _key(last) == _key(entry):
-            found[-1] = Entry(kind=last.kind, names=last.names + entry.names, why=last.why)
+        if last and _is_bare(entry) and _is_bare(last) and _group_key(last) == _group_key(entry):
+            found[-1] = ChangeEntry(kind=last.kind, names=last.names + entry.names, why=last.why)
         else:
             found.append(entry)
     return found
 
 
-def _entry(action: Action, plan: Plan) -> Entry:
-    return Entry(
-        kind=effect(action),
+def _change_entry(action: Action, plan: Plan) -> ChangeEntry:
+    return ChangeEntry(
+        kind=change_kind(action),
         names=(action.id,),
         why=clean(action.why),
-        details=(*_details(action), *node_details(action, plan)),
+        details=(*_detail_lines(action), *node_details(action, plan)),
         warnings=tuple(clean(warning) for warning in action.warnings),
     )
 
 
-def _plain(entry: Entry) -> bool:
-    lone = not entry.names[0].startswith(("Session/", "Kernel/"))
+def _is_bare(entry: ChangeEntry) -> bool:
+    lone = ref_of(entry.names[0]).kind not in ("Session", "Kernel")
     return lone and not entry.details and not entry.warnings
 
 
-def _key(entry: Entry) -> tuple[str, str, str]:
-    return entry.kind, entry.names[0].partition("/")[0], entry.why
+def _group_key(entry: ChangeEntry) -> tuple[str, str, str]:
+    return entry.kind, ref_of(entry.names[0]).kind, entry.why
 
 
-def _details(action: Action) -> Iterator[str]:
+def _detail_lines(action: Action) -> Iterator[str]:
     for change in action.changes:
         none = "(none)"
-        before, after = contrasted(
+        before, after = truncate_around_difference(
             none if change.before is None else change.before,
             none if change.after is None else change.after,
             200,
         )
         forces = "  # forces replacement" if change.forces else ""
         yield f"{clean(change.path)}: {before} -> {after}{forces}"
-    if effect(action) in ("delete", "queue", "stop") and action.before and action.before.kernels:
+    if change_kind(action) in ("delete", "queue", "stop") and action.before and action.before.kernels:
         kernels = action.before.kernels
-        yield f"stops {plural(len(kernels), 'kernel')}: {listed(map(clean, kernels))}"
-    yield from _scratch(action)
-    yield from _images(action)
-    if action.id.startswith("Image/") and action.after:
+        yield f"stops {plural(len(kernels), 'kernel')}: {join_limited(map(clean, kernels))}"
+    yield from _scratch_lines(action)
+    yield from _image_lines(action)
+    if ref_of(action.id).kind == "Image" and action.after:
         yield from map(pull_line, action.after.pulls)
     if action.notice:
         with_signal = f"told by {clean(action.notice.signal)}, then " if action.notice.signal else ""
@@ -178,20 +190,20 @@ def _details(action: Action) -> Iterator[str]:
         yield "protected against deletion"
 
 
-def _scratch(action: Action) -> Iterator[str]:
+def _scratch_lines(action: Action) -> Iterator[str]:
     """`scratch at most 20GiB`, with the kernels where they differ."""
     kernels: dict[int, list[str]] = {}
     for spec in action.after.specs if action.after else ():
         kernels.setdefault(spec.scratch, []).append(spec.labels.kernel)
     for most, names in kernels.items():
-        whose = f" for {listed(map(clean, names))}" if len(kernels) > 1 else ""
+        whose = f" for {join_limited(map(clean, names))}" if len(kernels) > 1 else ""
         if most:
             yield f"scratch at most {size(most)}{whose}"
 
 
-def _images(action: Action) -> Iterator[str]:
+def _image_lines(action: Action) -> Iterator[str]:
     """`image r.io/tool@sha256:...` of what a session is started from, where its nodes fetch images."""
-    if action.id.startswith("Session/") and action.after:
+    if ref_of(action.id).kind == "Session" and action.after:
         for image in sorted({pull.image for pull in action.after.pulls}):
             yield f"image {clean(image)}" + ("" if "@" in image else ", not pinned by a digest")
 
@@ -207,18 +219,18 @@ def new_placements(plan: Plan) -> list[Placement]:
     return found
 
 
-def holdings(plan: Plan) -> list[Holding]:
+def held_placements(plan: Plan) -> list[HeldPlacement]:
     """What is taken once the plan is applied."""
     new = {placement.session for placement in new_placements(plan)}
     after = [action.after.placement for action in plan.actions if action.after and action.after.placement]
-    return [Holding(placement, new=placement.session in new) for placement in after]
+    return [HeldPlacement(placement, new=placement.session in new) for placement in after]
 
 
-def pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture]:
+def node_pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture]:
     """The nodes on which this plan places something, by name."""
-    held = holdings(plan)
+    held = held_placements(plan)
     names = {kernel.node for item in held if item.new for kernel in item.placement.kernels}
-    return [picture(nodes[name], held) for name in sorted(names) if name in nodes]
+    return [node_picture(nodes[name], held) for name in sorted(names) if name in nodes]
 
 
 def placement_rows(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[PlacementRow]:
@@ -234,47 +246,47 @@ def _placement_row(
     placement: Placement, kernel: KernelPlacement, node: NodeInfo | None, *, first: bool
 ) -> PlacementRow:
     return PlacementRow(
-        session=short(placement.session) if first else "",
+        session=short_name(placement.session) if first else "",
         kernel=clean(kernel.kernel),
         node=clean(kernel.node),
-        cores=cores(kernel),
-        memory=memory(kernel),
-        devices=devices(kernel, node),
-        why=_why(placement) if first else "",
+        cores=kernel_cores(kernel),
+        memory=kernel_memory(kernel),
+        devices=kernel_devices(kernel, node),
+        why=_placement_reason(placement) if first else "",
     )
 
 
-def cores(kernel: KernelPlacement) -> str:
+def kernel_cores(kernel: KernelPlacement) -> str:
     """`0-7, 16-23`, or the shared amount."""
     if kernel.cpus:
         return format_cpus(kernel.cpus).replace(",", ", ")
-    return f"{thousandths(kernel.cpu_milli)} shared" if kernel.cpu_milli else "-"
+    return f"{format_milli(kernel.cpu_milli)} shared" if kernel.cpu_milli else "-"
 
 
-def memory(kernel: KernelPlacement) -> str:
+def kernel_memory(kernel: KernelPlacement) -> str:
     """`64GiB on numa0`."""
     where = f" on numa{format_cpus(kernel.memory_nodes)}" if kernel.memory_nodes else ""
     return f"{size(kernel.memory)}{where}" if kernel.memory else "-"
 
 
-def devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
+def kernel_devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
     """`gpu 0, 1`, `half of gpu 3` as `0.5 of gpu 3`; ids where the node's hardware is not known."""
     numbers = {gpu.id: gpu.index for gpu in node.hardware.gpus} if node else {}
     whole = [numbers.get(grant.id, grant.id) for grant in kernel.devices if grant.milli >= 1000]
     parts = [
-        f"{thousandths(grant.milli)} of gpu {clean(str(numbers.get(grant.id, grant.id)))}"
+        f"{format_milli(grant.milli)} of gpu {clean(str(numbers.get(grant.id, grant.id)))}"
         for grant in kernel.devices
         if grant.milli < 1000
     ]
     if whole:
-        parts.insert(0, f"gpu {clean(ranges(whole))}")
+        parts.insert(0, f"gpu {clean(number_ranges(whole))}")
     if kernel.nics:
-        parts.append(f"nic {clean(ranges(kernel.nics))}")
+        parts.append(f"nic {clean(number_ranges(kernel.nics))}")
     return "; ".join(parts) or "-"
 
 
-def _why(placement: Placement) -> str:
-    return "; ".join(part for part in (_chosen(placement), clean(_connected(placement))) if part)
+def _placement_reason(placement: Placement) -> str:
+    return "; ".join(part for part in (_choice_text(placement), clean(_network_text(placement))) if part)
 
 
 _NETWORKS = {
@@ -284,7 +296,7 @@ _NETWORKS = {
 }
 
 
-def _connected(placement: Placement) -> str:
+def _network_text(placement: Placement) -> str:
     """Its network, where it is not the engine's own, and where its ports are reached."""
     networks = sorted({_NETWORKS[part.network] for part in placement.kernels if part.network in _NETWORKS})
     named = ((part, port) for part in placement.kernels[:1] for port in part.ports)
@@ -294,7 +306,7 @@ def _connected(placement: Placement) -> str:
     return ", ".join([*networks, *ports])
 
 
-def _chosen(placement: Placement) -> str:
+def _choice_text(placement: Placement) -> str:
     choice = placement.choice
     if choice is None:
         return ""
@@ -308,7 +320,7 @@ def unreached_lines(plan: Plan) -> list[str]:
     """The nodes that did not answer, and since when."""
     lines = []
     for each in plan.unreached:
-        since = f", since {moment(each.since)}" if each.since is not None else ""
+        since = f", since {iso_time(each.since)}" if each.since is not None else ""
         lines.append(
             f"{clean(each.node)} is not reached{since}: {clean(each.why)}; nothing is placed there, what "
             "may run there is left alone"
@@ -322,7 +334,7 @@ def wait_lines(wait: Wait) -> list[str]:
     if wait.freed_by:
         lines.append(f"first freed by {clean(wait.freed_by)}")
     if wait.latest is not None:
-        lines.append(f"fits at the latest at {moment(wait.latest)}")
+        lines.append(f"fits at the latest at {iso_time(wait.latest)}")
     if wait.cut_short:
         lines.append("what would free it is not known: more runs and waits than the plan plays through")
     if wait.passed_over:

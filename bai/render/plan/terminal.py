@@ -10,25 +10,25 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bai.render.humanize import clean, plural, short
-from bai.render.nodes.picture_text import UNICODE, Glyphs, draw, legend
+from bai.render.humanize import clean, plural, short_name
+from bai.render.nodes.picture_text import UNICODE, Glyphs, draw_node, legend
 from bai.render.plan.node_rollout import rollout_lines
 from bai.render.plan.sections import (
     REFUSED,
     SYMBOLS,
-    Entry,
+    ChangeEntry,
     PlacementRow,
-    entries,
-    origin,
-    overrides,
-    pictures,
+    change_entries,
+    node_pictures,
+    override_lines,
     placement_rows,
-    refusals,
-    summary,
+    plan_source,
+    plan_summary,
     unreached_lines,
+    violation_lines,
     wait_lines,
 )
-from bai.render.plan.usage import UseRow, fit_lines, group_rows, quota_rows
+from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
 from planner.model.types import NodeInfo
 from reconciler.values.plan import Plan
 
@@ -47,7 +47,7 @@ REST = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DrawingStyle:
     """How it is drawn: the characters of pictures and bars."""
 
     glyphs: Glyphs = UNICODE
@@ -55,15 +55,15 @@ class Look:
     rest: str = "─"
 
 
-def render(
-    plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, look: Look | None = None
+def render_plan(
+    plan: Plan, nodes: Mapping[str, NodeInfo] | None = None, look: DrawingStyle | None = None
 ) -> RenderableType:
     """The whole plan; `nodes` gives the hardware for pictures (left out for nodes not given)."""
-    title = Text(f"bai plan: {origin(plan)}", "bold")
-    return Group(title, *body(plan, nodes or {}, look or Look()), Text(""), headline(plan))
+    title = Text(f"bai plan: {plan_source(plan)}", "bold")
+    return Group(title, *plan_parts(plan, nodes or {}, look or DrawingStyle()), Text(""), summary_line(plan))
 
 
-def body(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[RenderableType]:
+def plan_parts(plan: Plan, nodes: Mapping[str, NodeInfo], look: DrawingStyle) -> list[RenderableType]:
     """All sections of the plan, each after an empty line."""
     sections = (
         _drift(plan),
@@ -71,7 +71,7 @@ def body(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Renderab
         _rollout(plan),
         _placement(plan, nodes, look),
         _waits(plan),
-        _use("Quotas", quota_rows(plan), look),
+        _usage("Quotas", quota_rows(plan), look),
         _groups(plan, look),
         _warnings(plan),
         _overrides(plan),
@@ -80,16 +80,16 @@ def body(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Renderab
     return [part for section in sections if section for part in (Text(""), *section)]
 
 
-def headline(plan: Plan) -> Text:
+def summary_line(plan: Plan) -> Text:
     """The summary line."""
-    text = Text(summary(plan), "bold")
+    text = Text(plan_summary(plan), "bold")
     if not plan.complete:
         text.append(" Not everything could be observed: nothing is deleted.", "bold yellow")
     return text
 
 
 def _changes(plan: Plan) -> list[RenderableType]:
-    found = entries(plan)
+    found = change_entries(plan)
     if not found:
         return []
     return [heading("Changes"), *(line for entry in found for line in _entry(entry))]
@@ -97,10 +97,10 @@ def _changes(plan: Plan) -> list[RenderableType]:
 
 def _rollout(plan: Plan) -> list[RenderableType]:
     lines = rollout_lines(plan)
-    return [heading("Provisioning"), *(_below(Text(line), 4) for line in lines)] if lines else []
+    return [heading("Provisioning"), *(_hanging(Text(line), 4) for line in lines)] if lines else []
 
 
-def _entry(entry: Entry) -> Iterator[RenderableType]:
+def _entry(entry: ChangeEntry) -> Iterator[RenderableType]:
     style = STYLES[entry.kind]
     line = Text("  ").append(SYMBOLS[entry.kind].rjust(3), f"bold {style}")
     line.append(f" {entry.title}", style)
@@ -112,20 +112,20 @@ def _entry(entry: Entry) -> Iterator[RenderableType]:
         line = Text(value)
         if mark:
             line.append(f"  # {note}", "magenta")
-        yield _below(line, 8)
+        yield _hanging(line, 8)
     for warning in entry.warnings:
-        yield _below(Text(f"! {warning}", "yellow"), 8)
+        yield _hanging(Text(f"! {warning}", "yellow"), 8)
 
 
-def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[RenderableType]:
+def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: DrawingStyle) -> list[RenderableType]:
     rows = placement_rows(plan, nodes)
     if not rows:
         return []
-    drawn = pictures(plan, nodes)
-    parts: list[RenderableType] = [heading("Placement"), Padding(_Places(rows), (0, 0, 0, 4))]
-    parts += [_below(Text(f"{row.session}: {row.why}", "dim")) for row in rows if row.why]
+    drawn = node_pictures(plan, nodes)
+    parts: list[RenderableType] = [heading("Placement"), Padding(_PlacementTable(rows), (0, 0, 0, 4))]
+    parts += [_hanging(Text(f"{row.session}: {row.why}", "dim")) for row in rows if row.why]
     for node in drawn[:MOST_PICTURES]:
-        parts += [Text(""), *(Text("  ").append_text(line) for line in draw(node, look.glyphs))]
+        parts += [Text(""), *(Text("  ").append_text(line) for line in draw_node(node, look.glyphs))]
     if len(drawn) > MOST_PICTURES:
         more = plural(len(drawn) - MOST_PICTURES, "more node")
         parts.append(Text(f"  and {more}: `bai nodes show NODE`", "dim"))
@@ -135,13 +135,13 @@ def _placement(plan: Plan, nodes: Mapping[str, NodeInfo], look: Look) -> list[Re
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _PlacementTable:
     """The table of places. Names are broken only where the rest would have no room beside them."""
 
     rows: Sequence[PlacementRow]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        table = _table("session", "kernel", "node", "cores", "memory", "devices")
+        table = _plain_table("session", "kernel", "node", "cores", "memory", "devices")
         for row in self.rows:
             table.add_row(row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
         names = ([row.session, row.kernel, row.node] for row in self.rows)
@@ -156,9 +156,9 @@ def _waits(plan: Plan) -> list[RenderableType]:
         return []
     parts: list[RenderableType] = [heading("Waiting")]
     for wait in plan.waits:
-        line = Text(f"  {wait.position or '-':>3} ", "dim").append(short(wait.session), "cyan")
+        line = Text(f"  {wait.position or '-':>3} ", "dim").append(short_name(wait.session), "cyan")
         parts.append(line.append(f"  in group {clean(wait.group)}", "dim"))
-        parts += [_below(Text(reason), 8) for reason in wait_lines(wait)]
+        parts += [_hanging(Text(reason), 8) for reason in wait_lines(wait)]
     return parts
 
 
@@ -172,11 +172,11 @@ def _drift(plan: Plan) -> list[RenderableType]:
     return [heading("Drift: what runs differs from what was recorded"), *lines]
 
 
-def _use(title: str, rows: Sequence[UseRow], look: Look) -> list[RenderableType]:
+def _usage(title: str, rows: Sequence[SlotUsageRow], look: DrawingStyle) -> list[RenderableType]:
     shown = [row for row in rows if row.changed or row.full >= 1000]
     if not shown:
         return []
-    table = _table("", "slot", "before", "after", "limit", "")
+    table = _plain_table("", "slot", "before", "after", "limit", "")
     last = ""
     for row in shown:
         name = "" if row.name == last else row.name
@@ -185,9 +185,9 @@ def _use(title: str, rows: Sequence[UseRow], look: Look) -> list[RenderableType]
     return [heading(title), _indented(table)]
 
 
-def _groups(plan: Plan, look: Look) -> list[RenderableType]:
+def _groups(plan: Plan, look: DrawingStyle) -> list[RenderableType]:
     fits = fit_lines(plan)
-    parts = _use("Resource groups", group_rows(plan), look)
+    parts = _usage("Resource groups", group_rows(plan), look)
     if parts and fits:
         parts += [Text(f"    room left in {line}", "dim") for line in fits]
     return parts
@@ -198,22 +198,22 @@ def _warnings(plan: Plan) -> list[RenderableType]:
     if not warnings:
         return []
     lines = (Text(f"! {warning}", "yellow") for warning in warnings)
-    return [heading("Warnings"), *map(_below, lines)]
+    return [heading("Warnings"), *map(_hanging, lines)]
 
 
 def _overrides(plan: Plan) -> list[RenderableType]:
-    lines = overrides(plan)
+    lines = override_lines(plan)
     if not lines:
         return []
-    return [heading("Overridden policies"), *(_below(Text(line, "yellow")) for line in lines)]
+    return [heading("Overridden policies"), *(_hanging(Text(line, "yellow")) for line in lines)]
 
 
 def _refusals(plan: Plan) -> list[RenderableType]:
-    lines = refusals(plan)
-    return [heading(REFUSED), *(_below(Text(line, "red")) for line in lines)] if lines else []
+    lines = violation_lines(plan)
+    return [heading(REFUSED), *(_hanging(Text(line, "red")) for line in lines)] if lines else []
 
 
-def bar(full: int, look: Look, width: int = 10) -> Text:
+def bar(full: int, look: DrawingStyle, width: int = 10) -> Text:
     """A bar for thousandths: full at 1000."""
     filled = max(0, min(width, -(-full * width // 1000)))
     style = "red" if full >= 1000 else "yellow" if full >= 800 else "green"
@@ -225,7 +225,7 @@ def heading(title: str) -> Text:
     return Text(title, "bold underline")
 
 
-def _table(*columns: str) -> Table:
+def _plain_table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -236,6 +236,6 @@ def _indented(table: Table) -> Padding:
     return Padding(table, (0, 0, 0, 4))
 
 
-def _below(text: Text, indent: int = 4) -> Padding:
+def _hanging(text: Text, indent: int = 4) -> Padding:
     """A text whose further lines stay indented, too."""
     return Padding(text, (0, 0, 0, indent))

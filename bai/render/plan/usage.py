@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bai.render.humanize import clean, slot
+from bai.render.humanize import clean, slot_amount
 from reconciler.values.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class UseRow:
+class SlotUsageRow:
     """One slot of one quota or group. `full`: thousandths of the limit that are used after the plan."""
 
     name: str
@@ -22,19 +22,21 @@ class UseRow:
     changed: bool
 
 
-def quota_rows(plan: Plan) -> list[UseRow]:
+def quota_rows(plan: Plan) -> list[SlotUsageRow]:
     """Every limited slot of every quota."""
     return [
         row
         for use in plan.quotas
-        for row in _rows(f"{clean(use.quota)} ({clean(use.subject)})", use.limit, use.before, use.after)
+        for row in _slot_rows(f"{clean(use.quota)} ({clean(use.subject)})", use.limit, use.before, use.after)
     ]
 
 
-def group_rows(plan: Plan) -> list[UseRow]:
+def group_rows(plan: Plan) -> list[SlotUsageRow]:
     """What each resource group has and gives."""
     return [
-        row for use in plan.groups for row in _rows(clean(use.group), use.capacity, use.before, use.after)
+        row
+        for use in plan.groups
+        for row in _slot_rows(clean(use.group), use.capacity, use.before, use.after)
     ]
 
 
@@ -43,29 +45,29 @@ def fit_lines(plan: Plan) -> list[str]:
     lines = []
     for use in plan.groups:
         parts = [
-            _fit(name, count, use.fits_before.get(name, count)) for name, count in use.fits_after.items()
+            _fit_text(name, count, use.fits_before.get(name, count)) for name, count in use.fits_after.items()
         ]
         if parts:
             lines.append(f"{clean(use.group)}: {', '.join(parts)}")
     return lines
 
 
-def _fit(name: str, after: int, before: int) -> str:
+def _fit_text(name: str, after: int, before: int) -> str:
     was = f" (was {before})" if before != after else ""
     return f"{after} x {clean(name)}{was}"
 
 
-def _rows(
+def _slot_rows(
     name: str, limit: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
-) -> Iterator[UseRow]:
+) -> Iterator[SlotUsageRow]:
     for key, most in sorted(limit.items()):
         now, then = before.get(key, 0), after.get(key, 0)
-        yield UseRow(
+        yield SlotUsageRow(
             name=name,
             slot=clean(key),
-            before=slot(key, now),
-            after=slot(key, then),
-            limit=slot(key, most),
+            before=slot_amount(key, now),
+            after=slot_amount(key, then),
+            limit=slot_amount(key, most),
             full=then * 1000 // most if most else (1000 if then else 0),
             changed=now != then,
         )

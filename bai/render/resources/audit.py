@@ -1,8 +1,8 @@
-"""Entries of the audit as JSON."""
+"""Entries of the audit: in words, and as JSON."""
 
 from __future__ import annotations
 
-from bai.render.humanize import moment
+from bai.render.humanize import clean, iso_time, truncate_around_difference
 from reconciler.values.records import Audit
 
 
@@ -10,7 +10,7 @@ def audit_json(entry: Audit) -> dict[str, object]:
     """One entry of `bai.audit/v1`."""
     return {
         "seq": entry.seq,
-        "at": moment(entry.at),
+        "at": iso_time(entry.at),
         "actor": entry.actor,
         "verb": entry.verb,
         "resource": entry.resource,
@@ -22,3 +22,17 @@ def audit_json(entry: Audit) -> dict[str, object]:
         "after": entry.after,
         "changes": [{"path": c.path, "before": c.before, "after": c.after} for c in entry.changes],
     }
+
+
+def audit_lines(entry: Audit, *, changes: bool) -> list[str]:
+    """One entry in words."""
+    what = f"{clean(entry.verb)} {clean(entry.resource)}".rstrip()
+    cause = f": {clean(entry.cause)}" if entry.cause else ""
+    commit = f" at {clean(entry.commit[:12])}" if entry.commit else ""
+    plan = f" plan {clean(entry.plan[:12])}" if entry.plan else ""
+    lines = [f"{iso_time(entry.at)}  {what}{cause}  by {clean(entry.actor)}{commit}{plan}"]
+    if changes:
+        for each in entry.changes:
+            before, after = truncate_around_difference(each.before or "-", each.after or "-", 60)
+            lines.append(f"    {clean(each.path)}: {before} -> {after}")
+    return lines

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from rich.console import Group
 from rich.text import Text
 
-from bai.render.humanize import clean, moment, plural, size
-from bai.render.nodes.picture import picture
-from bai.render.nodes.picture_text import ASCII, draw
-from bai.render.nodes.rows import running
-from bai.render.plan.sections import cores, devices, memory, wait_lines
+from bai.render.humanize import clean, iso_time, plural, size
+from bai.render.nodes.picture import node_picture
+from bai.render.nodes.picture_text import ASCII, draw_node
+from bai.render.nodes.rows import running_placements
+from bai.render.plan.sections import kernel_cores, kernel_devices, kernel_memory, wait_lines
 from bai.render.resources.document import document_lines
-from bai.render.resources.status import UNAPPLIED, about, kernels_json
-from bai.render.resources.volumes import lines, volume_json
+from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
+from bai.render.resources.volumes import volume_json, volume_lines
 from planner.model.types import KernelPlacement, NodeInfo, Wait
 from providers.base import Observed
-from providers.storage.base import Folder, Seen
+from providers.storage.base import FolderState, VolumeFolder
 from reconciler.values.records import Event
 from reconciler.values.state import Actual, Existing
 from schemas.hardware.cpuset import format_cpus
@@ -40,15 +40,15 @@ class Description:
     wait: Wait | None
     node: NodeInfo | None
     actual: Actual
-    folder: Folder | None = None
+    folder: VolumeFolder | None = None
     """Of a volume: where it is."""
-    seen: Seen | None = None
+    seen: FolderState | None = None
     """Of a volume: what is there."""
     facts: Mapping[str, object] = field(default_factory=dict)
     """Of a node: its profile. Of a profile: its roles and nodes."""
 
 
-def render(found: Description) -> Group:
+def render_description(found: Description) -> Group:
     """The description as lines."""
     return Group(
         *_head(found),
@@ -79,10 +79,10 @@ def _head(found: Description) -> Iterator[Text]:
     times = {"enqueued": record.enqueued_at, "started": record.started_at, "finished": item.finished_at}
     for word, at in times.items():
         if at is not None:
-            yield Text(f"  {word.ljust(11)} {moment(at)}")
-    said = about(item)
-    if said:
-        yield Text(f"  state       {said}")
+            yield Text(f"  {word.ljust(11)} {iso_time(at)}")
+    note = session_note(item)
+    if note:
+        yield Text(f"  state       {note}")
     if record.placement and record.placement.choice:
         choice = record.placement.choice
         yield Text(
@@ -105,14 +105,14 @@ def _facts(found: Description) -> Iterator[Text]:
 
 def _folder(found: Description) -> Iterator[Text]:
     if found.folder is not None:
-        yield from (Text(f"  {line}") for line in lines(found.folder, found.seen))
+        yield from (Text(f"  {line}") for line in volume_lines(found.folder, found.seen))
 
 
 def _node(found: Description) -> Iterator[Text]:
     if found.node is None:
         return
     yield Text("")
-    yield from draw(picture(found.node, running(found.actual)), ASCII, most_cells=64)
+    yield from draw_node(node_picture(found.node, running_placements(found.actual)), ASCII, most_cells=64)
 
 
 def _kernels(found: Description) -> Iterator[Text]:
@@ -124,26 +124,27 @@ def _kernels(found: Description) -> Iterator[Text]:
     seen = {kernel.labels.kernel: kernel for kernel in item.kernels}
     placed = item.recorded.placement.kernels if item.recorded.placement else ()
     for kernel in placed:
-        yield from _placed(kernel, seen.get(kernel.kernel))
+        yield from _kernel_lines(kernel, seen.get(kernel.kernel))
     for stray in item.strays:
         yield Text(f"  {clean(stray.id)}: {stray.state}, of generation {stray.labels.generation}", "yellow")
 
 
-def _placed(kernel: KernelPlacement, found: Observed | None) -> Iterator[Text]:
+def _kernel_lines(kernel: KernelPlacement, found: Observed | None) -> Iterator[Text]:
     state = found.state if found else "not there"
     pid = f", process {found.pid}" if found and found.pid else ""
     yield Text(f"  {clean(kernel.kernel)}", "bold").append(
         f" on {clean(kernel.node)}: {state}{pid}", "not bold"
     )
-    given = f"cores {cores(kernel)}, memory {memory(kernel)}, devices {devices(kernel, None)}"
+    given = f"cores {kernel_cores(kernel)}, memory {kernel_memory(kernel)}"
+    given += f", devices {kernel_devices(kernel, None)}"
     yield Text(f"    given   {given}")
     if kernel.network:
-        yield Text(f"    network {_network(kernel)}")
+        yield Text(f"    network {_network_text(kernel)}")
     if found is None:
         return
     yield Text(f"    id      {clean(found.id)}")
     if found.state in ("running", "stopping"):
-        yield Text(f"    has     {_has(found)}")
+        yield Text(f"    has     {_observed_text(found)}")
         if kernel.cpus and found.cpus and set(kernel.cpus) != set(found.cpus):
             yield Text("    ! the cores it has are not those it was given", "red")
     if found.exit_code is not None:
@@ -153,7 +154,7 @@ def _placed(kernel: KernelPlacement, found: Observed | None) -> Iterator[Text]:
         yield Text(f"    restarted {plural(found.restarts, 'time')}")
 
 
-def _network(kernel: KernelPlacement) -> str:
+def _network_text(kernel: KernelPlacement) -> str:
     """How it is connected, and the ports of its node that it holds."""
     words = {
         "default": "the engine's own",
@@ -164,7 +165,7 @@ def _network(kernel: KernelPlacement) -> str:
     return clean("; ".join([words.get(kernel.network, "an overlay of its session's own"), *ports]))
 
 
-def _has(found: Observed) -> str:
+def _observed_text(found: Observed) -> str:
     """What the system says about the running kernel."""
     parts = [f"cores {format_cpus(found.cpus) or 'unknown'}"]
     if found.memory_nodes:
@@ -204,10 +205,10 @@ def _events(found: Description) -> Iterator[Text]:
     for event in found.events:
         change = f"{event.before or '-'} -> {event.after or '-'}"
         by = f" by {clean(event.actor)}" if event.actor else ""
-        yield Text(f"  {moment(event.at)}  {change}  {clean(event.cause)}{by}")
+        yield Text(f"  {iso_time(event.at)}  {change}  {clean(event.cause)}{by}")
 
 
-def as_json(found: Description) -> dict[str, object]:
+def description_json(found: Description) -> dict[str, object]:
     """The fields of `bai describe --format json`."""
     item = found.item
     shown: dict[str, object] = {
@@ -233,7 +234,7 @@ def as_json(found: Description) -> dict[str, object]:
     shown |= found.facts
     shown["waits"] = wait_lines(found.wait) if found.wait else []
     shown["events"] = [
-        {"at": moment(e.at), "before": e.before, "after": e.after, "cause": e.cause, "actor": e.actor}
+        {"at": iso_time(e.at), "before": e.before, "after": e.after, "cause": e.cause, "actor": e.actor}
         for e in found.events
     ]
     return shown

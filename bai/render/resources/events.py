@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bai.render.humanize import clean, moment
+from bai.render.humanize import clean, iso_time
 from reconciler.values.records import Event
 
 
@@ -12,14 +12,14 @@ def event_line(event: Event) -> str:
     by = f"  by {clean(event.actor)}" if event.actor else ""
     at = f" at {clean(event.commit[:12])}" if event.commit else ""
     cause = f"  {clean(event.cause)}" if event.cause else ""
-    return f"{moment(event.at)}  {clean(event.resource)}  {change}{cause}{by}{at}"
+    return f"{iso_time(event.at)}  {clean(event.resource)}  {change}{cause}{by}{at}"
 
 
 def event_json(event: Event) -> dict[str, object]:
     """One event of `bai.events/v1`."""
     return {
         "seq": event.seq,
-        "at": moment(event.at),
+        "at": iso_time(event.at),
         "resource": event.resource,
         "before": event.before,
         "after": event.after,

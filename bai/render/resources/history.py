@@ -1,4 +1,4 @@
-"""A cluster's history: applies, and orders to its loop, made from the audit."""
+"""A cluster's history: applies, and orders to its loop, made from the audit; in words, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bai.render.humanize import clean, moment
+from bai.render.humanize import clean, iso_time
 from bai.render.plan.sections import SYMBOLS
 from reconciler.values.records import Audit
 
-_TOLD = {
+_DIRECTIVE_WORDS = {
     "pin": "held there",
     "unpin": "no longer held",
     "suspend": "suspended",
@@ -24,7 +24,7 @@ _TOLD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HistoryEntry:
     """One apply, or one order."""
 
     at: float
@@ -38,7 +38,7 @@ class Moment:
     failed: int = 0
 
 
-def moments(entries: Iterable[Audit]) -> list[Moment]:
+def history_entries(entries: Iterable[Audit]) -> list[HistoryEntry]:
     """The newest first. `entries`: of one cluster, in their order."""
     all_ = list(entries)
     actions: dict[str, Counter[str]] = {}
@@ -51,27 +51,29 @@ def moments(entries: Iterable[Audit]) -> list[Moment]:
             counts = dict(actions.get(entry.apply, {}))
             failed = counts.pop("failed", 0)
             found.append(
-                Moment(entry.at, "apply", entry.actor, entry.commit, entry.plan, done=counts, failed=failed)
+                HistoryEntry(
+                    entry.at, "apply", entry.actor, entry.commit, entry.plan, done=counts, failed=failed
+                )
             )
         elif not entry.resource:
-            found.append(Moment(entry.at, entry.verb, entry.actor, entry.commit, why=entry.cause))
+            found.append(HistoryEntry(entry.at, entry.verb, entry.actor, entry.commit, why=entry.cause))
     return found[::-1]
 
 
-def words(each: Moment) -> str:
+def outcome_text(each: HistoryEntry) -> str:
     """`+2 ~1 -/+0 -1`, or what was told."""
     if each.verb != "apply":
         why = f" ({clean(each.why)})" if each.why else ""
-        return f"{_TOLD.get(each.verb, each.verb)}{why}"
+        return f"{_DIRECTIVE_WORDS.get(each.verb, each.verb)}{why}"
     parts = [f"{SYMBOLS[verb]}{each.done[verb]}" for verb in SYMBOLS if each.done.get(verb)]
     failed = [f"{each.failed} failed"] if each.failed else []
     return " ".join([*parts, *failed]) or "nothing"
 
 
-def moment_json(each: Moment) -> dict[str, object]:
+def history_json(each: HistoryEntry) -> dict[str, object]:
     """One item of `bai.history/v1`."""
     return {
-        "at": moment(each.at),
+        "at": iso_time(each.at),
         "verb": each.verb,
         "actor": each.actor,
         "commit": each.commit,
@@ -80,3 +82,11 @@ def moment_json(each: Moment) -> dict[str, object]:
         "done": dict(each.done),
         "failed": each.failed,
     }
+
+
+def history_line(each: HistoryEntry, subject: str) -> str:
+
+    commit = each.commit[:12] or ("(files)" if each.verb == "apply" else "")
+    about = f"  {clean(subject)}" if subject else ""
+    plan = f"  plan {each.plan[:12]}" if each.plan else ""
+    return f"{iso_time(each.at)}  {commit:12}  {outcome_text(each)}  by {clean(each.actor)}{plan}{about}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bai.render.humanize import clean, duration, listed, moment, thousandths
-from bai.render.plan.sections import cores, memory, wait_lines
+from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
+from bai.render.plan.sections import kernel_cores, kernel_memory, wait_lines
 from planner.model.types import Wait
 from reconciler.values.state import Actual, Existing
+from schemas.values.resource_ref import ref_of
 
 UNAPPLIED = "not applied"
 
@@ -32,12 +33,12 @@ class SessionRow:
 
 def session_rows(actual: Actual, wanted: Iterable[str], now: float) -> list[SessionRow]:
     """Every session that is wanted or is there, by identity."""
-    there = {name: item for name, item in actual.existing.items() if name.startswith("Session/")}
-    names = sorted({*there, *(name for name in wanted if name.startswith("Session/"))})
-    return [_session_row(there[name], now) if name in there else _unapplied(name) for name in names]
+    there = {name: item for name, item in actual.existing.items() if ref_of(name).kind == "Session"}
+    names = sorted({*there, *(name for name in wanted if ref_of(name).kind == "Session")})
+    return [_session_row(there[name], now) if name in there else _unapplied_row(name) for name in names]
 
 
-def _unapplied(name: str) -> SessionRow:
+def _unapplied_row(name: str) -> SessionRow:
     return SessionRow(
         id=name, phase=UNAPPLIED, ready="", nodes="", age="", about="`bai plan` says what apply would do"
     )
@@ -53,39 +54,39 @@ def _session_row(item: Existing, now: float) -> SessionRow:
         id=item.id,
         phase=item.phase or record.phase,
         ready=f"{running}/{len(record.kernels)}" if record.kernels else "",
-        nodes=listed(dict.fromkeys(kernel.node for kernel in kernels), 3),
+        nodes=join_limited(dict.fromkeys(kernel.node for kernel in kernels), 3),
         age="" if since is None else duration((ended if ended is not None else now) - since),
-        about=about(item),
+        about=session_note(item),
         group=record.placement.group if record.placement else "",
-        cores="; ".join(cores(kernel) for kernel in kernels),
-        memory="; ".join(memory(kernel) for kernel in kernels),
-        devices=_devices(item),
+        cores="; ".join(kernel_cores(kernel) for kernel in kernels),
+        memory="; ".join(kernel_memory(kernel) for kernel in kernels),
+        devices=_devices_text(item),
         generation=record.generation,
     )
 
 
-def about(item: Existing) -> str:
+def session_note(item: Existing) -> str:
     """Result, exit codes that the reason does not tell, and the reason, in a few words."""
     parts = [item.result or item.recorded.result]
     codes = item.exit_codes or item.recorded.exit_codes
-    told = [
+    shown_codes = [
         (name, code)
         for name, code in sorted(codes.items())
         if f"{name} exited with {code}" not in item.reason
     ]
-    if any(code for _, code in told):
-        parts.append("exit " + ", ".join(f"{clean(name)}={code}" for name, code in told))
+    if any(code for _, code in shown_codes):
+        parts.append("exit " + ", ".join(f"{clean(name)}={code}" for name, code in shown_codes))
     parts.append(clean(item.reason))
     if item.strays:
         parts.append(f"{len(item.strays)} of other generations")
     return "; ".join(part for part in parts if part)
 
 
-def _devices(item: Existing) -> str:
+def _devices_text(item: Existing) -> str:
     placement = item.recorded.placement
     grants = [grant for kernel in placement.kernels for grant in kernel.devices] if placement else []
-    return listed(
-        (clean(g.id) + ("" if g.milli >= 1000 else f" ({thousandths(g.milli)})") for g in grants), 8
+    return join_limited(
+        (clean(g.id) + ("" if g.milli >= 1000 else f" ({format_milli(g.milli)})") for g in grants), 8
     )
 
 
@@ -110,9 +111,9 @@ def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = Non
         "result": item.result or record.result,
         "reason": item.reason,
         "exitCodes": dict(item.exit_codes or record.exit_codes),
-        "enqueuedAt": moment(record.enqueued_at),
-        "startedAt": moment(record.started_at),
-        "finishedAt": moment(item.finished_at),
+        "enqueuedAt": iso_time(record.enqueued_at),
+        "startedAt": iso_time(record.started_at),
+        "finishedAt": iso_time(item.finished_at),
         "commit": record.commit,
         "waits": wait_lines(wait) if wait else [],
         "missing": list(item.missing),
@@ -145,19 +146,21 @@ def kernels_json(item: Existing) -> list[dict[str, object]]:
     return rows
 
 
-def other_rows(actual: Actual, wanted: Mapping[str, str], kind: str) -> list[tuple[str, str, str]]:
+def resource_rows(actual: Actual, wanted: Mapping[str, str], kind: str) -> list[tuple[str, str, str]]:
     """Identity, state and generation of resources of `kind` (empty: all but sessions); `wanted`: digests."""
     names = sorted({*actual.existing, *wanted})
     rows = []
     for name in names:
-        if name.startswith("Session/") or (kind and not name.startswith(f"{kind}/")):
+        if ref_of(name).kind == "Session" or (kind and ref_of(name).kind != kind):
             continue
         item = actual.existing.get(name)
-        rows.append((name, _state(item, wanted.get(name)), str(item.recorded.generation) if item else ""))
+        rows.append(
+            (name, _resource_state(item, wanted.get(name)), str(item.recorded.generation) if item else "")
+        )
     return rows
 
 
-def _state(item: Existing | None, digest: str | None) -> str:
+def _resource_state(item: Existing | None, digest: str | None) -> str:
     if item is None:
         return UNAPPLIED
     if digest is None:

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bai.render.humanize import clean, size
-from providers.storage.base import Folder, Seen
+from providers.storage.base import FolderState, VolumeFolder
 
 COLUMNS = ("volume", "host", "node", "folder", "used", "quota", "about")
 
 
-def rows(found: Mapping[str, Folder], seen: Mapping[str, Seen]) -> list[list[str]]:
+def volume_rows(found: Mapping[str, VolumeFolder], seen: Mapping[str, FolderState]) -> list[list[str]]:
     """One line per volume, in the order of `COLUMNS`."""
     return [
         [
             identity.partition("/")[2], folder.host, folder.node, clean(folder.source),
-            used(seen.get(identity)), quota(folder), about(folder, seen.get(identity)),
+            used_text(seen.get(identity)), quota_text(folder), volume_note(folder, seen.get(identity)),
         ]
         for identity, folder in sorted(found.items())
     ]  # fmt: skip
 
 
-def used(seen: Seen | None) -> str:
+def used_text(seen: FolderState | None) -> str:
     """How much it holds."""
     if seen is None or seen.used is None:
         return "-"
     return size(seen.used) if seen.whole else f"more than {size(seen.used)}"
 
 
-def quota(folder: Folder) -> str:
+def quota_text(folder: VolumeFolder) -> str:
     """What it may hold."""
     return size(folder.quota) if folder.quota else "-"
 
 
-def about(folder: Folder, seen: Seen | None) -> str:
+def volume_note(folder: VolumeFolder, seen: FolderState | None) -> str:
     """What is to be said about it."""
     if seen is None:
         return "not looked at"
@@ -46,19 +46,19 @@ def about(folder: Folder, seen: Seen | None) -> str:
     return ""
 
 
-def lines(folder: Folder, seen: Seen | None) -> Iterator[str]:
+def volume_lines(folder: VolumeFolder, seen: FolderState | None) -> Iterator[str]:
     """For a description."""
     yield f"folder      {clean(folder.source)} on {folder.node}"
     if seen is not None and seen.state == "there":
         yield f"owner       {seen.uid}:{seen.gid}, mode {seen.mode:04o}"
         held = size(seen.quota) if seen.quota else "none"
-        yield f"holds       {used(seen)}, quota {held}"
-    said = about(folder, seen)
-    if said:
-        yield f"about       {said}"
+        yield f"holds       {used_text(seen)}, quota {held}"
+    note = volume_note(folder, seen)
+    if note:
+        yield f"about       {note}"
 
 
-def volume_json(folder: Folder, seen: Seen | None) -> dict[str, object]:
+def volume_json(folder: VolumeFolder, seen: FolderState | None) -> dict[str, object]:
     """The fields of one volume for programs; bytes."""
     shown: dict[str, object] = {
         "id": folder.volume, "storageHost": folder.host, "node": folder.node, "folder": folder.source,

@@ -25,16 +25,24 @@ from pydantic import (
 
 from bai.web.auth.grants import Grant, Grants
 from bai.web.auth.networks import Network
-from bai.web.auth.oidc import ALGORITHMS, Keys, Oidc, Reading
-from bai.web.auth.proxy import Proxy
-from bai.web.auth.roles import Anybody, Door, Fixed, Given, Role, Somebody
-from bai.web.auth.static_tokens import Tokens
-from schemas.files.plain_files import read_plain
-from schemas.files.reading import LARGEST_FILE, read
-from schemas.problems.errors import CannotRead, InvalidRepository, Problem
-from schemas.problems.issues import Issue, refuse, wrong
+from bai.web.auth.oidc import ALGORITHMS, IssuerKeys, OidcAuthenticator, TokenRules
+from bai.web.auth.proxy import ProxyAuthenticator
+from bai.web.auth.roles import (
+    AnonymousAuthenticator,
+    Authenticator,
+    Principal,
+    Role,
+    RoleBinding,
+    StaticAccess,
+)
+from bai.web.auth.static_tokens import TokenAuthenticator
+from schemas.files.regular_files import read_regular_file
+from schemas.files.yaml_reader import LARGEST_FILE, read_documents
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from schemas.problems.issues import Issue, issues_error, value_error
 from schemas.problems.model_errors import issues_of
 from schemas.problems.positions import Positions, path_text
+from schemas.problems.problem import Problem
 from schemas.values.quantities import parse_duration
 
 RoleName = Literal["viewer", "operator", "admin"]
@@ -48,9 +56,13 @@ def _issuer(url: str) -> str:
     parts = urlsplit(url)
     here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
-        raise wrong(f"{url!r} is no address of a provider", "write https://...; http only for this machine")
+        raise value_error(
+            f"{url!r} is no address of a provider", "write https://...; http only for this machine"
+        )
     if parts.query or parts.fragment:
-        raise wrong(f"{url!r} has a query or a fragment", "give it as the provider's tokens have it in `iss`")
+        raise value_error(
+            f"{url!r} has a query or a fragment", "give it as the provider's tokens have it in `iss`"
+        )
     return url
 
 
@@ -58,21 +70,21 @@ def _network(text: str) -> str:
     try:
         ipaddress.ip_network(text)
     except ValueError as error:
-        raise wrong(str(error), "write 10.1.0.0/16, or one address") from None
+        raise value_error(str(error), "write 10.1.0.0/16, or one address") from None
     return text
 
 
-def _duration(text: str) -> str:
+def _duration_text(text: str) -> str:
     try:
         parse_duration(text)
     except ValueError as error:
-        raise wrong(str(error)) from None
+        raise value_error(str(error)) from None
     return text
 
 
-def _header(text: str) -> str:
+def _header_name(text: str) -> str:
     if text.lower() in ("authorization", "host", "cookie"):
-        raise wrong(f"{text} is something else", "name the header that the proxy sets")
+        raise value_error(f"{text} is something else", "name the header that the proxy sets")
     return text
 
 
@@ -113,7 +125,7 @@ class ClaimLine(GrantLine):
             issue = Issue(
                 ("projectsFrom",), "projects and projectsFrom do not go together", code="BAI-V034", key=True
             )
-            raise refuse([issue])
+            raise issues_error([issue])
         return self
 
     def grant(self) -> Grant:
@@ -127,33 +139,33 @@ class OidcPart(_Model):
     issuer: Annotated[str, AfterValidator(_issuer)]
     audience: Name | list[Name]
     algorithms: Annotated[list[Algorithm], Field(min_length=1)] = ["RS256", "ES256"]
-    leeway: Annotated[str, AfterValidator(_duration)] = "60s"
+    leeway: Annotated[str, AfterValidator(_duration_text)] = "60s"
     user: Name = "sub"
     groups: Name = "groups"
     ca: str = ""
     grants: Annotated[list[ClaimLine], Field(min_length=1)]
 
-    def door(self) -> Oidc:
+    def authenticator(self) -> OidcAuthenticator:
         audience = [self.audience] if isinstance(self.audience, str) else self.audience
         leeway = float(parse_duration(self.leeway))
         algorithms = frozenset[str](self.algorithms)
-        reading = Reading(self.issuer, audience, algorithms, leeway, self.user, self.groups)
+        reading = TokenRules(self.issuer, audience, algorithms, leeway, self.user, self.groups)
         grants = Grants([line.grant() for line in self.grants])
-        return Oidc(reading, Keys(self.issuer, ca=self.ca), grants)
+        return OidcAuthenticator(reading, IssuerKeys(self.issuer, ca=self.ca), grants)
 
 
 class ProxyPart(_Model):
     """A proxy that says who it is."""
 
     networks: Annotated[list[Annotated[str, AfterValidator(_network)]], Field(min_length=1)]
-    user: Annotated[Header, AfterValidator(_header)] = "X-Forwarded-User"
-    groups: Annotated[Header, AfterValidator(_header)] = "X-Forwarded-Groups"
+    user: Annotated[Header, AfterValidator(_header_name)] = "X-Forwarded-User"
+    groups: Annotated[Header, AfterValidator(_header_name)] = "X-Forwarded-Groups"
     grants: Annotated[list[GrantLine], Field(min_length=1)]
 
-    def door(self) -> Proxy:
+    def authenticator(self) -> ProxyAuthenticator:
         networks: list[Network] = [ipaddress.ip_network(each) for each in self.networks]
         grants = Grants([line.grant() for line in self.grants])
-        return Proxy(networks, self.user.lower(), self.groups.lower(), grants)
+        return ProxyAuthenticator(networks, self.user.lower(), self.groups.lower(), grants)
 
 
 class AccessFile(_Model):
@@ -165,28 +177,30 @@ class AccessFile(_Model):
     anonymous: RoleName | None = None
     metrics: Literal["viewers", "everybody"] = "viewers"
 
-    def doors(self) -> list[Door]:
-        doors: list[Door] = [Tokens((line.sha256, _whom(line)) for line in self.tokens)]
-        doors += [part.door() for part in self.oidc]
-        doors += [self.proxy.door()] if self.proxy else []
-        return [*doors, Anybody(Role[self.anonymous] if self.anonymous else None)]
+    def authenticators(self) -> list[Authenticator]:
+        authenticators: list[Authenticator] = [
+            TokenAuthenticator((line.sha256, _token_principal(line)) for line in self.tokens)
+        ]
+        authenticators += [part.authenticator() for part in self.oidc]
+        authenticators += [self.proxy.authenticator()] if self.proxy else []
+        return [*authenticators, AnonymousAuthenticator(Role[self.anonymous] if self.anonymous else None)]
 
 
-def _whom(line: TokenLine) -> Somebody:
+def _token_principal(line: TokenLine) -> Principal:
     projects = None if line.projects is None else frozenset(line.projects)
-    return Somebody(line.name, (Given(Role[line.role], projects),))
+    return Principal(line.name, (RoleBinding(Role[line.role], projects),))
 
 
-def parse(data: bytes, file: str) -> AccessFile:
+def parse_access(data: bytes, file: str) -> AccessFile:
     """Raises InvalidRepository, every mistake at its line."""
-    documents, problems = read(data, file)
+    documents, problems = read_documents(data, file)
     if problems:
         raise InvalidRepository(tuple(problems), where=file)
     value = documents[0].value if documents else None
-    return checked({} if value is None else value, Positions(file, data))
+    return validate_access({} if value is None else value, Positions(file, data))
 
 
-def checked(value: object, positions: Positions | None = None) -> AccessFile:
+def validate_access(value: object, positions: Positions | None = None) -> AccessFile:
     """Raises InvalidRepository."""
     try:
         return AccessFile.model_validate(value)
@@ -202,48 +216,48 @@ def checked(value: object, positions: Positions | None = None) -> AccessFile:
         raise InvalidRepository(tuple(sorted(found)), where=places.file) from None
 
 
-class Followed:
+class WatchedAccessFile:
     """The file, read again when it has changed. Raises CannotRead and InvalidRepository at first; what is
     wrong later goes to `tell`, once."""
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         self._path, self._tell = path, tell
         self._lock = threading.Lock()
-        self._stamp = _stamp(path)
+        self._stamp = _file_stamp(path)
         self._fixed = self._read()
 
     @property
-    def doors(self) -> Sequence[Door]:
-        return self._current().doors
+    def authenticators(self) -> Sequence[Authenticator]:
+        return self._current().authenticators
 
     @property
     def open_metrics(self) -> bool:
         return self._current().open_metrics
 
-    def _current(self) -> Fixed:
+    def _current(self) -> StaticAccess:
         with self._lock:
-            if (stamp := _stamp(self._path)) != self._stamp:
+            if (stamp := _file_stamp(self._path)) != self._stamp:
                 self._stamp = stamp
                 try:
                     self._fixed = self._read()
                     self._tell(f"{self._path} was read again")
                 except InvalidRepository as error:
-                    wrong = "; ".join(map(str, error.problems))
-                    self._tell(f"who may do what stays as it was: {wrong}")
+                    problems = "; ".join(map(str, error.problems))
+                    self._tell(f"who may do what stays as it was: {problems}")
                 except CannotRead as error:
                     self._tell(f"who may do what stays as it was: {error}")
             return self._fixed
 
-    def _read(self) -> Fixed:
+    def _read(self) -> StaticAccess:
         try:
-            data = read_plain(self._path, LARGEST_FILE)
+            data = read_regular_file(self._path, LARGEST_FILE)
         except OSError as error:
             raise CannotRead(what=str(self._path), why=error.strerror or str(error)) from None
-        found = parse(data, str(self._path))
-        return Fixed(found.doors(), found.metrics == "everybody")
+        found = parse_access(data, str(self._path))
+        return StaticAccess(found.authenticators(), found.metrics == "everybody")
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     """By which a change is noticed; None while the file cannot be looked at."""
     try:
         stat = os.stat(path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bai.web.auth.roles import Given, Role, Somebody
+from bai.web.auth.roles import Principal, Role, RoleBinding
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class Identity:
     """What is said of somebody. `claims`: all of it, where there is more."""
 
     user: str
@@ -28,14 +28,14 @@ class Grant:
     projects_from: str = ""
     """The claim that lists the projects."""
 
-    def given(self, claimed: Claimed) -> Given | None:
+    def binding(self, identity: Identity) -> RoleBinding | None:
         """What it gives; None when it is not for them."""
         named = self.users or self.groups
-        if named and claimed.user not in self.users and not self.groups & claimed.groups:
+        if named and identity.user not in self.users and not self.groups & identity.groups:
             return None
         if self.projects_from:
-            return Given(self.role, texts(claim(claimed.claims, self.projects_from)))
-        return Given(self.role, self.projects)
+            return RoleBinding(self.role, string_set(find_claim(identity.claims, self.projects_from)))
+        return RoleBinding(self.role, self.projects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Grants:
 
     grants: Sequence[Grant]
 
-    def of(self, claimed: Claimed) -> Somebody:
+    def principal(self, identity: Identity) -> Principal:
         """Somebody without any role when none applies."""
-        found = (grant.given(claimed) for grant in self.grants)
-        return Somebody(claimed.user, tuple(each for each in found if each is not None))
+        found = (grant.binding(identity) for grant in self.grants)
+        return Principal(identity.user, tuple(each for each in found if each is not None))
 
 
-def claim(claims: Mapping[str, object], path: str) -> object:
+def find_claim(claims: Mapping[str, object], path: str) -> object:
     """What stands at `realm_access.roles`, or under a name that has dots of its own; None for nothing."""
     if path in claims:
         return claims[path]
@@ -60,7 +60,7 @@ def claim(claims: Mapping[str, object], path: str) -> object:
     return found
 
 
-def texts(value: object) -> frozenset[str]:
+def string_set(value: object) -> frozenset[str]:
     """A list of texts, or one text; empty for anything else."""
     if isinstance(value, str):
         return frozenset({value})

@@ -19,20 +19,20 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from bai.web.auth.bearer import bearer, is_signed
-from bai.web.auth.grants import Claimed, Grants, claim, texts
-from bai.web.auth.roles import Somebody
-from schemas.files.foreign_json import parse
-from schemas.files.plain_files import check_plain
+from bai.web.auth.grants import Grants, Identity, find_claim, string_set
+from bai.web.auth.roles import Principal
+from schemas.files.regular_files import check_regular_file
+from schemas.files.strict_json import parse_json
 
-FRESH = 3600.0
+KEYS_LIFETIME = 3600.0
 """Seconds for which keys are not asked for again."""
-PAUSE = 10.0
+FETCH_INTERVAL = 10.0
 """Seconds between two questions, whatever comes: tokens with made-up keys must not make us ask."""
-MOMENT = 10.0
+CACHE_LIFETIME = 10.0
 """Seconds for which a token that was found to be good is not checked again, unless it is over before."""
-MOST = 1024
+CACHE_SIZE = 1024
 """Tokens that are remembered."""
-PATIENCE = 5.0
+FETCH_TIMEOUT = 5.0
 """Seconds until the provider has answered."""
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
@@ -42,14 +42,14 @@ LATEST = 1 << 53
 """Seconds since the epoch: no later end is told from another."""
 LONGEST_NAME = 200
 """Letters of a user's name."""
-_LARGEST = 1 << 20
+_LARGEST_DOCUMENT = 1 << 20
 
 
-class NotAnswering(Exception):
+class IssuerUnavailable(Exception):
     """The provider does not say what it must."""
 
 
-class Keys:
+class IssuerKeys:
     """The public keys of one issuer. `ca`: file of certificates to believe instead of the system's."""
 
     def __init__(self, issuer: str, *, ca: str = "", clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,55 +58,59 @@ class Keys:
         self._clock = clock
         self._lock = threading.Lock()
         self._keys: tuple[jwt.PyJWK, ...] = ()
-        self._asked = self._loaded = -FRESH
+        self._last_fetch = self._loaded = -KEYS_LIFETIME
 
-    def fitting(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
-        """Keys that may have made a signature. Raises NotAnswering when none can be had."""
+    def candidates(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
+        """Keys that may have made a signature. Raises IssuerUnavailable when none can be had."""
         with self._lock:
-            if self._clock() - self._loaded >= FRESH or not self._known(kid, algorithm):
-                self._ask()
+            if self._clock() - self._loaded >= KEYS_LIFETIME or not self._known(kid, algorithm):
+                self._refresh()
             return self._known(kid, algorithm)
 
     def _known(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
         named = [key for key in self._keys if kid is None or key.key_id in (kid, None)]
-        return [key for key in named if _makes(key, algorithm)]
+        return [key for key in named if _fits_algorithm(key, algorithm)]
 
-    def _ask(self) -> None:
-        if self._clock() - self._asked < PAUSE:
+    def _refresh(self) -> None:
+        if self._clock() - self._last_fetch < FETCH_INTERVAL:
             return
-        self._asked = self._clock()
+        self._last_fetch = self._clock()
         try:
-            self._keys = self._fetched()
+            self._keys = self._fetch()
             self._loaded = self._clock()
-        except (OSError, HTTPError, ValueError, NotAnswering) as error:
+        except (OSError, HTTPError, ValueError, IssuerUnavailable) as error:
             if not self._keys:
-                raise NotAnswering(f"the identity provider {self._issuer} does not answer") from error
+                raise IssuerUnavailable(f"the identity provider {self._issuer} does not answer") from error
 
-    def _fetched(self) -> tuple[jwt.PyJWK, ...]:
+    def _fetch(self) -> tuple[jwt.PyJWK, ...]:
         found = self._get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
-            raise NotAnswering(f"it calls itself {found.get('issuer')!r}")
+            raise IssuerUnavailable(f"it calls itself {found.get('issuer')!r}")
         listed = self._get(str(found.get("jwks_uri", ""))).get("keys")
-        keys = [_key(each) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        keys = (
+            [_parse_key(each) for each in listed if isinstance(each, dict)]
+            if isinstance(listed, list)
+            else []
+        )
         if not any(keys):
-            raise NotAnswering("it has no keys")
+            raise IssuerUnavailable("it has no keys")
         return tuple(key for key in keys if key is not None)
 
     def _get(self, url: str) -> dict[str, Any]:
         if isinstance(self._verify, str):
-            check_plain(self._verify)
+            check_regular_file(self._verify)
         with requests.get(
-            url, timeout=PATIENCE, verify=self._verify, allow_redirects=False, stream=True
+            url, timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True
         ) as answer:
             answer.raise_for_status()
-            body = answer.raw.read(_LARGEST, decode_content=True)
-        value = parse(body)
+            body = answer.raw.read(_LARGEST_DOCUMENT, decode_content=True)
+        value = parse_json(body)
         if not isinstance(value, dict):
-            raise NotAnswering(f"{url} is no object")
+            raise IssuerUnavailable(f"{url} is no object")
         return value
 
 
-def _key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
+def _parse_key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
     """None for a key that is not for signatures, or of a kind that is not known."""
     if value.get("use", "sig") != "sig":
         return None
@@ -116,14 +120,14 @@ def _key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
         return None  # What it misses, or has of another type, the library notices in many ways.
 
 
-def _makes(key: jwt.PyJWK, algorithm: str) -> bool:
+def _fits_algorithm(key: jwt.PyJWK, algorithm: str) -> bool:
     kinds = {"R": "RSA", "P": "RSA", "E": "EC"}
     kind = "OKP" if algorithm == "EdDSA" else kinds[algorithm[0]]
     return key.key_type == kind and (kind != "EC" or key.algorithm_name == algorithm)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TokenRules:
     """How a provider's tokens are read. `leeway` in seconds; `user` and `groups` are names of claims."""
 
     issuer: str
@@ -134,72 +138,74 @@ class Reading:
     groups: str
 
 
-class Remembered:
+class TokenCache:
     """Whom tokens that were checked a moment ago belong to, by their hashes. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, tuple[float, Somebody]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
-    def get(self, token: str) -> Somebody | None:
+    def get(self, token: str) -> Principal | None:
         with self._lock:
-            until, found = self._known.get(_hash(token), (0.0, None))
+            until, found = self._known.get(_token_hash(token), (0.0, None))
             return found if self._clock() < until else None
 
-    def put(self, token: str, whom: Somebody, expires: float) -> None:
+    def put(self, token: str, principal: Principal, expires: float) -> None:
         """`expires`: when the token is over."""
         with self._lock:
-            self._known[_hash(token)] = (min(expires, self._clock() + MOMENT), whom)
-            if len(self._known) > MOST:
+            self._known[_token_hash(token)] = (min(expires, self._clock() + CACHE_LIFETIME), principal)
+            if len(self._known) > CACHE_SIZE:
                 self._known.popitem(last=False)
 
 
-def _hash(token: str) -> bytes:
+def _token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-class Oidc:
+class OidcAuthenticator:
     """Bearer tokens of one issuer. `clock`: seconds since the epoch, by which what was checked is known."""
 
     def __init__(
-        self, reading: Reading, keys: Keys, grants: Grants, *, clock: Callable[[], float] = time.time
+        self, rules: TokenRules, keys: IssuerKeys, grants: Grants, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._reading, self._keys, self._grants = reading, keys, grants
-        self._remembered = Remembered(clock)
+        self._rules, self._keys, self._grants = rules, keys, grants
+        self._cache = TokenCache(clock)
 
-    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+    def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         token = bearer(headers)
         if not is_signed(token):
             return None
-        if (known := self._remembered.get(token)) is not None:
+        if (known := self._cache.get(token)) is not None:
             return known
-        if _issuer(token) != self._reading.issuer:
+        if _claimed_issuer(token) != self._rules.issuer:
             return None
         try:
             claims = self._claims(token)
         except (jwt.PyJWTError, RecursionError) as error:
             raise PermissionError(f"the token is not accepted: {error}") from None
-        except NotAnswering as error:
+        except IssuerUnavailable as error:
             raise PermissionError(str(error)) from None
-        name = claim(claims, self._reading.user)
+        name = find_claim(claims, self._rules.user)
         if not isinstance(name, str) or not name:
-            raise PermissionError(f"the token does not say who: it has no {self._reading.user}")
+            raise PermissionError(f"the token does not say who: it has no {self._rules.user}")
         if len(name) > LONGEST_NAME or not name.isprintable():
-            raise PermissionError(f"the token does not say who: its {self._reading.user} is no plain text")
-        found = self._grants.of(Claimed(name, texts(claim(claims, self._reading.groups)), claims))
-        self._remembered.put(token, found, min(int(claims["exp"]), LATEST) + self._reading.leeway)
+            raise PermissionError(f"the token does not say who: its {self._rules.user} is no plain text")
+        found = self._grants.principal(
+            Identity(name, string_set(find_claim(claims, self._rules.groups)), claims)
+        )
+        self._cache.put(token, found, min(int(claims["exp"]), LATEST) + self._rules.leeway)
         return found
 
     def _claims(self, token: str) -> dict[str, Any]:
         header = jwt.get_unverified_header(token)
         algorithm, kid = header.get("alg"), header.get("kid")
-        if not isinstance(algorithm, str) or algorithm not in self._reading.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
             raise jwt.InvalidAlgorithmError("its algorithm is not one of those that are allowed")
         if not isinstance(kid, str | None):
             raise jwt.InvalidTokenError("the name of its key is no text")
         wrong: jwt.PyJWTError = jwt.InvalidSignatureError("no key of the provider has signed it")
-        for key in self._keys.fitting(kid, algorithm):
+        for key in self._keys.candidates(kid, algorithm):
             try:
                 return self._checked(token, key, algorithm)
             except jwt.InvalidSignatureError:
@@ -208,14 +214,14 @@ class Oidc:
 
     def _checked(self, token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
         found: dict[str, Any] = jwt.decode(
-            token, key.key, algorithms=[algorithm], audience=list(self._reading.audience),
-            issuer=self._reading.issuer, leeway=self._reading.leeway,
+            token, key.key, algorithms=[algorithm], audience=list(self._rules.audience),
+            issuer=self._rules.issuer, leeway=self._rules.leeway,
             options={"require": ["exp", "iss", "aud", "sub"]},
         )  # fmt: skip
         return found
 
 
-def _issuer(token: str) -> object:
+def _claimed_issuer(token: str) -> object:
     """Who says to have signed it: which provider is to judge."""
     try:
         return jwt.decode(token, options={"verify_signature": False}).get("iss")

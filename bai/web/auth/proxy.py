@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bai.web.auth.grants import Claimed, Grants
+from bai.web.auth.grants import Grants, Identity
 from bai.web.auth.networks import Network, within
-from bai.web.auth.roles import Somebody
+from bai.web.auth.roles import Principal
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
+class ProxyAuthenticator:
     """`user` and `groups` are names of headers, in lower case; groups are divided by commas."""
 
     networks: Sequence[Network]
@@ -19,9 +19,9 @@ class Proxy:
     groups: str
     grants: Grants
 
-    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+    def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         name = headers.get(self.user, "").strip()
         if not name or not within(peer, self.networks):
             return None
         groups = (part.strip() for part in headers.get(self.groups, "").split(","))
-        return self.grants.of(Claimed(name, frozenset(filter(None, groups))))
+        return self.grants.principal(Identity(name, frozenset(filter(None, groups))))

@@ -1,8 +1,8 @@
 """Who asks, and what they may: viewers read, operators give orders to loops, admins everything; each for all
 projects or for some.
 
-Read `access_file.py` (what the file says), `tokens.py`, `oidc.py` and `proxy.py` (the ways to say who one
-is), `sight.py` (what somebody of some projects gets to see).
+Read `access_file` (what the file says), `static_tokens`, `oidc` and `proxy` (the ways to say who one is), and
+`bai.web.project_view` (what somebody of some projects gets to see).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RoleBinding:
     """A role. `projects` is None for all of them."""
 
     role: Role
@@ -35,50 +35,50 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Somebody:
+class Principal:
     """Who asks."""
 
     name: str
-    given: tuple[Given, ...]
+    bindings: tuple[RoleBinding, ...]
 
     @property
     def projects(self) -> frozenset[str] | None:
         """Whose resources are theirs to look at; None: everybody's."""
         if self.may(Role.viewer):
             return None
-        return frozenset(project for each in self.given for project in each.projects or ())
+        return frozenset(project for each in self.bindings for project in each.projects or ())
 
     def may(self, role: Role) -> bool:
         """Whether they have this role, or a greater one, for all projects."""
-        return any(each.role >= role and each.projects is None for each in self.given)
+        return any(each.role >= role and each.projects is None for each in self.bindings)
 
 
-class Door(Protocol):
+class Authenticator(Protocol):
     """One way to say who one is."""
 
-    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+    def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         """None when a request does not come this way. `headers` with lower-case names; `peer`: the address
         that the connection comes from. Raises PermissionError when it does, wrongly."""
         ...
 
 
-class Anybody:
+class AnonymousAuthenticator:
     """Where nobody says who they are: a role for all, or none."""
 
     def __init__(self, role: Role | None) -> None:
         self._role = role
 
-    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+    def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         if self._role is None or "authorization" in headers:
             return None
-        return Somebody("anonymous", (Given(self._role),))
+        return Principal("anonymous", (RoleBinding(self._role),))
 
 
 class Access(Protocol):
     """All ways in, and what needs none."""
 
     @property
-    def doors(self) -> Sequence[Door]:
+    def authenticators(self) -> Sequence[Authenticator]:
         """Asked in their order."""
         ...
 
@@ -89,23 +89,23 @@ class Access(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class StaticAccess:
     """Ways in that stay as they are."""
 
-    doors: Sequence[Door] = ()
+    authenticators: Sequence[Authenticator] = ()
     open_metrics: bool = False
 
 
-def who(access: Access, headers: Mapping[str, str], peer: str) -> Somebody:
+def authenticate(access: Access, headers: Mapping[str, str], peer: str) -> Principal:
     """Raises PermissionError."""
-    for door in access.doors:
-        found = door.who(headers, peer)
+    for authenticator in access.authenticators:
+        found = authenticator.authenticate(headers, peer)
         if found is not None:
             return found
     raise PermissionError("say who you are: a token, or a login of the identity provider")
 
 
-async def somebody(request: Request) -> Somebody:
+async def current_principal(request: Request) -> Principal:
     """Whoever asks. Answers 401 to those who do not say, 403 to those who may nothing."""
     peer = request.client.host if request.client else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -113,42 +113,46 @@ async def somebody(request: Request) -> Somebody:
     # Only for signed tokens may an identity provider have to be asked: nothing else waits for anybody.
     signed = is_signed(bearer(headers))
     try:
-        found = await run_in_threadpool(who, access, headers, peer) if signed else who(access, headers, peer)
+        found = (
+            await run_in_threadpool(authenticate, access, headers, peer)
+            if signed
+            else authenticate(access, headers, peer)
+        )
     except PermissionError as error:
         raise HTTPException(401, str(error), headers={"WWW-Authenticate": "Bearer"}) from None
-    if not found.given:
+    if not found.bindings:
         raise HTTPException(403, f"{found.name} has no role here")
     return found
 
 
-def _needs(role: Role, asking: Somebody) -> Somebody:
-    if not asking.may(role):
+def _require_role(role: Role, principal: Principal) -> Principal:
+    if not principal.may(role):
         raise HTTPException(403, f"this needs the role {role.name} for all projects")
-    return asking
+    return principal
 
 
-async def overseer(asking: Annotated[Somebody, Depends(somebody)]) -> Somebody:
+async def overseer(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may look at everything. Answers 403 otherwise."""
-    return _needs(Role.viewer, asking)
+    return _require_role(Role.viewer, principal)
 
 
-async def operator(asking: Annotated[Somebody, Depends(somebody)]) -> Somebody:
+async def operator(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may give orders to loops. Answers 403 otherwise."""
-    return _needs(Role.operator, asking)
+    return _require_role(Role.operator, principal)
 
 
-async def admin(asking: Annotated[Somebody, Depends(somebody)]) -> Somebody:
+async def admin(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may also choose a commit that nobody reviewed. Answers 403 otherwise."""
-    return _needs(Role.admin, asking)
+    return _require_role(Role.admin, principal)
 
 
 async def scraper(request: Request) -> None:
     """Whoever may read metrics: they tell of all projects together."""
     if not request.app.state.access.open_metrics:
-        _needs(Role.viewer, await somebody(request))
+        _require_role(Role.viewer, await current_principal(request))
 
 
-Viewer = Annotated[Somebody, Depends(somebody)]
-Overseer = Annotated[Somebody, Depends(overseer)]
-Operator = Annotated[Somebody, Depends(operator)]
-Admin = Annotated[Somebody, Depends(admin)]
+Viewer = Annotated[Principal, Depends(current_principal)]
+Overseer = Annotated[Principal, Depends(overseer)]
+Operator = Annotated[Principal, Depends(operator)]
+Admin = Annotated[Principal, Depends(admin)]

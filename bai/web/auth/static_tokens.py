@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 from bai.web.auth.bearer import bearer, is_signed
-from bai.web.auth.roles import Somebody
+from bai.web.auth.roles import Principal
 
 PREFIX = "bai_"
 """By which scanners of secrets know one."""
@@ -25,19 +25,19 @@ def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-class Tokens:
+class TokenAuthenticator:
     """Hashes, and who has the token."""
 
-    def __init__(self, known: Iterable[tuple[str, Somebody]]) -> None:
+    def __init__(self, known: Iterable[tuple[str, Principal]]) -> None:
         self._known = tuple(known)
 
-    def who(self, headers: Mapping[str, str], peer: str) -> Somebody | None:
+    def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         token = bearer(headers)
         if not token or is_signed(token):
             return None
         digest = hash_of(token)
         # Every hash is looked at, whichever it is: how long it takes says nothing.
-        found = [whom for known, whom in self._known if hmac.compare_digest(known, digest)]
+        found = [principal for known, principal in self._known if hmac.compare_digest(known, digest)]
         if not found:
             raise PermissionError("no such token")
         return found[0]

@@ -1,1 +1,3 @@
-"""The API's routes, one module a subject."""
+"""One module of routes for each subject: `clusters` first, which viewers read; `directives` are orders to
+loops.
+"""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from bai.render.resources.audit import audit_json
 from bai.web.auth.roles import Viewer
-from bai.web.dependencies import SAME, Cluster, refusals, sight
+from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses, project_view
 from bai.web.response_models import AuditAnswer
 from reconciler.values.records import Audit
 
@@ -22,12 +22,12 @@ Moment = Annotated[datetime | None, Query(description="UTC unless it says otherw
     "/audit",
     summary="Who changed what, oldest first",
     response_model=list[AuditAnswer],
-    responses={**refusals(_404="There is no such cluster."), **SAME},
+    responses={**error_responses(_404="There is no such cluster."), **NOT_MODIFIED},
 )
 def audit(
     request: Request,
     cluster: Cluster,
-    who: Viewer,
+    user: Viewer,
     resource: Annotated[str, Query(max_length=300)] = "",
     actor: Text = "",
     commit: Text = "",
@@ -41,19 +41,19 @@ def audit(
     who asks. Entries about the cluster as a whole are for those who see all projects."""
 
     def make() -> list[object]:
-        eyes = sight(cluster, who)
+        view = project_view(cluster, user)
         found: tuple[Audit, ...] = cluster.loop.workspace.store.audit(
             cluster.name, resource=resource or None, actor=actor, commit=commit, plan=plan,
-            since=_moment(since), until=_moment(until), after=after, limit=limit,
+            since=_timestamp(since), until=_timestamp(until), after=after, limit=limit,
         )  # fmt: skip
-        shown = [audit_json(entry) for entry in found if eyes.everything or eyes.sees(entry.resource)]
-        return [eyes.clear(each) for each in shown]
+        shown = [audit_json(entry) for entry in found if view.sees_everything or view.sees(entry.resource)]
+        return [view.redact(each) for each in shown]
 
-    asked = ("audit", who.projects, resource, actor, commit, plan, since, until, after, limit)
-    return cluster.read.body(asked, cluster.version(), make).answer(request)
+    key = ("audit", user.projects, resource, actor, commit, plan, since, until, after, limit)
+    return cluster.store_cache.get(key, cluster.version(), make).respond(request)
 
 
-def _moment(time: datetime | None) -> float | None:
+def _timestamp(time: datetime | None) -> float | None:
     if time is None:
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

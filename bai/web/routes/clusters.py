@@ -8,63 +8,74 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
-from bai.render.humanize import moment
+from bai.render.humanize import iso_time
 from bai.render.plan.sections import wait_lines
 from bai.render.resources.events import event_json
-from bai.render.resources.status import other_rows, session_json, session_rows
-from bai.web.auth.roles import Overseer, Somebody, Viewer
-from bai.web.dependencies import SAME, Cluster, TheHub, refusals, seen, sight, visible
-from bai.web.etag_cache import Body
-from bai.web.hub import Watched
+from bai.render.resources.status import resource_rows, session_json, session_rows
+from bai.web.auth.roles import Overseer, Principal, Viewer
+from bai.web.cluster_loops import ServedCluster
+from bai.web.dependencies import (
+    NOT_MODIFIED,
+    Cluster,
+    Loops,
+    error_responses,
+    last_plan,
+    project_view,
+    require_visible,
+)
+from bai.web.etag_cache import CachedBody
 from bai.web.response_models import ClusterAnswer, EventAnswer, ReasonAnswer, WaitAnswer
 from planner.model.types import Wait
-from reconciler.gitops.directives import orders
-from schemas.problems.errors import BaiError
+from reconciler.gitops.directives import read_directives
+from schemas.problems.errors.base import BaiError
+from schemas.values.resource_ref import ref_of
 
 router = APIRouter(prefix="/api/v1/clusters", tags=["clusters"])
 Kind = Annotated[str, Query(max_length=50, description="Only of this kind, `Session`.")]
 Project = Annotated[str, Query(max_length=100, description="Only of this project.")]
-_PLAIN = {**refusals(), **SAME}
-_NOT_FOUND = {**refusals(_404="There is no such thing."), **SAME}
-_UNKEPT = refusals(_404="There is no such thing.")
+_CACHED = {**error_responses(), **NOT_MODIFIED}
+_CACHED_OR_NOT_FOUND = {**error_responses(_404="There is no such thing."), **NOT_MODIFIED}
+_NOT_FOUND = error_responses(_404="There is no such thing.")
 
 
 @router.get(
     "",
     summary="The clusters that this server looks after",
     response_model=list[ClusterAnswer],
-    responses=_PLAIN,
+    responses=_CACHED,
 )
-def clusters(request: Request, hub: TheHub, who: Viewer) -> Response:
-    return Body.of([_cluster(each, who) for each in hub.clusters.values()]).answer(request)
+def clusters(request: Request, loops: Loops, user: Viewer) -> Response:
+    return CachedBody.of([_cluster_answer(each, user) for each in loops.clusters.values()]).respond(request)
 
 
 @router.get(
     "/{cluster}",
     summary="One cluster: where it stands",
     response_model=ClusterAnswer,
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
-def one(request: Request, cluster: Cluster, who: Viewer) -> Response:
-    asked = ("cluster", who.projects is None)
-    return cluster.read.body(asked, cluster.version(), lambda: _cluster(cluster, who)).answer(request)
+def one(request: Request, cluster: Cluster, user: Viewer) -> Response:
+    key = ("cluster", user.projects is None)
+    return cluster.store_cache.get(key, cluster.version(), lambda: _cluster_answer(cluster, user)).respond(
+        request
+    )
 
 
-def _cluster(cluster: Watched, who: Somebody) -> ClusterAnswer:
+def _cluster_answer(cluster: ServedCluster, user: Principal) -> ClusterAnswer:
     workspace, latest = cluster.loop.workspace, cluster.latest
-    told = orders(workspace.store, cluster.name)
+    directives = read_directives(workspace.store, cluster.name)
     return ClusterAnswer(
         name=cluster.name,
         provider=workspace.cluster.spec.provider,
         commit=workspace.commit,
-        pinned=told.pin.commit if told.pin else "",
-        suspended=told.suspend is not None,
-        approved=told.approve.commit if told.approve else "",
+        pinned=directives.pin.commit if directives.pin else "",
+        suspended=directives.suspend is not None,
+        approved=directives.approve.commit if directives.approve else "",
         leads=cluster.loop.leads(),
         leader=cluster.loop.leader(),
-        lastPass=moment(latest.ended) if latest else "",
+        lastPass=iso_time(latest.ended) if latest else "",
         good=bool(latest and latest.good),
-        notes=list(latest.notes) if latest and who.projects is None else [],
+        notes=list(latest.notes) if latest and user.projects is None else [],
     )
 
 
@@ -72,24 +83,24 @@ def _cluster(cluster: Watched, who: Somebody) -> ClusterAnswer:
     "/{cluster}/resources",
     summary="What is wanted and what is there",
     response_model=list[dict[str, Any]],
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
 async def resources(
-    request: Request, cluster: Cluster, who: Viewer, kind: Kind = "", project: Project = ""
+    request: Request, cluster: Cluster, user: Viewer, kind: Kind = "", project: Project = ""
 ) -> Response:
-    asked = ("resources", who.projects, kind, project)
-    return await cluster.kept.answer(
-        request, asked, cluster.number, lambda: _listed(cluster, who, kind, project)
+    key = ("resources", user.projects, kind, project)
+    return await cluster.pass_cache.respond(
+        request, key, cluster.pass_count, lambda: _list_resources(cluster, user, kind, project)
     )
 
 
-def _listed(cluster: Watched, who: Somebody, kind: str, project: str) -> list[dict[str, Any]]:
-    eyes = sight(cluster, who)
-    found = [eyes.clear(each) for each in _resources(cluster, who) if eyes.lists(str(each["id"]))]
+def _list_resources(cluster: ServedCluster, user: Principal, kind: str, project: str) -> list[dict[str, Any]]:
+    view = project_view(cluster, user)
+    found = [view.redact(each) for each in _resources(cluster, user) if view.lists(str(each["id"]))]
     if kind:
         found = [each for each in found if each["kind"] == kind]
     if project:
-        found = [each for each in found if str(each["id"]).split("/")[1:-1] == [project]]
+        found = [each for each in found if ref_of(str(each["id"])).project == project]
     return found
 
 
@@ -97,34 +108,36 @@ def _listed(cluster: Watched, who: Somebody, kind: str, project: str) -> list[di
     "/{cluster}/resources/{identity:path}",
     summary="One resource",
     response_model=dict[str, Any],
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
-async def resource(request: Request, cluster: Cluster, who: Viewer, identity: str) -> Response:
-    asked = ("resource", who.projects, identity)
-    return await cluster.kept.answer(request, asked, cluster.number, lambda: _one(cluster, who, identity))
+async def resource(request: Request, cluster: Cluster, user: Viewer, identity: str) -> Response:
+    key = ("resource", user.projects, identity)
+    return await cluster.pass_cache.respond(
+        request, key, cluster.pass_count, lambda: _find_resource(cluster, user, identity)
+    )
 
 
-def _one(cluster: Watched, who: Somebody, identity: str) -> dict[str, Any]:
-    eyes = sight(cluster, who)
-    visible(eyes, identity)
-    done, actual, _ = seen(cluster, who)
-    found = next((each for each in _resources(cluster, who) if each["id"] == identity), None)
+def _find_resource(cluster: ServedCluster, user: Principal, identity: str) -> dict[str, Any]:
+    view = project_view(cluster, user)
+    require_visible(view, identity)
+    done, actual, _ = last_plan(cluster, user)
+    found = next((each for each in _resources(cluster, user) if each["id"] == identity), None)
     if found is None:
         raise HTTPException(404, f"there is no {identity}")
-    document = done.workspace.desired().documents.get(identity)
+    document = done.desired.documents.get(identity) if done.desired is not None else None
     if document is None and identity in actual.existing:
         document = actual.existing[identity].recorded.document
-    return {**eyes.clear(found), "document": document}
+    return {**view.redact(found), "document": document}
 
 
-def _resources(cluster: Watched, who: Somebody) -> Iterator[dict[str, Any]]:
-    done, actual, plan = seen(cluster, who)
-    wanted = done.workspace.desired().digests
+def _resources(cluster: ServedCluster, user: Principal) -> Iterator[dict[str, Any]]:
+    done, actual, plan = last_plan(cluster, user)
+    wanted = done.desired.digests if done.desired is not None else {}
     waits = {wait.session: wait for wait in plan.waits}
     for row in session_rows(actual, wanted, time.time()):
         yield session_json(row, actual.existing.get(row.id), waits.get(row.id))
-    for identity, state, generation in other_rows(actual, wanted, ""):
-        kind = identity.partition("/")[0]
+    for identity, state, generation in resource_rows(actual, wanted, ""):
+        kind = ref_of(identity).kind
         yield {"id": identity, "kind": kind, "state": state, "generation": int(generation or 0)}
 
 
@@ -132,28 +145,28 @@ def _resources(cluster: Watched, who: Somebody) -> Iterator[dict[str, Any]]:
     "/{cluster}/queue",
     summary="Who waits, and why",
     response_model=list[WaitAnswer],
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
-async def queue(request: Request, cluster: Cluster, who: Viewer) -> Response:
-    asked = ("queue", who.projects)
-    return await cluster.kept.answer(request, asked, cluster.number, lambda: _queue(cluster, who))
+async def queue(request: Request, cluster: Cluster, user: Viewer) -> Response:
+    key = ("queue", user.projects)
+    return await cluster.pass_cache.respond(request, key, cluster.pass_count, lambda: _queue(cluster, user))
 
 
-def _queue(cluster: Watched, who: Somebody) -> list[WaitAnswer]:
-    eyes = sight(cluster, who)
-    _, _, plan = seen(cluster, who)
-    found = [_wait(wait) for wait in plan.waits if eyes.sees(wait.session)]
-    return [WaitAnswer.model_validate(eyes.clear(each.model_dump())) for each in found]
+def _queue(cluster: ServedCluster, user: Principal) -> list[WaitAnswer]:
+    view = project_view(cluster, user)
+    _, _, plan = last_plan(cluster, user)
+    found = [_wait_answer(wait) for wait in plan.waits if view.sees(wait.session)]
+    return [WaitAnswer.model_validate(view.redact(each.model_dump())) for each in found]
 
 
-def _wait(wait: Wait) -> WaitAnswer:
+def _wait_answer(wait: Wait) -> WaitAnswer:
     return WaitAnswer(
         session=wait.session,
         group=wait.group,
         position=wait.position,
         reasons=[ReasonAnswer(code=reason.code, message=reason.message) for reason in wait.reasons],
         freedBy=wait.freed_by,
-        latest=moment(wait.latest) if wait.latest is not None else "",
+        latest=iso_time(wait.latest) if wait.latest is not None else "",
         lines=wait_lines(wait),
     )
 
@@ -162,30 +175,32 @@ def _wait(wait: Wait) -> WaitAnswer:
     "/{cluster}/plan",
     summary="What the loop's last pass planned",
     response_model=dict[str, Any],
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
-async def plan(request: Request, cluster: Cluster, who: Overseer) -> Response:
-    return await cluster.kept.answer(request, "plan", cluster.number, lambda: _plan(cluster, who))
+async def plan(request: Request, cluster: Cluster, user: Overseer) -> Response:
+    return await cluster.pass_cache.respond(
+        request, "plan", cluster.pass_count, lambda: _plan_json(cluster, user)
+    )
 
 
-def _plan(cluster: Watched, who: Somebody) -> dict[str, Any]:
-    from reconciler.values.plan_json import VERSION, plain
+def _plan_json(cluster: ServedCluster, user: Principal) -> dict[str, Any]:
+    from reconciler.values.encoding.plan_json import VERSION, plan_values
 
-    _, _, found = seen(cluster, who)
-    return {"version": VERSION, "plan": plain(found)}
+    _, _, found = last_plan(cluster, user)
+    return {"version": VERSION, "plan": plan_values(found)}
 
 
-@router.get("/{cluster}/review", summary="What a commit would change", responses=_UNKEPT)
+@router.get("/{cluster}/review", summary="What a commit would change", responses=_NOT_FOUND)
 def review(
     cluster: Cluster,
-    who: Overseer,
+    user: Overseer,
     commit: Annotated[str, Query(min_length=4, max_length=100, description="Or a branch or tag.")],
 ) -> dict[str, Any]:
     from reconciler.review.between_commits import review_of
-    from reconciler.review.review_json import value
+    from reconciler.review.review_json import review_value
 
     try:
-        return value(review_of(cluster.loop.workspace, commit))
+        return review_value(review_of(cluster.loop.workspace, commit))
     except BaiError as error:
         raise HTTPException(404, str(error)) from None
 
@@ -194,12 +209,12 @@ def review(
     "/{cluster}/events",
     summary="What happened",
     response_model=list[EventAnswer],
-    responses=_NOT_FOUND,
+    responses=_CACHED_OR_NOT_FOUND,
 )
 def events(
     request: Request,
     cluster: Cluster,
-    who: Viewer,
+    user: Viewer,
     after: Annotated[int, Query(ge=0, le=2**62, description="Only later ones than this `seq`.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     resource: Annotated[str, Query(max_length=300)] = "",
@@ -207,10 +222,10 @@ def events(
     """The newest, oldest first. `limit` counts also what is not for who asks."""
 
     def make() -> list[object]:
-        eyes = sight(cluster, who)
+        view = project_view(cluster, user)
         store = cluster.loop.workspace.store
         found = store.events(cluster.name, resource=resource or None, after=after, limit=limit)
-        return [eyes.clear(event_json(event)) for event in found if eyes.sees(event.resource)]
+        return [view.redact(event_json(event)) for event in found if view.sees(event.resource)]
 
-    asked = ("events", who.projects, after, limit, resource)
-    return cluster.read.body(asked, cluster.version(), make).answer(request)
+    key = ("events", user.projects, after, limit, resource)
+    return cluster.store_cache.get(key, cluster.version(), make).respond(request)

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Body, HTTPException, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from bai.web.auth.roles import Admin, Operator
-from bai.web.dependencies import Cluster, refusals
-from reconciler.gitops.directives import Order, Told, give, take_back
-from schemas.problems.errors import BaiError
+from bai.web.dependencies import Cluster, error_responses
+from reconciler.gitops.directives import Directive, DirectiveKind, issue_directive, withdraw_directive
+from schemas.problems.errors.base import BaiError
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["orders"])
-_ANSWERS = refusals(_404="There is no such cluster or commit.")
+_ANSWERS = error_responses(_404="There is no such cluster or commit.")
 # Older versions of FastAPI take None for a model, which an answer without a body may not have.
 _order = partial(router.post, status_code=204, response_model=None, responses=_ANSWERS)
 
@@ -37,43 +37,45 @@ class Named(Reason):
 
 
 @_order("/suspend", summary="Change nothing for a while")
-def suspend(cluster: Cluster, who: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
-    give(cluster.loop.workspace.store, cluster.name, "suspend", Told(who.name, time.time(), reason.why))
+def suspend(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
+    issue_directive(
+        cluster.loop.workspace.store, cluster.name, "suspend", Directive(user.name, time.time(), reason.why)
+    )
     cluster.wake()
 
 
 @_order("/resume", summary="Neither suspended nor held at a commit")
-def resume(cluster: Cluster, who: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
-    told = Told(who.name, time.time(), reason.why)
+def resume(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
+    directive = Directive(user.name, time.time(), reason.why)
     orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
     for order in orders:
-        take_back(cluster.loop.workspace.store, cluster.name, order, told)
+        withdraw_directive(cluster.loop.workspace.store, cluster.name, order, directive)
     cluster.wake()
 
 
 @_order("/rollback", summary="Hold the cluster at a commit")
-def rollback(cluster: Cluster, who: Admin, named: Named) -> None:
+def rollback(cluster: Cluster, user: Admin, named: Named) -> None:
     """Any commit of the repository, reviewed or not: this is for admins. `resume` ends it."""
-    _named(cluster, who.name, "pin", named)
+    _give_for_commit(cluster, user.name, "pin", named)
 
 
 @_order("/approve", summary="Let a commit be carried out")
-def approve(cluster: Cluster, who: Operator, named: Named) -> None:
+def approve(cluster: Cluster, user: Operator, named: Named) -> None:
     """It is carried out if what is followed rests on it; anything else is left aside."""
-    _named(cluster, who.name, "approve", named)
+    _give_for_commit(cluster, user.name, "approve", named)
 
 
 @router.post("/reconcile", status_code=202, summary="Look now", response_class=Response, responses=_ANSWERS)
-def reconcile(cluster: Cluster, who: Operator) -> Response:
+def reconcile(cluster: Cluster, user: Operator) -> Response:
     cluster.wake()
     return Response(status_code=202)
 
 
-def _named(cluster: Cluster, name: str, order: Order, named: Named) -> None:
+def _give_for_commit(cluster: Cluster, name: str, order: DirectiveKind, named: Named) -> None:
     workspace = cluster.loop.workspace
     try:
-        commit = cluster.find(named.commit)
+        commit = cluster.find_commit(named.commit)
     except BaiError as error:
         raise HTTPException(404, str(error)) from None
-    give(workspace.store, cluster.name, order, Told(name, time.time(), named.why, commit))
+    issue_directive(workspace.store, cluster.name, order, Directive(name, time.time(), named.why, commit))
     cluster.wake()

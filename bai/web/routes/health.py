@@ -8,29 +8,29 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel
 
 from bai.web.auth.roles import scraper
-from bai.web.dependencies import Answers, TheHub, refusals
+from bai.web.dependencies import Loops, ResponseDocs, error_responses
 from bai.web.response_models import Refusal
 
 router = APIRouter(tags=["probes"])
-_BAD: Answers = {503: {"model": Refusal, "description": "No, and why."}}
+_UNAVAILABLE: ResponseDocs = {503: {"model": Refusal, "description": "No, and why."}}
 
 
 class Well(BaseModel):
     status: str = "ok"
 
 
-@router.get("/healthz", summary="Whether the process should live", responses=_BAD)
-async def healthy(hub: TheHub) -> Well:
+@router.get("/healthz", summary="Whether the process should live", responses=_UNAVAILABLE)
+async def healthy(loops: Loops) -> Well:
     """Not when a loop broke, or is at work without a sign of life for too long: start the process anew."""
-    if why := hub.stuck():
+    if why := loops.stuck_reason():
         raise HTTPException(503, why)
     return Well()
 
 
-@router.get("/readyz", summary="Whether requests can be answered", responses=_BAD)
-async def ready(hub: TheHub) -> Well:
+@router.get("/readyz", summary="Whether requests can be answered", responses=_UNAVAILABLE)
+async def ready(loops: Loops) -> Well:
     """Not before every loop has seen its cluster, and not while another replica leads."""
-    if why := hub.unready():
+    if why := loops.unready_reason():
         raise HTTPException(503, why)
     return Well()
 
@@ -41,7 +41,7 @@ async def ready(hub: TheHub) -> Well:
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Metrics."},
-        **refusals(),
+        **error_responses(),
     },
 )
 def metrics(request: Request, may: Annotated[None, Depends(scraper)]) -> Response:

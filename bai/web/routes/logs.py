@@ -8,10 +8,11 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from bai.web.auth.roles import Viewer
-from bai.web.dependencies import Cluster, refusals, seen, sight, visible
-from bai.web.streaming import Followers, TooMany
+from bai.web.dependencies import Cluster, error_responses, last_plan, project_view, require_visible
+from bai.web.streaming import Followers, TooManyFollowers
 from reconciler.values.state import Existing
-from schemas.problems.errors import BaiError
+from schemas.problems.errors.base import BaiError
+from schemas.values.resource_ref import identity_of
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 _FOLLOWERS = Followers()
@@ -22,37 +23,37 @@ _FOLLOWERS = Followers()
     summary="What a session's container has written",
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its output."},
-        **refusals(_404="There is no such session or container.", _502="Its node cannot be asked."),
+        **error_responses(_404="There is no such session or container.", _502="Its node cannot be asked."),
     },
     response_class=StreamingResponse,
 )
 def logs(
     request: Request,
     cluster: Cluster,
-    who: Viewer,
+    user: Viewer,
     project: str,
     session: str,
     kernel: Annotated[str, Query(max_length=50)] = "main1",
     tail: Annotated[int, Query(ge=0, le=100_000)] = 1000,
     follow: bool = False,
 ) -> StreamingResponse:
-    identity = f"Session/{project}/{session}"
-    visible(sight(cluster, who), identity)
-    done, actual, _ = seen(cluster, who)
-    id_ = _ids(actual.existing.get(identity), recorded=bool(done.by)).get(kernel)
+    identity = identity_of("Session", session, project)
+    require_visible(project_view(cluster, user), identity)
+    done, actual, _ = last_plan(cluster, user)
+    id_ = _kernel_ids(actual.existing.get(identity), recorded=bool(done.by)).get(kernel)
     if id_ is None:
         raise HTTPException(404, f"{identity} has no container {kernel}")
     try:
-        output = done.workspace.provider.logs(id_, follow=follow, tail=tail)
-        pieces = _FOLLOWERS.follow(who.name, output) if follow else output
+        output = cluster.loop.workspace.provider.logs(id_, follow=follow, tail=tail)
+        pieces = _FOLLOWERS.follow(user.name, output) if follow else output
     except BaiError as error:
         raise HTTPException(502, str(error)) from None
-    except TooMany:
+    except TooManyFollowers:
         raise HTTPException(503, "too many follow already", headers={"Retry-After": "10"}) from None
     return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
 
 
-def _ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:
+def _kernel_ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:
     """By the names of its containers, those that were seen; `recorded`: those of the record, where nobody
     looked."""
     if there is None:

@@ -7,12 +7,12 @@ import time
 from fastapi import APIRouter, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
-from bai.web.dependencies import Answers, TheHub
+from bai.web.dependencies import Loops, ResponseDocs
 from bai.web.response_models import Refusal
-from reconciler.gitops.webhook_verifier import Ears, Message
+from reconciler.gitops.webhook_verifier import WebhookMessage, WebhookVerifier
 
 router = APIRouter(prefix="/hooks", tags=["webhooks"])
-_ANSWERS: Answers = {
+_ANSWERS: ResponseDocs = {
     401: {"model": Refusal, "description": "The message is not signed with the secret."},
     404: {"model": Refusal, "description": "This server hears no webhooks."},
     413: {"model": Refusal, "description": "The message is too large."},
@@ -26,25 +26,25 @@ _ANSWERS: Answers = {
     summary="A push, from GitHub, GitLab, Gitea, Forgejo or Bitbucket",
     responses=_ANSWERS,
 )
-async def git(request: Request, hub: TheHub) -> dict[str, str]:
-    ears: Ears | None = request.app.state.ears
-    if ears is None:
+async def git(request: Request, loops: Loops) -> dict[str, str]:
+    webhook_verifier: WebhookVerifier | None = request.app.state.webhook_verifier
+    if webhook_verifier is None:
         raise HTTPException(404, "no secret for webhooks is set")
     sender = request.client.host if request.client else ""
-    message = ears.begin(request.headers)
-    if most := ears.most(message, sender, time.monotonic()):
-        await _take(request, message, most)
-    verdict = ears.judge(message, sender, time.monotonic())
+    message = webhook_verifier.receive(request.headers)
+    if most := webhook_verifier.max_body_bytes(message, sender, time.monotonic()):
+        await _read_body(request, message, most)
+    verdict = webhook_verifier.verify(message, sender, time.monotonic())
     if verdict == "untrue":
         raise HTTPException(401, "the message is not signed with the secret")
     if verdict == "too often":
         raise HTTPException(429, "too many messages", headers={"Retry-After": "1"})
     if verdict == "moved":
-        await run_in_threadpool(hub.wake)
+        await run_in_threadpool(loops.wake)
     return {"verdict": verdict}
 
 
-async def _take(request: Request, message: Message, most: int) -> None:
+async def _read_body(request: Request, message: WebhookMessage, most: int) -> None:
     """Answers 413 when it is more."""
     size = 0
     async for part in request.stream():

@@ -83,7 +83,7 @@ class StrategyModule(MitogenLinear):  # type: ignore[misc]
         self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any
     ) -> _RawTaskResult | None:
         """None when the task needs its node."""
-        own = _own(task)
+        own = _copy_task(task)
         executor = TaskExecutor(
             host, own, task_vars, play_context, self._loader, get_plugin_loader_namespace(), self._final_q,
             self._variable_manager,
@@ -116,7 +116,7 @@ def _may_end_here(task: Any) -> bool:
     return bool(task.when) and task.loop is None and not task.loop_with
 
 
-def _own(task: Any) -> Any:
+def _copy_task(task: Any) -> Any:
     """A copy, as a forked process would have: carrying it out changes it."""
     copy = task.copy(exclude_parent=True, exclude_tasks=True)
     copy._parent = task._parent

@@ -1,4 +1,4 @@
-"""Seals a node, and compares it with its seal. One request, one answer."""
+"""Stamps a node as provisioned, and compares it with its stamp. One request, one answer."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ FORM = 1
 
 
 def serve(request: Mapping[str, Any]) -> dict[str, Any]:
-    """`look`: the seal and what is not as sealed; `begin`: the seal, if there is one, counts no more until
-    the next `seal`: writes it, with the watched things as they are now. All answer as `look` does."""
+    """`look`: the stamp, and what is not as it says; `begin`: the stamp, if there is one, counts no more
+    until the next `seal`: writes it, with the watched things as they are now. All answer as `look` does."""
     folder = str(request.get("folder") or FOLDER)
     if request["do"] == "seal":
-        _seal(folder, request)
+        _write_stamp(folder, request)
     elif request["do"] == "begin":
-        _begin(folder)
-    return _look(folder)
+        _invalidate_stamp(folder)
+    return _compare_with_stamp(folder)
 
 
-def _look(folder: str) -> dict[str, Any]:
-    seal, problem = _read(folder)
+def _compare_with_stamp(folder: str) -> dict[str, Any]:
+    seal, problem = _read_stamp(folder)
     deviations: list[list[str]] = []
     if seal is not None:
         deviations = _compare(seal["state"], state(seal["watch"]))
@@ -38,21 +38,21 @@ def _look(folder: str) -> dict[str, Any]:
     return {**facts(), "seal": seal, "problem": problem, "deviations": deviations}
 
 
-def _seal(folder: str, request: Mapping[str, Any]) -> None:
+def _write_stamp(folder: str, request: Mapping[str, Any]) -> None:
     watch = request["watch"]
     boot = facts()["bootId"]
     seal = {**request["seal"], "form": FORM, "bootId": boot, "watch": watch, "state": state(watch)}
-    _write(folder, seal)
+    _write_file(folder, seal)
 
 
-def _begin(folder: str) -> None:
-    seal, _ = _read(folder)
+def _invalidate_stamp(folder: str) -> None:
+    seal, _ = _read_stamp(folder)
     if seal is not None:
-        _write(folder, {**seal, "unfinished": True})
+        _write_file(folder, {**seal, "unfinished": True})
 
 
-def _read(folder: str) -> tuple[dict[str, Any] | None, str]:
-    """The seal, or why there is none that can be used (empty: there is none at all)."""
+def _read_stamp(folder: str) -> tuple[dict[str, Any] | None, str]:
+    """The stamp, or why there is none that can be used (empty: there is none at all)."""
     path = os.path.join(folder, SEAL)
     try:
         with open(path, encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def _read(folder: str) -> tuple[dict[str, Any] | None, str]:
     return seal, ""
 
 
-def _write(folder: str, seal: Mapping[str, Any]) -> None:
+def _write_file(folder: str, seal: Mapping[str, Any]) -> None:
     """Whole or not at all, also over a loss of power."""
     os.makedirs(folder, mode=0o755, exist_ok=True)
     draft = os.path.join(folder, "." + SEAL)
@@ -89,13 +89,13 @@ def _write(folder: str, seal: Mapping[str, Any]) -> None:
 def _compare(sealed: Mapping[str, str], now: Mapping[str, str]) -> list[list[str]]:
     """What differs: name, as sealed, as it is."""
     return [
-        [name, _short(sealed.get(name, ABSENT)), _short(now.get(name, ABSENT))]
+        [name, _shorten(sealed.get(name, ABSENT)), _shorten(now.get(name, ABSENT))]
         for name in sorted({*sealed, *now})
-        if sealed.get(name, ABSENT) != now.get(name, ABSENT) and not _follows(name, sealed, now)
+        if sealed.get(name, ABSENT) != now.get(name, ABSENT) and not _is_consequence(name, sealed, now)
     ]
 
 
-def _follows(name: str, sealed: Mapping[str, str], now: Mapping[str, str]) -> bool:
+def _is_consequence(name: str, sealed: Mapping[str, str], now: Mapping[str, str]) -> bool:
     """Mode and owner of a file that has gone, or come, say nothing more."""
     for end in (" mode", " owner"):
         if name.startswith("file ") and name.endswith(end):
@@ -103,5 +103,5 @@ def _follows(name: str, sealed: Mapping[str, str], now: Mapping[str, str]) -> bo
     return False
 
 
-def _short(value: str) -> str:
+def _shorten(value: str) -> str:
     return value[:19] if value.startswith("sha256 ") else value

@@ -73,10 +73,10 @@ def _rpm(names: Iterable[str]) -> tuple[dict[str, str], Iterable[str]]:
             versions[name] = versions[name] + " " + version if name in versions else version
     locks = read("/etc/dnf/plugins/versionlock.list") + read("/etc/yum/pluginconf.d/versionlock.list")
     lines = [line.strip() for line in locks.splitlines() if not line.startswith(("#", "!"))]
-    return versions, {name for name in names if any(_locks(line, name) for line in lines)}
+    return versions, {name for name in names if any(_is_lock_of(line, name) for line in lines)}
 
 
-def _locks(line: str, name: str) -> bool:
+def _is_lock_of(line: str, name: str) -> bool:
     """Whether a line `[epoch:]name-[epoch:]version-release.arch` is about this package."""
     head, colon, rest = line.partition(":")
     if colon and head.isdigit():
@@ -101,15 +101,15 @@ def _file(path: str) -> dict[str, str]:
     if stat.S_ISLNK(seen.st_mode):
         return {name: "link to " + os.readlink(path), name + " owner": owner}
     found = {name + " mode": f"{stat.S_IMODE(seen.st_mode):04o}", name + " owner": owner}
-    found[name] = _content(path) if stat.S_ISREG(seen.st_mode) else _kind(seen.st_mode)
+    found[name] = _content_hash(path) if stat.S_ISREG(seen.st_mode) else _file_kind(seen.st_mode)
     return found
 
 
-def _kind(mode: int) -> str:
+def _file_kind(mode: int) -> str:
     return "folder" if stat.S_ISDIR(mode) else "special file"
 
 
-def _content(path: str) -> str:
+def _content_hash(path: str) -> str:
     total = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -151,11 +151,11 @@ def _mounts(paths: Iterable[str]) -> dict[str, str]:
     for line in read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         words = right.split()
-        mounted[_unescaped(left.split()[4])] = _unescaped(" ".join(words[:2]))
+        mounted[_unescape(left.split()[4])] = _unescape(" ".join(words[:2]))
     return {"mount " + path: mounted.get(path.rstrip("/") or "/", "not mounted") for path in paths}
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text

@@ -14,10 +14,10 @@ _ROCKY = ("rhel", "rocky", "almalinux", "centos", "ol")
 def facts() -> dict[str, str]:
     """`os` (`debian-12`, `rhel-9`, ...), `kernel`, `bootId`, `rebootPending` (why; empty: it does not)."""
     return {
-        "os": _os(read("/etc/os-release")),
+        "os": _os_name(read("/etc/os-release")),
         "kernel": os.uname().release,
         "bootId": read("/proc/sys/kernel/random/boot_id").strip(),
-        "rebootPending": _pending(),
+        "rebootPending": _reboot_pending(),
     }
 
 
@@ -46,7 +46,7 @@ def output(argv: Sequence[str]) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _os(release: str) -> str:
+def _os_name(release: str) -> str:
     said: dict[str, str] = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', release, re.MULTILINE))
     name, version = said.get("ID", "linux"), said.get("VERSION_ID", "")
     if name in _ROCKY:
@@ -54,7 +54,7 @@ def _os(release: str) -> str:
     return name + "-" + version if version else name
 
 
-def _pending() -> str:
+def _reboot_pending() -> str:
     if not any(os.path.exists(path) for path in _FLAGS):
         return ""
     names: list[str] = sorted(set(read("/run/reboot-required.pkgs").split()))

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, cast
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal, Wire, segment
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal, HttpSocket, quote_segment
 from providers.machines import streams
-from schemas.problems.errors import CopyRefused, KernelNotFound
+from schemas.problems.errors.kernel import CopyRefused, KernelNotFound
 
 MEMORY = ("/dev", "/proc", "/sys", "/run/bai")
 """Never a container's files, whatever its spec."""
@@ -26,12 +26,12 @@ PASSWD = "/etc/passwd"
 
 def copy_out(engine: Engine, kernel: str, path: str) -> Iterator[bytes]:
     """A tar stream of a file or folder. Raises CopyRefused and KernelNotFound with the first chunk."""
-    with speaking(engine.node, kernel):
-        place = _place(engine.inspect(kernel), kernel, path)
+    with engine_errors(engine.node, kernel):
+        place = _absolute_path(engine.inspect(kernel), kernel, path)
         try:
-            yield from _fetch(engine, kernel, place)
-        except Refusal as refusal:
-            raise _refused(refusal, kernel, path) from None
+            yield from _get_archive(engine, kernel, place)
+        except EngineRefusal as refusal:
+            raise _to_copy_error(refusal, kernel, path) from None
 
 
 def copy_in(engine: Engine, kernel: str, path: str, archive: Iterator[bytes]) -> None:
@@ -39,20 +39,20 @@ def copy_in(engine: Engine, kernel: str, path: str, archive: Iterator[bytes]) ->
 
     Raises CopyRefused, KernelNotFound.
     """
-    with speaking(engine.node, kernel):
+    with engine_errors(engine.node, kernel):
         found = engine.inspect(kernel)
-        place = _place(found, kernel, path)
-        owner = _owner(engine, kernel, str(found["Config"].get("User") or ""))
+        place = _absolute_path(found, kernel, path)
+        owner = _find_owner(engine, kernel, str(found["Config"].get("User") or ""))
         try:
-            _send(engine, kernel, place, _owned(archive, owner) if any(owner) else archive)
-        except Refusal as refusal:
-            raise _refused(refusal, kernel, path) from None
+            _put_archive(engine, kernel, place, _with_owner(archive, owner) if any(owner) else archive)
+        except EngineRefusal as refusal:
+            raise _to_copy_error(refusal, kernel, path) from None
         except tarfile.TarError as error:
             why = f"what was sent is not an archive: {error}"
             raise CopyRefused(provider=NAME, kernel=kernel, path=path, why=why) from error
 
 
-def _place(found: Mapping[str, Any], kernel: str, path: str) -> str:
+def _absolute_path(found: Mapping[str, Any], kernel: str, path: str) -> str:
     """The whole path; relative ones begin in the working directory. Raises CopyRefused."""
     whole = posixpath.join("/", found["Config"].get("WorkingDir") or "/", path)
     plain = posixpath.normpath(whole)
@@ -64,15 +64,15 @@ def _place(found: Mapping[str, Any], kernel: str, path: str) -> str:
     return whole
 
 
-def _fetch(engine: Engine, kernel: str, place: str) -> Iterator[bytes]:
-    return engine.stream("GET", f"/containers/{segment(kernel)}/archive", query={"path": place})
+def _get_archive(engine: Engine, kernel: str, place: str) -> Iterator[bytes]:
+    return engine.stream("GET", f"/containers/{quote_segment(kernel)}/archive", query={"path": place})
 
 
-def _send(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> None:
+def _put_archive(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> None:
     """The archive as it comes; an engine that refuses it may do so before it is all there."""
-    target = f"/v{engine.version}/containers/{segment(kernel)}/archive?path={segment(place)}"
+    target = f"/v{engine.version}/containers/{quote_segment(kernel)}/archive?path={quote_segment(place)}"
     connection = http.client.HTTPConnection("docker")
-    connection.sock = cast(Any, Wire(engine.dial()))
+    connection.sock = cast(Any, HttpSocket(engine.dial()))
     try:
         connection.sock.settimeout(None)
         headers = {"Content-Type": "application/x-tar", "Transfer-Encoding": "chunked"}
@@ -81,12 +81,12 @@ def _send(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> 
         response = connection.getresponse()
         text = response.read().decode(errors="replace")
         if response.status >= 300:
-            raise Refusal(response.status, text.partition('"message":"')[2].rpartition('"')[0] or text)
+            raise EngineRefusal(response.status, text.partition('"message":"')[2].rpartition('"')[0] or text)
     finally:
         connection.close()
 
 
-def _refused(refusal: Refusal, kernel: str, path: str) -> Exception:
+def _to_copy_error(refusal: EngineRefusal, kernel: str, path: str) -> Exception:
     if "No such container" in refusal.why:
         return KernelNotFound(provider=NAME, kernel=kernel)
     why = "it is not a folder" if "not a dir" in refusal.why else refusal.why.strip()
@@ -95,21 +95,21 @@ def _refused(refusal: Refusal, kernel: str, path: str) -> Exception:
     return CopyRefused(provider=NAME, kernel=kernel, path=path, why=why)
 
 
-def _owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
+def _find_owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
     """Numbers of the container's user and group, by its own list of users; root where it has none."""
     name, _, group = user.partition(":")
     if not name:
         return 0, 0
     if name.isdigit() and group.isdigit():
         return int(name), int(group)
-    uid, gid = _listed(engine, kernel, name)
+    uid, gid = _listed_owner(engine, kernel, name)
     return uid, int(group) if group.isdigit() else gid
 
 
-def _listed(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
+def _listed_owner(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
     try:
-        text = _text(_fetch(engine, kernel, PASSWD))
-    except Refusal:
+        text = _read_tar_text(_get_archive(engine, kernel, PASSWD))
+    except EngineRefusal:
         text = ""
     for line in text.splitlines():
         fields = line.split(":")
@@ -118,7 +118,7 @@ def _listed(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
     return (int(name), 0) if name.isdigit() else (0, 0)
 
 
-def _text(chunks: Iterator[bytes]) -> str:
+def _read_tar_text(chunks: Iterator[bytes]) -> str:
     from io import BytesIO
 
     with tarfile.open(fileobj=BytesIO(b"".join(chunks))) as archive:
@@ -127,9 +127,9 @@ def _text(chunks: Iterator[bytes]) -> str:
         return stream.read().decode(errors="replace") if stream is not None else ""
 
 
-def _owned(archive: Iterator[bytes], owner: tuple[int, int]) -> Iterator[bytes]:
+def _with_owner(archive: Iterator[bytes], owner: tuple[int, int]) -> Iterator[bytes]:
     """The same archive with everything in it belonging to `owner` (uid, gid)."""
-    source = streams.readable(archive)
+    source = streams.chunks_as_file(archive)
 
     def rewrite(sink: IO[bytes]) -> None:
         with (
@@ -143,4 +143,4 @@ def _owned(archive: Iterator[bytes], owner: tuple[int, int]) -> Iterator[bytes]:
             while source.read(streams.CHUNK):
                 pass
 
-    return streams.piped(rewrite)
+    return streams.pipe_writer(rewrite)

@@ -25,36 +25,40 @@ from providers.docker.container import (
     supplementary_groups,
     user,
 )
-from providers.docker.container.extras import Extras
-from providers.docker.container.user import User
+from providers.docker.container.edits import ContainerEdits
+from providers.docker.container.user import ContainerUser
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal, segment
-from providers.docker.labels import ID, read
-from providers.docker.shared_cores import Cores
-from schemas.problems.errors import BaiError, ImageMissing, KernelRefused, ProviderUnavailable, StoreError
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal, quote_segment
+from providers.docker.labels import ID, from_engine_labels
+from providers.docker.shared_cores import SharedCores
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.node import ImageMissing
+from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.problems.errors.store import StoreError
 
 PATIENCE = 60.0
 """Seconds for what another request has begun with a container of this name."""
-TRY_AGAIN = 0.05
-HALF_MADE = frozenset({"created", "dead"})
-SLOW = 180.0
+RETRY_PAUSE = 0.05
+UNSTARTED_STATES = frozenset({"created", "dead"})
+SLOW_ENGINE = 180.0
 """Seconds for an engine under load to create or start one container."""
 _GONE, _CONFLICT = 404, 409
 
 
-def make(engine: Engine, spec: KernelSpec, cores: Cores, fence: Fence) -> bool:
+def create_container(engine: Engine, spec: KernelSpec, cores: SharedCores, fence: Fence) -> bool:
     """Create and start; a kernel that is there already is left as it is: False. Raises KernelRefused,
     ProviderUnavailable, and what `fence` raises."""
     if not spec.image:
         hint = "set `image` of the session, or a default in the cluster"
         raise KernelRefused(provider=NAME, kernel=spec.id, why="it names no image", hint=hint)
-    look_first = bool(runtime_files.needed(spec) or subpaths.needed(spec) or spec.share)
+    look_first = bool(runtime_files.is_needed(spec) or subpaths.is_needed(spec) or spec.share)
     deadline = time.monotonic() + PATIENCE
-    with speaking(engine.node, spec.id, making=True), _without_image(engine, spec):
-        while not (look_first and _stands(engine, spec)):
-            with cores.given(spec) as cpus:
-                made = _made(engine, spec, cpus, fence)
+    with engine_errors(engine.node, spec.id, making=True), _explain_missing_image(engine, spec):
+        while not (look_first and _exists(engine, spec)):
+            with cores.reserve(spec) as cpus:
+                made = _create_and_start(engine, spec, cpus, fence)
             if made:
                 return True
             if time.monotonic() > deadline:
@@ -65,116 +69,124 @@ def make(engine: Engine, spec: KernelSpec, cores: Cores, fence: Fence) -> bool:
 
 
 @contextlib.contextmanager
-def _without_image(engine: Engine, spec: KernelSpec) -> Iterator[None]:
+def _explain_missing_image(engine: Engine, spec: KernelSpec) -> Iterator[None]:
     """That the node lacks the image is said so that somebody can bring it there."""
     try:
         yield
-    except Refusal as refusal:
+    except EngineRefusal as refusal:
         if refusal.status != _GONE or "no such image" not in refusal.why.lower():
             raise
         hint = "`bai images pull` brings it there"
         raise ImageMissing(provider=NAME, node=engine.node, image=spec.image, hint=hint) from None
 
 
-def _stands(engine: Engine, spec: KernelSpec) -> bool:
+def _exists(engine: Engine, spec: KernelSpec) -> bool:
     """Whether it is there; what was left half made of it goes."""
     try:
         found = engine.inspect(spec.id)
-    except Refusal as refusal:
+    except EngineRefusal as refusal:
         if refusal.status != _GONE:
             raise
-        time.sleep(TRY_AGAIN)  # Somebody's request may be about to make it.
+        time.sleep(RETRY_PAUSE)  # Somebody's request may be about to make it.
         return False
     if (found["Config"]["Labels"] or {}).get(ID) != spec.id:
         why = f"node {engine.node}: a container of this name is there that is not bai's"
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
     if found["State"]["Status"] == "removing":
-        time.sleep(TRY_AGAIN)
+        time.sleep(RETRY_PAUSE)
         return False
-    if found["State"]["Status"] not in HALF_MADE:
+    if found["State"]["Status"] not in UNSTARTED_STATES:
         return True
-    undo(engine, spec.id)
+    remove_unstarted(engine, spec.id)
     return False
 
 
-def _made(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence) -> bool:
+def _create_and_start(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence) -> bool:
     """False when the name is taken."""
-    image = engine.call("GET", f"/images/{segment(spec.image)}/json")
-    who = user.of(engine, spec, image)
+    image = engine.call("GET", f"/images/{quote_segment(spec.image)}/json")
+    who = user.container_user(engine, spec, image)
     user.check_numbers(engine, spec, image, who)
-    ends = _ends(engine, spec, image)
-    place = home.placed(spec, ends, exempt=engine.exempt) if who.made else None
-    extras = Extras() if place is None else home.give(engine, spec, who, place, image)
-    mounted = {path: ends[path] for path in _mounted(spec, image, extras)}
+    ends = _resolve_targets(engine, spec, image)
+    place = home.place_home(spec, ends, exempt=engine.leaves_user_namespace) if who.made else None
+    edits = ContainerEdits() if place is None else home.prepare(engine, spec, who, place, image)
+    mounted = {path: ends[path] for path in _writable_targets(spec, image, edits)}
     supplementary_groups.check_mounts(spec, who, mounted)
-    extras += _extras(engine, spec, image) + Extras(cpus=cpus)
-    body = config.payload(spec, engine.options, who, extras)
+    edits += _prepare_edits(engine, spec, image) + ContainerEdits(cpus=cpus)
+    body = config.container_payload(spec, engine.options, who, edits)
     try:
-        new = engine.call("POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW)
-    except Refusal as refusal:
+        new = engine.call(
+            "POST", "/containers/create", query={"name": spec.id}, body=body, timeout=SLOW_ENGINE
+        )
+    except EngineRefusal as refusal:
         if refusal.status == _CONFLICT:
             return False
-        _forget(engine, spec, extras)
+        _release_uncreated(engine, spec, edits)
         raise
     try:
-        _fill(engine, spec, image, who, place, mounted)
+        _fill_layer(engine, spec, image, who, place, mounted)
         fence()
-        engine.call("POST", f"/containers/{segment(str(new['Id']))}/start", timeout=SLOW)
+        engine.call("POST", f"/containers/{quote_segment(str(new['Id']))}/start", timeout=SLOW_ENGINE)
     except StoreError:
         # By its own id, and nothing else: somebody else may have made another one of this name meanwhile.
-        with contextlib.suppress(OSError, Refusal):
-            undo(engine, str(new["Id"]))
+        with contextlib.suppress(OSError, EngineRefusal):
+            remove_unstarted(engine, str(new["Id"]))
         raise
-    except (Refusal, KernelRefused):
-        with contextlib.suppress(OSError, Refusal):
-            undo(engine, str(new["Id"]))
-        _forget(engine, spec, extras)
+    except (EngineRefusal, KernelRefused):
+        with contextlib.suppress(OSError, EngineRefusal):
+            remove_unstarted(engine, str(new["Id"]))
+        _release_uncreated(engine, spec, edits)
         raise
     return True
 
 
-def _ends(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> dict[str, str]:
+def _resolve_targets(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> dict[str, str]:
     """Where that leads at which something may be mounted that its session can write to."""
-    places = _mounted(spec, image, Extras())
-    wanted = places or engine.exempt
-    return image_files.ends(engine, str(image["Id"]), {*places, accounts.HOME}) if wanted else {}
+    places = _writable_targets(spec, image, ContainerEdits())
+    wanted = places or engine.leaves_user_namespace
+    return image_files.resolve_paths(engine, str(image["Id"]), {*places, accounts.HOME}) if wanted else {}
 
 
-def _mounted(spec: KernelSpec, image: Mapping[str, Any], extras: Extras) -> set[str]:
+def _writable_targets(spec: KernelSpec, image: Mapping[str, Any], edits: ContainerEdits) -> set[str]:
     mounts = (posixpath.normpath(mount.target) for mount in spec.mounts)
-    return {*mounts, *supplementary_groups.volumes(image), *config.in_memory(spec, extras)}
+    return {*mounts, *supplementary_groups.image_volumes(image), *config.tmpfs_mounts(spec, edits)}
 
 
-def _fill(
+def _fill_layer(
     engine: Engine,
     spec: KernelSpec,
     image: Mapping[str, Any],
-    who: User,
+    who: ContainerUser,
     place: home.Home | None,
     mounted: Mapping[str, str],
 ) -> None:
     """What it has of its own before it runs. `mounted`: place → where that leads."""
-    homes = home.items(spec, who, place) if place is not None else ()
-    hidden = place is not None and home.declared(image, place)
-    below = (*supplementary_groups.items(engine, image, who), *(() if hidden else homes))
-    written = not below or layer.put(engine, spec.id, below)
+    homes = home.home_items(spec, who, place) if place is not None else ()
+    hidden = place is not None and home.is_declared_volume(image, place)
+    below = (*supplementary_groups.group_items(engine, image, who), *(() if hidden else homes))
+    written = not below or layer.put_items(engine, spec.id, below)
     if not written:
         supplementary_groups.check_image(engine, spec, image, who, mounted)
     if homes and (hidden or not written):
-        home.make(engine, spec, homes)
+        home.make_homes(engine, spec, homes)
 
 
-def _extras(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
+def _prepare_edits(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> ContainerEdits:
     """What has to be found out or put on the node before."""
     _check_mounts(engine, spec, image)
-    extras = devices.give(engine, spec) + devices.withheld(spec, image) + gpu_share.give(engine, spec)
-    extras += runtime_files.give(engine, spec, image) + Extras(masked=masked_paths.of_cpus(engine.facts.cpus))
-    return extras + subpaths.give(engine, spec) + _sized(engine, spec)
+    edits = (
+        devices.prepare(engine, spec)
+        + devices.withhold_devices(spec, image)
+        + gpu_share.prepare(engine, spec)
+    )
+    edits += runtime_files.prepare(engine, spec, image) + ContainerEdits(
+        masked=masked_paths.cpu_heat_paths(engine.facts.cpus)
+    )
+    return edits + subpaths.prepare(engine, spec) + _size_edits(engine, spec)
 
 
-def _sized(engine: Engine, spec: KernelSpec) -> Extras:
+def _size_edits(engine: Engine, spec: KernelSpec) -> ContainerEdits:
     able = spec.scratch and Limit.SCRATCH not in engine.facts.missing
-    return Extras(size=spec.scratch) if able else Extras()
+    return ContainerEdits(size=spec.scratch) if able else ContainerEdits()
 
 
 def _check_mounts(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> None:
@@ -182,59 +194,61 @@ def _check_mounts(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) ->
         return
     from providers.storage import mounts
 
-    owner = user.outside(engine, spec, image)
+    owner = user.host_uid(engine, spec, image)
     if engine.local:
-        why = mounts.problem_here(spec.mounts, owner)
+        why = mounts.mount_problem_here(spec.mounts, owner)
     else:
-        why = mounts.problem(engine.machine, spec.mounts, owner)
+        why = mounts.mount_problem(engine.machine, spec.mounts, owner)
     if why:
         raise KernelRefused(provider=NAME, kernel=spec.id, why=f"node {engine.node}: {why}")
 
 
-def undo(engine: Engine, kernel: str) -> None:
-    """Remove a container that is not wanted; none is there afterwards. Raises Refusal, OSError."""
+def remove_unstarted(engine: Engine, kernel: str) -> None:
+    """Remove a container that is not wanted; none is there afterwards. Raises EngineRefusal, OSError."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            engine.discard(kernel)
-        except Refusal as refusal:
+            engine.remove_container(kernel)
+        except EngineRefusal as refusal:
             if refusal.status == _GONE:
                 return
             if refusal.status != _CONFLICT or time.monotonic() > deadline:
                 raise
-            time.sleep(TRY_AGAIN)  # Its removal is under way.
+            time.sleep(RETRY_PAUSE)  # Its removal is under way.
 
 
-def _forget(engine: Engine, spec: KernelSpec, extras: Extras) -> None:
+def _release_uncreated(engine: Engine, spec: KernelSpec, edits: ContainerEdits) -> None:
     """What had been put on the node for a container that could not be made; the reason matters more."""
     with contextlib.suppress(BaiError):
-        for bind in extras.binds:
-            runtime_files.take(engine, spec.id, bind.source)
+        for bind in edits.binds:
+            runtime_files.release(engine, spec.id, bind.source)
     with contextlib.suppress(BaiError):
-        gpu_share.drop(engine, spec)
-    with contextlib.suppress(BaiError, OSError, Refusal):
-        subpaths.forget(engine, spec)
+        gpu_share.release_uncreated(engine, spec)
+    with contextlib.suppress(BaiError, OSError, EngineRefusal):
+        subpaths.release_uncreated(engine, spec)
 
 
-def change(engine: Engine, kernel: str, spec: KernelSpec, found: Mapping[str, Any], cores: Cores) -> None:
+def update_container(
+    engine: Engine, kernel: str, spec: KernelSpec, found: Mapping[str, Any], cores: SharedCores
+) -> None:
     """Bring a container's limits and labels to the spec. `found`: as inspected. Raises KernelRefused,
     ProviderUnavailable."""
-    with speaking(engine.node, kernel, making=True):
+    with engine_errors(engine.node, kernel, making=True):
         if found["State"]["Status"] not in ("exited", "dead"):
-            with cores.given(spec) as cpus:
-                _limit(engine, spec, found, cpus, cores.everybody())
-        noted = notes.gathered(notes.all_notes(engine, kernel)).get(found["Id"], notes.Note())
-        if (noted.labels or read(found["Config"]["Labels"] or {})) != spec.labels:
+            with cores.reserve(spec) as cpus:
+                _update_limits(engine, spec, found, cpus, cores.all_cores())
+        noted = notes.parse_notes(notes.list_notes(engine, kernel)).get(found["Id"], notes.Note())
+        if (noted.labels or from_engine_labels(found["Config"]["Labels"] or {})) != spec.labels:
             notes.relabel(engine, kernel, found["Id"], spec.labels)
 
 
-def _limit(
+def _update_limits(
     engine: Engine,
     spec: KernelSpec,
     found: Mapping[str, Any],
     cpus: tuple[int, ...],
     everybody: tuple[int, ...],
 ) -> None:
-    wanted = config.differing(spec, found["HostConfig"], shared=cpus, everybody=everybody)
+    wanted = config.update_differences(spec, found["HostConfig"], shared=cpus, everybody=everybody)
     if wanted:
-        engine.call("POST", f"/containers/{found['Id']}/update", body=wanted, timeout=SLOW)
+        engine.call("POST", f"/containers/{found['Id']}/update", body=wanted, timeout=SLOW_ENGINE)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from providers.base import KernelSpec
-from providers.docker.container.extras import Extras
+from providers.docker.container.edits import ContainerEdits
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.facts import Facts
-from schemas.problems.errors import KernelRefused
+from providers.docker.engine.facts import EngineFacts
+from schemas.problems.errors.kernel import KernelRefused
 
 CDI_KIND = "nvidia.com/gpu"
 UNLIMITED = (-1, -1)
-FIND = r"""
+FIND_RDMA_NODES = r"""
 for nic in $NICS; do
     found=
     for verbs in "/sys/class/infiniband/$nic/device/infiniband_verbs/"*; do
@@ -39,7 +39,7 @@ done
 """
 """Prints the groups that may use nodes which others may not: `render`, for one."""
 
-NO_MORE = {
+NO_DEVICES = {
     "AMD_VISIBLE_DEVICES": "none", "ASCEND_VISIBLE_DEVICES": "", "HABANA_VISIBLE_DEVICES": "void",
     "HABANA_VISIBLE_MODULES": "", "NVIDIA_GDRCOPY": "", "NVIDIA_GDS": "", "NVIDIA_IMEX_CHANNELS": "",
     "NVIDIA_MIG_CONFIG_DEVICES": "", "NVIDIA_MIG_MONITOR_DEVICES": "", "NVIDIA_MOFED": "",
@@ -49,7 +49,7 @@ NO_MORE = {
 NVIDIA_VISIBLE_DEVICES is set by the plan, always."""
 
 
-def give(engine: Engine, spec: KernelSpec) -> Extras:
+def prepare(engine: Engine, spec: KernelSpec) -> ContainerEdits:
     """All of them. Raises KernelRefused, ProviderUnavailable."""
     nvidia = tuple(device for device in spec.devices if device.startswith(("GPU-", "MIG-")))
     pci = tuple(device for device in spec.devices if _is_pci(device))
@@ -57,20 +57,22 @@ def give(engine: Engine, spec: KernelSpec) -> Extras:
     if unknown:
         why = f"no way is known to give it device {sorted(unknown)[0]}"
         raise KernelRefused(provider="docker", kernel=spec.id, why=why)
-    found = Extras()
+    found = ContainerEdits()
     if nvidia:
         way: str = engine.options.gpus or "auto"
-        way = chosen(engine.facts, _specified(engine)) if way == "auto" else way
-        found += nvidia_extras(nvidia, way, engine.facts, spec.id)
+        way = choose_gpu_access(engine.facts, _cdi_lookup(engine)) if way == "auto" else way
+        found += nvidia_edits(nvidia, way, engine.facts, spec.id)
     if pci or spec.nics:
-        found += _nodes(engine, spec, pci)
+        found += _device_nodes(engine, spec, pci)
     return found
 
 
-def withheld(spec: KernelSpec, image: Mapping[str, Any]) -> Extras:
+def withhold_devices(spec: KernelSpec, image: Mapping[str, Any]) -> ContainerEdits:
     """No other devices, whatever the document or the image asks a runtime for. `image`: as inspected."""
     named = {line.partition("=")[0] for line in (image.get("Config") or {}).get("Env") or ()}
-    return Extras(firm={name: none for name, none in NO_MORE.items() if name in named | spec.env.keys()})
+    return ContainerEdits(
+        firm={name: none for name, none in NO_DEVICES.items() if name in named | spec.env.keys()}
+    )
 
 
 def _is_pci(device: str) -> bool:
@@ -79,7 +81,7 @@ def _is_pci(device: str) -> bool:
     return bool(dot) and function.isdecimal() and head.count(":") == 2
 
 
-def nvidia_extras(ids: tuple[str, ...], way: str, facts: Facts, kernel: str) -> Extras:
+def nvidia_edits(ids: tuple[str, ...], way: str, facts: EngineFacts, kernel: str) -> ContainerEdits:
     """GPUs and MIG devices by their UUIDs. Raises KernelRefused."""
     names = [f"{CDI_KIND}={device}" for device in ids]
     if way == "cdi":
@@ -92,15 +94,15 @@ def nvidia_extras(ids: tuple[str, ...], way: str, facts: Facts, kernel: str) -> 
                 why=f"the engine knows no CDI device {missing[0]}",
                 hint="nvidia-ctk cdi generate --device-name-strategy=uuid --output=/etc/cdi/nvidia.yaml",
             )
-        return Extras(requests=({"Driver": "cdi", "DeviceIDs": names},))
+        return ContainerEdits(requests=({"Driver": "cdi", "DeviceIDs": names},))
     if way == "runtime":
         env = {"NVIDIA_VISIBLE_DEVICES": ",".join(ids), "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
-        return Extras(env=env, runtime="nvidia")
+        return ContainerEdits(env=env, runtime="nvidia")
     request = {"Driver": "nvidia", "DeviceIDs": list(ids), "Capabilities": [["gpu", "compute", "utility"]]}
-    return Extras(requests=(request,))
+    return ContainerEdits(requests=(request,))
 
 
-def chosen(facts: Facts, specified: Callable[[], bool]) -> str:
+def choose_gpu_access(facts: EngineFacts, specified: Callable[[], bool]) -> str:
     """Through CDI where the engine offers GPUs so, the nvidia runtime where it is registered, else the way of
     `docker run --gpus`. `specified`: whether CDI files name any; asked where the engine (25 to 28.1) does
     not tell."""
@@ -113,16 +115,16 @@ def chosen(facts: Facts, specified: Callable[[], bool]) -> str:
     return "runtime" if "nvidia" in facts.runtimes else "device-request"
 
 
-def _specified(engine: Engine) -> Callable[[], bool]:
+def _cdi_lookup(engine: Engine) -> Callable[[], bool]:
     def ask() -> bool:
         return engine.machine.run(["grep", "-rqs", CDI_KIND, *engine.facts.cdi_folders]).code == 0
 
     return ask
 
 
-def _nodes(engine: Engine, spec: KernelSpec, pci: tuple[str, ...]) -> Extras:
+def _device_nodes(engine: Engine, spec: KernelSpec, pci: tuple[str, ...]) -> ContainerEdits:
     given = {"NICS": " ".join(spec.nics), "GPUS": " ".join(pci)}
-    done = engine.machine.run(["sh", "-c", FIND], env=given)
+    done = engine.machine.run(["sh", "-c", FIND_RDMA_NODES], env=given)
     lines = done.out.decode(errors="replace").split("\n")
     wrong = [line[1:] for line in lines if line.startswith("!")]
     if wrong:
@@ -132,9 +134,9 @@ def _nodes(engine: Engine, spec: KernelSpec, pci: tuple[str, ...]) -> Extras:
     said = engine.machine.run(["sh", "-c", GROUPS, "sh", *nodes]).out.decode(errors="replace").split()
     groups = tuple(sorted({int(word) for word in said if word.isdecimal()} - {0}))
     if not spec.nics:
-        return Extras(devices=nodes, groups=groups)
+        return ContainerEdits(devices=nodes, groups=groups)
     # Registered memory cannot be swapped: it is locked, as much as an application asks for.
-    return Extras(
+    return ContainerEdits(
         devices=(*nodes, "/dev/infiniband/rdma_cm"),
         groups=groups,
         ulimits={"memlock": UNLIMITED},

@@ -26,12 +26,12 @@ to others only when its owner uses it. Settings, on the other hand, it takes fro
 _KEYS = ("ssh/key", "ssh/host_key")
 
 
-def needed(spec: KernelSpec) -> bool:
+def is_needed(spec: KernelSpec) -> bool:
     """Whether this kernel's command is started by the script."""
     return bool(spec.secret_env or spec.login)
 
 
-def entrypoint(command: Sequence[str]) -> list[str]:
+def wrap_command(command: Sequence[str]) -> list[str]:
     """The container's entry point and command in one: `command` is the image's own entry point with what it
     is given."""
     return ["/bin/sh", f"{TARGET}/entry", *command]
@@ -42,7 +42,7 @@ def archive(spec: KernelSpec, owners: Sequence[tuple[int, int]] = OWNERS) -> byt
     `owners`: as the node knows them."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, content, mode in _contents(spec):
+        for name, content, mode in _folder_contents(spec):
             entry = tarfile.TarInfo(name)
             entry.mode = mode
             entry.uid, entry.gid = owners[1 if name in _KEYS else 0]
@@ -55,30 +55,30 @@ def archive(spec: KernelSpec, owners: Sequence[tuple[int, int]] = OWNERS) -> byt
     return packed.getvalue()
 
 
-def _contents(spec: KernelSpec) -> Iterator[tuple[str, bytes | None, int]]:
+def _folder_contents(spec: KernelSpec) -> Iterator[tuple[str, bytes | None, int]]:
     """Path, content (None: a folder) and mode."""
     for file in spec.files:
         yield file.name, file.content.encode(), 0o644
-    if not needed(spec):
+    if not is_needed(spec):
         return
     for name in ("entry", "login"):
-        yield name, script(name), 0o755
+        yield name, read_script(name), 0o755
     if spec.secret_env:
-        yield "secrets", exports(spec.secret_env.items()).encode(), 0o644
+        yield "secrets", export_statements(spec.secret_env.items()).encode(), 0o644
     if spec.login is not None:
         yield "peers", "".join(f"{peer.name}\n" for peer in spec.login.peers).encode(), 0o644
         yield "hostfile", hostfile(spec).encode(), 0o644
         yield "ssh", None, 0o755
-        for name, text in ssh_login.folder(spec.login):
+        for name, text in ssh_login.ssh_files(spec.login):
             yield f"ssh/{name}", text.encode(), 0o644
 
 
-def script(name: str) -> bytes:
+def read_script(name: str) -> bytes:
     """A shell script of this package."""
     return (files(__package__) / "scripts" / f"{name}.sh").read_bytes()
 
 
-def exports(values: Iterable[tuple[str, str]]) -> str:
+def export_statements(values: Iterable[tuple[str, str]]) -> str:
     """Shell code that sets and exports variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values)
 

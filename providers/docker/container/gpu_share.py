@@ -8,44 +8,46 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from providers.base import KernelSpec
-from providers.docker.container.extras import Bind, Extras
+from providers.docker.container.edits import BindMount, ContainerEdits
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME
 from providers.docker.labels import ID
 from providers.gpu import shares
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 
-EVERY = 60.0
+CHECK_INTERVAL = 60.0
 """Seconds between looks at the MPS daemons of a node."""
 _LIVES = frozenset({"created", "running", "restarting", "paused"})
 _PRELOAD = "LD_PRELOAD"
 
 
-def give(engine: Engine, spec: KernelSpec) -> Extras:
+def prepare(engine: Engine, spec: KernelSpec) -> ContainerEdits:
     """What the container needs so that the limits hold. Raises KernelRefused where nothing enforces them."""
     if spec.share is None or spec.share.means in ("none", "mig"):
-        return Extras()
-    given = shares.give(_place(engine), spec.id, spec.share, running=_living(engine.containers()))
+        return ContainerEdits()
+    given = shares.prepare(
+        _share_host(engine), spec.id, spec.share, running=_live_kernels(engine.containers())
+    )
     env = dict(given.env)
     if _PRELOAD in env and spec.env.get(_PRELOAD):
         env[_PRELOAD] = f"{env[_PRELOAD]}:{spec.env[_PRELOAD]}"
-    binds = tuple(Bind(each.source, each.target, each.read_only) for each in given.binds)
-    return Extras(firm=env, binds=binds, ipc="host" if given.host_ipc else "")
+    binds = tuple(BindMount(each.source, each.target, each.read_only) for each in given.binds)
+    return ContainerEdits(firm=env, binds=binds, ipc="host" if given.host_ipc else "")
 
 
-def take(engine: Engine, kernel: str, mounts: Iterable[Mapping[str, Any]]) -> None:
+def release(engine: Engine, kernel: str, mounts: Iterable[Mapping[str, Any]]) -> None:
     """What a kernel that ended had, by its container's mounts. Raises ProviderError."""
-    if _shares(mounts):
-        shares.take(_place(engine), kernel)
+    if _has_share_mount(mounts):
+        shares.release(_share_host(engine), kernel)
 
 
-def drop(engine: Engine, spec: KernelSpec) -> None:
+def release_uncreated(engine: Engine, spec: KernelSpec) -> None:
     """What a kernel that could not be made was given. Raises ProviderError."""
     if spec.share is not None and spec.share.means in ("mps", "hami"):
-        shares.take(_place(engine), spec.id)
+        shares.release(_share_host(engine), spec.id)
 
 
-class Keeper:
+class ShareKeeper:
     """Sees to it that MPS daemons live as long as their sharers, and knows what nodes can enforce."""
 
     def __init__(self) -> None:
@@ -55,35 +57,35 @@ class Keeper:
     def means(self, engine: Engine) -> Mapping[str, str]:
         """Means → why the node cannot enforce parts of GPUs so, asked once a minute. Raises ProviderError."""
         known = self._means.get(engine.node)
-        if known is None or time.monotonic() - known[0] > EVERY:
-            known = self._means[engine.node] = (time.monotonic(), shares.means(_place(engine)))
+        if known is None or time.monotonic() - known[0] > CHECK_INTERVAL:
+            known = self._means[engine.node] = (time.monotonic(), shares.available_means(_share_host(engine)))
         return known[1]
 
-    def tend(self, engine: Engine, listed: Iterable[Mapping[str, Any]]) -> None:
+    def revive_daemons(self, engine: Engine, listed: Iterable[Mapping[str, Any]]) -> None:
         """Start those again that died, and clear away what dead kernels left; never raises for a node that
         refuses: whoever needs a daemon asks again."""
         listed = list(listed)
-        if not any(_shares(each.get("Mounts") or ()) for each in listed):
+        if not any(_has_share_mount(each.get("Mounts") or ()) for each in listed):
             return
-        if time.monotonic() - self._looked.get(engine.node, -EVERY) < EVERY:
+        if time.monotonic() - self._looked.get(engine.node, -CHECK_INTERVAL) < CHECK_INTERVAL:
             return
         self._looked[engine.node] = time.monotonic()
         with contextlib.suppress(ProviderError):
-            shares.revive(_place(engine), _living(listed))
+            shares.revive(_share_host(engine), _live_kernels(listed))
 
 
-def _place(engine: Engine) -> shares.Place:
+def _share_host(engine: Engine) -> shares.ShareHost:
     machine = None if engine.local else engine.machine
     libraries = (engine.options.hami,) if engine.options.hami else shares.LIBRARIES
-    return shares.Place(
+    return shares.ShareHost(
         machine, NAME, engine.node, root=shares.ROOT, hami_root=shares.HAMI_ROOT, libraries=libraries
     )
 
 
-def _living(listed: Iterable[Mapping[str, Any]]) -> set[str]:
+def _live_kernels(listed: Iterable[Mapping[str, Any]]) -> set[str]:
     return {each["Labels"][ID] for each in listed if each["State"] in _LIVES}
 
 
-def _shares(mounts: Iterable[Mapping[str, Any]]) -> bool:
+def _has_share_mount(mounts: Iterable[Mapping[str, Any]]) -> bool:
     roots = (f"{shares.ROOT}/", f"{shares.HAMI_ROOT}/")
     return any(str(mount.get("Source", "")).startswith(roots) for mount in mounts)

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from providers.docker.container.layer import Item, packed
+from providers.docker.container.layer import LayerItem, pack_items
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.machines import streams
 
 Owner = tuple[int, int]
@@ -54,7 +54,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ResolvedPath:
     """From `/` to a path of an image, as Linux goes it. `real`: where it ends, also where nothing is there.
     `steps`: `/`, each folder and link on it and what it ends at; None where nothing is there."""
 
@@ -62,80 +62,80 @@ class Way:
     steps: tuple[tuple[str, Entry | None], ...]
 
 
-def texts(engine: Engine, image: str, paths: Iterable[str]) -> list[str]:
-    """Small files of an image (its id); empty where there is none. Raises Refusal, OSError."""
+def read_texts(engine: Engine, image: str, paths: Iterable[str]) -> list[str]:
+    """Small files of an image (its id); empty where there is none. Raises EngineRefusal, OSError."""
     asked = {f"text {path}": path for path in paths}
-    return [str(found) for found in _known(engine, image, asked, _text)]
+    return [str(found) for found in _ask_cached(engine, image, asked, _read_text)]
 
 
-def ends(engine: Engine, image: str, paths: Collection[str]) -> dict[str, str]:
-    """Where each of these paths of an image (its id) leads. Raises Refusal, OSError."""
+def resolve_paths(engine: Engine, image: str, paths: Collection[str]) -> dict[str, str]:
+    """Where each of these paths of an image (its id) leads. Raises EngineRefusal, OSError."""
     seen: dict[str, Entry | None] = {}
 
     def ask(engine: Engine, container: str, path: str) -> str:
         def glance(at: str) -> Entry | None:
             if at not in seen:
-                seen[at] = _glance(engine, container, at)
+                seen[at] = _stat_entry(engine, container, at)
             return seen[at]
 
-        return _way(glance, path).real
+        return _walk(glance, path).real
 
     asked = {f"end {path}": path for path in paths}
-    return dict(zip(paths, map(str, _known(engine, image, asked, ask)), strict=True))
+    return dict(zip(paths, map(str, _ask_cached(engine, image, asked, ask)), strict=True))
 
 
-def way(engine: Engine, image: str, path: str) -> Way:
-    """The way to a path of an image (its id), with all that is on it. Raises Refusal, OSError."""
+def resolve_path(engine: Engine, image: str, path: str) -> ResolvedPath:
+    """The way to a path of an image (its id), with all that is on it. Raises EngineRefusal, OSError."""
 
-    def ask(engine: Engine, container: str, path: str) -> Way:
-        return _way(partial(_entry, engine, container), path)
+    def ask(engine: Engine, container: str, path: str) -> ResolvedPath:
+        return _walk(partial(_read_entry, engine, container), path)
 
-    (found,) = _known(engine, image, {f"way {path}": path}, ask)
-    assert isinstance(found, Way)
+    (found,) = _ask_cached(engine, image, {f"way {path}": path}, ask)
+    assert isinstance(found, ResolvedPath)
     return found
 
 
-def owners(engine: Engine, image: str, inside: Iterable[Owner]) -> list[Owner | None]:
+def map_owners(engine: Engine, image: str, inside: Iterable[Owner]) -> list[Owner | None]:
     """To whom of the node files of these users and groups of a container belong; None where the engine's user
-    namespace does not have them. No engine tells: it is tried. `image`: the id of any. Raises Refusal,
+    namespace does not have them. No engine tells: it is tried. `image`: the id of any. Raises EngineRefusal,
     OSError."""
     asked = {f"owner {uid}:{gid}": f"{uid}:{gid}" for uid, gid in inside}
-    found = _known(engine, image, asked, _owner)
+    found = _ask_cached(engine, image, asked, _probe_owner)
     return [each if isinstance(each, tuple) else None for each in found]
 
 
-def _owner(engine: Engine, container: str, owner: str) -> Owner | None:
+def _probe_owner(engine: Engine, container: str, owner: str) -> Owner | None:
     """Engines translate what is put into containers, and show it with the node's numbers."""
     uid, gid = map(int, owner.split(":"))
-    path = f"/containers/{segment(container)}/archive"
+    path = f"/containers/{quote_segment(container)}/archive"
     try:
-        engine.call("PUT", path, query={"path": "/"}, body=packed([Item(_PROBE, owner=(uid, gid))]))
-    except Refusal as refusal:
+        engine.call("PUT", path, query={"path": "/"}, body=pack_items([LayerItem(_PROBE, owner=(uid, gid))]))
+    except EngineRefusal as refusal:
         if any(words in refusal.why for words in _UNMAPPED):
             return None
         raise
-    entry = _entry(engine, container, _PROBE)
+    entry = _read_entry(engine, container, _PROBE)
     if entry is None:
         raise OSError(f"the engine does not show what was put at {_PROBE}")
     return entry.member.uid, entry.member.gid
 
 
-def _known(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> list[object]:
+def _ask_cached(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> list[object]:
     """Images do not change: an engine is asked for each thing once."""
-    with engine.looking:
-        missing = {key: path for key, path in asked.items() if (image, key) not in engine.looked}
+    with engine.image_lock:
+        missing = {key: path for key, path in asked.items() if (image, key) not in engine.image_cache}
         if missing:
-            for key, answer in _look(engine, image, missing, ask).items():
-                engine.looked[image, key] = answer
-        return [engine.looked[image, key] for key in asked]
+            for key, answer in _ask_container(engine, image, missing, ask).items():
+                engine.image_cache[image, key] = answer
+        return [engine.image_cache[image, key] for key in asked]
 
 
-def _look(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> dict[str, object]:
+def _ask_container(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> dict[str, object]:
     for left in reversed(range(_TIMES)):
         try:
-            with _container(engine, image) as name:
+            with _inspection_container(engine, image) as name:
                 return {key: ask(engine, name, path) for key, path in asked.items()}
-        except Refusal as refusal:
+        except EngineRefusal as refusal:
             if refusal.status not in (_GONE, _CONFLICT) or "no such image" in refusal.why.lower() or not left:
                 raise
             time.sleep(_PAUSE)
@@ -143,30 +143,30 @@ def _look(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> dict[
 
 
 @contextlib.contextmanager
-def _container(engine: Engine, image: str) -> Iterator[str]:
+def _inspection_container(engine: Engine, image: str) -> Iterator[str]:
     """Named after the image: what a killed attempt has left is found and removed by the next."""
     name = f"bai-look-{hashlib.sha256(image.encode()).hexdigest()[:12]}"
     body = {"Image": image, "Cmd": ["true"], "HostConfig": {"NetworkMode": "none"}}
-    with contextlib.suppress(Refusal):
-        engine.discard(name)
+    with contextlib.suppress(EngineRefusal):
+        engine.remove_container(name)
     engine.call("POST", "/containers/create", query={"name": name}, body=body, timeout=60)
     try:
         yield name
     finally:
-        with contextlib.suppress(Refusal, OSError):
-            engine.discard(name)
+        with contextlib.suppress(EngineRefusal, OSError):
+            engine.remove_container(name)
 
 
-def _text(engine: Engine, container: str, path: str) -> str:
+def _read_text(engine: Engine, container: str, path: str) -> str:
     """Of a plain file: a link is not followed."""
-    found = _entry(engine, container, path)
+    found = _read_entry(engine, container, path)
     return (found.text or "") if found is not None else ""
 
 
-def _way(entry: Callable[[str], Entry | None], path: str) -> Way:
+def _walk(entry: Callable[[str], Entry | None], path: str) -> ResolvedPath:
     here, links = "/", 0
     steps = [(here, entry(here))]
-    left = _names(path)
+    left = _components(path)
     while left:
         name = left.pop(0)
         if name == "..":
@@ -177,53 +177,53 @@ def _way(entry: Callable[[str], Entry | None], path: str) -> Way:
         steps.append((at, found))
         if found is not None and found.member.issym() and links < _LINKS:
             links += 1
-            left = [*_names(found.member.linkname), *left]
+            left = [*_components(found.member.linkname), *left]
             here = "/" if found.member.linkname.startswith("/") else here
         else:
             here = at
-    return Way(here, tuple(steps))
+    return ResolvedPath(here, tuple(steps))
 
 
-def _names(path: str) -> list[str]:
+def _components(path: str) -> list[str]:
     return [name for name in path.split("/") if name not in ("", ".")]
 
 
-def _glance(engine: Engine, container: str, path: str) -> Entry | None:
-    """Less than `_entry`, for less: of what is no link only that it is there."""
+def _stat_entry(engine: Engine, container: str, path: str) -> Entry | None:
+    """Less than `_read_entry`, for less: of what is no link only that it is there."""
     if path == "/":
         return Entry(tarfile.TarInfo(path))
     try:
-        said = engine.headers(f"/containers/{segment(container)}/archive", query={"path": path})
-    except Refusal as refusal:
-        _absent(engine, container, refusal)
+        said = engine.headers(f"/containers/{quote_segment(container)}/archive", query={"path": path})
+    except EngineRefusal as refusal:
+        _require_absent(engine, container, refusal)
         return None
     if int(json.loads(base64.b64decode(said[_STAT]))["mode"]) & _LINK:
-        return _entry(engine, container, path)
+        return _read_entry(engine, container, path)
     return Entry(tarfile.TarInfo(path))
 
 
-def _absent(engine: Engine, container: str, refusal: Refusal) -> None:
+def _require_absent(engine: Engine, container: str, refusal: EngineRefusal) -> None:
     """Raises what was refused, unless it is the file that is not there."""
     if refusal.status != _GONE and _NO_FOLDER not in refusal.why:
         raise refusal
     engine.inspect(container)
 
 
-def _entry(engine: Engine, container: str, path: str) -> Entry | None:
+def _read_entry(engine: Engine, container: str, path: str) -> Entry | None:
     """None where nothing is there. An engine packs a folder with all that is in it, itself first: the rest is
     not taken. Of the last name a link is not followed."""
     query = {"path": path}
     try:
         pieces = engine.stream(
-            "GET", f"/containers/{segment(container)}/archive", query=query, timeout=_SILENCE
+            "GET", f"/containers/{quote_segment(container)}/archive", query=query, timeout=_SILENCE
         )
-    except Refusal as refusal:
-        _absent(engine, container, refusal)
+    except EngineRefusal as refusal:
+        _require_absent(engine, container, refusal)
         return None
     try:
         with (
             contextlib.closing(pieces),
-            tarfile.open(fileobj=streams.readable(pieces), mode="r|", errorlevel=0) as archive,
+            tarfile.open(fileobj=streams.chunks_as_file(pieces), mode="r|", errorlevel=0) as archive,
         ):
             member = archive.next()
             if member is None:

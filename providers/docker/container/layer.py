@@ -28,7 +28,7 @@ left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LayerItem:
     """A file, or a folder where `content` is None. `owner`: user and group."""
 
     path: str
@@ -37,22 +37,22 @@ class Item:
     owner: tuple[int, int] = (0, 0)
 
 
-def put(engine: Engine, kernel: str, items: Iterable[Item]) -> bool:
+def put_items(engine: Engine, kernel: str, items: Iterable[LayerItem]) -> bool:
     """Into the layer of a container that has been created and never ran; False where bai cannot. Where an
-    engine has a user namespace, its numbers are its own to translate. Raises Refusal, OSError,
+    engine has a user namespace, its numbers are its own to translate. Raises EngineRefusal, OSError,
     ProviderUnavailable."""
-    if not engine.beside or not engine.layers or engine.facts.remapped:
+    if not engine.has_machine or not engine.can_write_layers or engine.facts.remapped:
         return False
     driver = engine.inspect(kernel).get("GraphDriver") or {}
     upper = (driver.get("Data") or {}).get("UpperDir") if driver.get("Name") == OVERLAY else None
     if not upper:
         return False
-    code = engine.machine.run(["sh", "-c", UNPACK, "sh", upper], stdin=packed(items)).code
-    engine.layers = code != NOT_OURS
+    code = engine.machine.run(["sh", "-c", UNPACK, "sh", upper], stdin=pack_items(items)).code
+    engine.can_write_layers = code != NOT_OURS
     return code == 0
 
 
-def packed(items: Iterable[Item]) -> bytes:
+def pack_items(items: Iterable[LayerItem]) -> bytes:
     """As a tar archive whose names begin at `/`."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from providers.base import Login, Peer
+from providers.base import Peer, SshLogin
 
 FOLDER = "/run/bai/ssh"
 _ALIAS = "bai-session"
 """All of a session's servers have one host key, known under one name."""
 
 
-def folder(login: Login) -> Iterator[tuple[str, str]]:
+def ssh_files(login: SshLogin) -> Iterator[tuple[str, str]]:
     """File name → text, of the folder that containers find at `FOLDER`. The seed must have been resolved."""
     seed = bytes.fromhex(login.seed)
     private, public = key_pair(seed)
@@ -26,8 +26,8 @@ def folder(login: Login) -> Iterator[tuple[str, str]]:
     yield "authorized_keys", f"{public} session\n"
     yield "host_key", host_private
     yield "known_hosts", f"{_ALIAS} {host_public}\n"
-    yield "config", "".join(_client(peer) for peer in login.peers)
-    yield "sshd_config", _server(login.port)
+    yield "config", "".join(_client_config(peer) for peer in login.peers)
+    yield "sshd_config", _server_config(login.port)
 
 
 def key_pair(seed: bytes) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def key_pair(seed: bytes) -> tuple[str, str]:
     return private, key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
-def _client(peer: Peer) -> str:
+def _client_config(peer: Peer) -> str:
     """A peer by its name in the session."""
 
     return f"""\
@@ -62,7 +62,7 @@ Host {peer.name}
 """
 
 
-def _server(port: int) -> str:
+def _server_config(port: int) -> str:
     """Only the session's key opens it. Files are not the user's own, hence no strict modes; what is run has
     the container's environment."""
     return f"""\

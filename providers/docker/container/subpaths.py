@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from providers.base import KernelSpec, Mount
-from providers.docker.container.extras import Extras
+from providers.docker.container.edits import ContainerEdits
 from providers.docker.engine.engine import NAME_OF, Engine
 from providers.docker.engine.errors import NAME
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.machines.base import Machine
 from providers.storage import pins
-from schemas.problems.errors import KernelRefused, ProviderError
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderError
 
 SINCE = (1, 45)
 """The API in which engines take a `Subpath`: docker 26."""
@@ -33,12 +34,12 @@ volume down takes nothing down in the folder itself."""
 _GONE, _CONFLICT = 404, 409
 
 
-def mounted(kernel: str, mount: Mount) -> dict[str, Any]:
+def mount_payload(kernel: str, mount: Mount) -> dict[str, Any]:
     """One of the `Mounts` of `POST /containers/create`. Pure."""
     options = {"type": "none", "device": mount.volume, "o": _OPTIONS}
     return {
         "Type": "volume",
-        "Source": _name(kernel, mount),
+        "Source": _volume_name(kernel, mount),
         "Target": mount.target,
         "ReadOnly": mount.read_only,
         "VolumeOptions": {
@@ -50,73 +51,73 @@ def mounted(kernel: str, mount: Mount) -> dict[str, Any]:
     }
 
 
-def _name(kernel: str, mount: Mount) -> str:
+def _volume_name(kernel: str, mount: Mount) -> str:
     """An engine takes a volume of this name as it is, whatever its options: another folder, another name."""
     digest = hashlib.sha256(f"{mount.volume}\0{_OPTIONS}".encode()).hexdigest()
     return f"{_PREFIX}{kernel}-{digest[:12]}"
 
 
-def needed(spec: KernelSpec) -> bool:
+def is_needed(spec: KernelSpec) -> bool:
     return any(mount.sub_path for mount in spec.mounts)
 
 
-def give(engine: Engine, spec: KernelSpec) -> Extras:
+def prepare(engine: Engine, spec: KernelSpec) -> ContainerEdits:
     """What an older engine needs. Raises KernelRefused where the node cannot hold a folder, ProviderError."""
-    if not needed(spec) or engine.since(*SINCE):
-        return Extras()
+    if not is_needed(spec) or engine.since(*SINCE):
+        return ContainerEdits()
     mounts = [mount for mount in spec.mounts if mount.sub_path]
-    sources, why = pins.hold(_machine(engine), spec.id, mounts)
+    sources, why = pins.pin_mounts(_remote_machine(engine), spec.id, mounts)
     if why:
         old = f"node {engine.node}: its engine (API {engine.version}) follows links in a subPath"
         hint = "docker 26 (API 1.45) needs no help of root; or mount the whole volume"
         raise KernelRefused(provider=NAME, kernel=spec.id, why=f"{old}, and {why}", hint=hint)
-    return Extras(held={mount.source: at for mount, at in zip(mounts, sources, strict=True)})
+    return ContainerEdits(held={mount.source: at for mount, at in zip(mounts, sources, strict=True)})
 
 
-def forget(engine: Engine, spec: KernelSpec) -> None:
-    """What a kernel that could not be made was given. Raises BaiError, Refusal, OSError."""
-    if not needed(spec):
+def release_uncreated(engine: Engine, spec: KernelSpec) -> None:
+    """What a kernel that could not be made was given. Raises BaiError, EngineRefusal, OSError."""
+    if not is_needed(spec):
         return
     if engine.since(*SINCE):
-        _drop(engine, {_name(spec.id, mount) for mount in spec.mounts if mount.sub_path})
+        _remove_volumes(engine, {_volume_name(spec.id, mount) for mount in spec.mounts if mount.sub_path})
     else:
-        pins.let_go(_machine(engine), spec.id)
+        pins.unpin_mounts(_remote_machine(engine), spec.id)
 
 
-def take(engine: Engine, kernel: str, mounts: Iterable[Mapping[str, Any]]) -> None:
+def release(engine: Engine, kernel: str, mounts: Iterable[Mapping[str, Any]]) -> None:
     """What a container had that has just been removed, by its `Mounts` as inspected. Raises ProviderError,
-    Refusal, OSError."""
+    EngineRefusal, OSError."""
     mounts = list(mounts)
     names = (str(mount.get("Name") or "") for mount in mounts if mount.get("Type") == "volume")
-    _drop(engine, {name for name in names if name.startswith(_PREFIX)})
+    _remove_volumes(engine, {name for name in names if name.startswith(_PREFIX)})
     if any(str(mount.get("Source", "")).startswith(f"{pins.PLACE}/{kernel}/") for mount in mounts):
-        _let_go(engine, kernel)
+        _unpin(engine, kernel)
 
 
 def sweep(engine: Engine, kernel: str) -> None:
-    """All of a kernel whose container is gone. Raises ProviderError, Refusal, OSError."""
+    """All of a kernel whose container is gone. Raises ProviderError, EngineRefusal, OSError."""
     found = engine.call("GET", "/volumes", query={"filters": {"label": [f"{MOUNT}={kernel}"]}})
-    _drop(engine, [volume["Name"] for volume in found.get("Volumes") or ()])
-    if engine.beside and not engine.since(*SINCE) and NAME_OF.fullmatch(kernel):
-        _let_go(engine, kernel)
+    _remove_volumes(engine, [volume["Name"] for volume in found.get("Volumes") or ()])
+    if engine.has_machine and not engine.since(*SINCE) and NAME_OF.fullmatch(kernel):
+        _unpin(engine, kernel)
 
 
-def _let_go(engine: Engine, kernel: str) -> None:
-    why = pins.let_go(_machine(engine), kernel)
+def _unpin(engine: Engine, kernel: str) -> None:
+    why = pins.unpin_mounts(_remote_machine(engine), kernel)
     if why:
         why = f"node {engine.node}: {pins.PLACE}/{kernel} stays: {why}"
         raise ProviderError(provider=NAME, why=why)
 
 
-def _machine(engine: Engine) -> Machine | None:
+def _remote_machine(engine: Engine) -> Machine | None:
     return None if engine.local else engine.machine
 
 
-def _drop(engine: Engine, volumes: Iterable[str]) -> None:
+def _remove_volumes(engine: Engine, volumes: Iterable[str]) -> None:
     """But not those that a container still has."""
     for name in volumes:
         try:
-            engine.call("DELETE", f"/volumes/{segment(name)}")
-        except Refusal as refusal:
+            engine.call("DELETE", f"/volumes/{quote_segment(name)}")
+        except EngineRefusal as refusal:
             if refusal.status not in (_GONE, _CONFLICT):
                 raise

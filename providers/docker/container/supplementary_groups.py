@@ -22,93 +22,93 @@ from providers import accounts
 from providers.base import KernelSpec
 from providers.docker.container import image_files
 from providers.docker.container.copy import MEMORY
-from providers.docker.container.layer import Item
-from providers.docker.container.user import GROUP, User, listed
+from providers.docker.container.layer import LayerItem
+from providers.docker.container.user import GROUP, ContainerUser, account_lists
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 
 ETC = posixpath.dirname(GROUP)
 OURS = frozenset({"/", ETC, GROUP})
 _LINE = re.compile(r"[A-Za-z_][\w.-]*\$?:[^:]*:[0-9]+:[^:]*", re.ASCII)
 """A group that is named by no number, however a parser splits and trims."""
-_GAINS = "its session could become a member of any group"
+_RISK = "its session could become a member of any group"
 
 
-def volumes(image: Mapping[str, Any]) -> tuple[str, ...]:
+def image_volumes(image: Mapping[str, Any]) -> tuple[str, ...]:
     """Where the image says that its containers have folders of their own."""
     found = (image.get("Config") or {}).get("Volumes") or {}
     return tuple("/" + posixpath.normpath(volume).strip("/") for volume in found)
 
 
-def check_mounts(spec: KernelSpec, user: User, ends: Mapping[str, str]) -> None:
+def check_mounts(spec: KernelSpec, user: ContainerUser, ends: Mapping[str, str]) -> None:
     """`ends`: what a session may write to is mounted there → where that leads. Raises KernelRefused."""
     if user.uid:
-        _check_mounts(spec, OURS, ends)
+        _check_path(spec, OURS, ends)
 
 
-def _check_mounts(spec: KernelSpec, way: Collection[str], ends: Mapping[str, str]) -> None:
+def _check_path(spec: KernelSpec, way: Collection[str], ends: Mapping[str, str]) -> None:
     for place, end in ends.items():
         if end in way:
-            why = f"what is mounted at {place} would be, or hide, the image's {GROUP}: {_GAINS}"
-            raise _refused(spec, why, "mount it elsewhere")
+            why = f"what is mounted at {place} would be, or hide, the image's {GROUP}: {_RISK}"
+            raise _refusal(spec, why, "mount it elsewhere")
 
 
-def items(engine: Engine, image: Mapping[str, Any], user: User) -> tuple[Item, ...]:
-    """What its container's layer has. Root may take any group by itself. Raises Refusal, OSError."""
+def group_items(engine: Engine, image: Mapping[str, Any], user: ContainerUser) -> tuple[LayerItem, ...]:
+    """What its container's layer has. Root may take any group by itself. Raises EngineRefusal, OSError."""
     if user.uid == 0:
         return ()
     if user.made:
-        text = accounts.texts(user.uid, user.gid, user.groups, shell="")[1]
+        text = accounts.passwd_and_group(user.uid, user.gid, user.groups, shell="")[1]
     else:
-        lines = listed(engine, image)[GROUP].split("\n")
+        lines = account_lists(engine, image)[GROUP].split("\n")
         text = "".join(f"{line}\n" for line in lines if _LINE.fullmatch(line))
-    return (Item("/"), Item(ETC), Item(GROUP, text.encode(), 0o644))
+    return (LayerItem("/"), LayerItem(ETC), LayerItem(GROUP, text.encode(), 0o644))
 
 
 def check_image(
-    engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: User, ends: Mapping[str, str]
+    engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: ContainerUser, ends: Mapping[str, str]
 ) -> None:
     """That nobody but root can change the image's list, and that it does not lie. `ends`: as for
-    `check_mounts`. Raises KernelRefused, Refusal, OSError."""
+    `check_mounts`. Raises KernelRefused, EngineRefusal, OSError."""
     if user.uid == 0:
         return
-    root = _root(engine, image)
+    root = _root_owner(engine, image)
     if user.uid == root:  # Outside of the engine's user namespace.
-        why = f"node {engine.node}: images' files of root belong to user {root}: {_GAINS}"
-        raise _refused(spec, why, "give the project another number (uid of the Project)")
-    way = image_files.way(engine, str(image["Id"]), GROUP)
+        why = f"node {engine.node}: images' files of root belong to user {root}: {_RISK}"
+        raise _refusal(spec, why, "give the project another number (uid of the Project)")
+    way = image_files.resolve_path(engine, str(image["Id"]), GROUP)
     for path, entry in way.steps:
-        loose = _loose(entry, root) if entry is not None else ""
+        loose = _writable_by_others(entry, root) if entry is not None else ""
         if loose:
-            why = f"{path} {loose} in image {spec.image}: {_GAINS}"
-            places = _named(path for path, _ in way.steps)
+            why = f"{path} {loose} in image {spec.image}: {_RISK}"
+            places = _name_paths(path for path, _ in way.steps)
             hint = f"make {places} of the image root's, and take the right to write from all others"
-            raise _refused(spec, why, hint)
-    _check_mounts(spec, {path for path, _ in way.steps}, {**{each: each for each in MEMORY}, **ends})
+            raise _refusal(spec, why, hint)
+    _check_path(spec, {path for path, _ in way.steps}, {**{each: each for each in MEMORY}, **ends})
     last = way.steps[-1][1]
     if last is None:
         return
     if last.text is None:
         what = "is too large" if last.member.isreg() else "is no file"
         hint = "make it a list of groups, of up to 1 MiB"
-        raise _refused(spec, f"{way.real} of image {spec.image} {what}", hint)
+        raise _refusal(spec, f"{way.real} of image {spec.image} {what}", hint)
     for line in last.text.split("\n"):
         name, *fields = line.strip().split(":")
         if name.isdecimal() and fields[1:2] != [name]:
             why = f"image {spec.image} has a group that is named {name} and is another one"
-            raise _refused(spec, why, f"remove it from the image's {GROUP}")
+            raise _refusal(spec, why, f"remove it from the image's {GROUP}")
 
 
-def _root(engine: Engine, image: Mapping[str, Any]) -> int:
+def _root_owner(engine: Engine, image: Mapping[str, Any]) -> int:
     """To whom of the node root's files in images belong."""
     if not engine.facts.remapped:
         return 0
-    (found,) = image_files.owners(engine, str(image["Id"]), [(0, 0)])
+    (found,) = image_files.map_owners(engine, str(image["Id"]), [(0, 0)])
     return found[0] if found is not None else 0
 
 
-def _loose(entry: image_files.Entry, root: int) -> str:
+def _writable_by_others(entry: image_files.Entry, root: int) -> str:
     """How others than root may change it, or what is in it. `root`: his number; engines show the node's, also
     where containers are in a user namespace. Rights that an access list gives are in the mode, too: as those
     of the group."""
@@ -120,10 +120,10 @@ def _loose(entry: image_files.Entry, root: int) -> str:
     return ""
 
 
-def _named(paths: Iterable[str]) -> str:
+def _name_paths(paths: Iterable[str]) -> str:
     *first, last = dict.fromkeys(paths)
     return f"{', '.join(first)} and {last}"
 
 
-def _refused(spec: KernelSpec, why: str, hint: str) -> KernelRefused:
+def _refusal(spec: KernelSpec, why: str, hint: str) -> KernelRefused:
     return KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)

@@ -15,14 +15,14 @@ from providers.docker.container import image_files
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME
 from schemas.hardware.cpulist import parse_cpus
-from schemas.problems.errors import KernelRefused
-from schemas.values.linux_users import FIRST_OF_PEOPLE, LAST_OF_IMAGES, is_root, number
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.values.linux_users import FIRST_REGULAR_ID, LAST_IMAGE_ID, is_root, numeric_id
 
 PASSWD, GROUP = "/etc/passwd", "/etc/group"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class ContainerUser:
     """Numbers inside the container. `groups` are supplementary. `made`: unknown to its image, so that it
     needs a name and a home; others are as the image has them."""
 
@@ -37,130 +37,132 @@ class User:
         return f"{self.uid}:{self.gid}"
 
 
-ROOT = User(0, 0)
+ROOT = ContainerUser(0, 0)
 
 
-def of(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> User:
-    """`image`: as inspected. Raises KernelRefused, Refusal, OSError."""
-    return _documents(engine, spec, image) if spec.user else _images(engine, spec, image)
+def container_user(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> ContainerUser:
+    """`image`: as inspected. Raises KernelRefused, EngineRefusal, OSError."""
+    return _document_user(engine, spec, image) if spec.user else _image_user(engine, spec, image)
 
 
-def check_numbers(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: User) -> None:
-    """That its user and groups are in the user namespace of its container. Raises KernelRefused, Refusal,
-    OSError."""
-    if not engine.shifts:
+def check_numbers(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], user: ContainerUser) -> None:
+    """That its user and groups are in the user namespace of its container. Raises KernelRefused,
+    EngineRefusal, OSError."""
+    if not engine.maps_users:
         return
     asked = {(user.uid, 0): f"user {user.uid}"}
     asked |= {(0, gid): f"group {gid}" for gid in (user.gid, *user.groups)}
-    found = image_files.owners(engine, str(image["Id"]), asked)
+    found = image_files.map_owners(engine, str(image["Id"]), asked)
     for what, owner in zip(asked.values(), found, strict=True):
         if owner is None:
             why = f"node {engine.node}: its engine's user namespace has no {what}"
             hint = "give projects numbers that it has (sessionUids of the Cluster, uid of the Project)"
-            raise _refused(spec, why, hint)
+            raise _refusal(spec, why, hint)
 
 
-def outside(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> int | None:
+def host_uid(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> int | None:
     """Whom the node knows the project's user as, where the container's user namespace has him; else as he is.
-    Raises Refusal, OSError."""
-    if spec.uid is None or not engine.shifts:
+    Raises EngineRefusal, OSError."""
+    if spec.uid is None or not engine.maps_users:
         return spec.uid
-    (found,) = image_files.owners(engine, str(image["Id"]), [(spec.uid, 0)])
+    (found,) = image_files.map_owners(engine, str(image["Id"]), [(spec.uid, 0)])
     return spec.uid if found is None else found[0]
 
 
-def _projects(spec: KernelSpec) -> int:
-    if spec.uid is None or spec.uid < FIRST_OF_PEOPLE:
-        raise _refused(
+def _project_uid(spec: KernelSpec) -> int:
+    if spec.uid is None or spec.uid < FIRST_REGULAR_ID:
+        raise _refusal(
             spec, f"there is no user that it may run as: {spec.uid} is none, or one of the system's"
         )
     return spec.uid
 
 
-def _documents(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> User:
+def _document_user(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> ContainerUser:
     """Numbers, and root, were judged with the document; names are known only here."""
     name, _, group = spec.user.partition(":")
     if is_root(name):
-        return User(0, _group(engine, spec, image, group) if group and not is_root(group) else 0)
-    uid = number(name)
+        return ContainerUser(
+            0, _lookup_group(engine, spec, image, group) if group and not is_root(group) else 0
+        )
+    uid = numeric_id(name)
     made = uid is not None
     if uid is None:
-        uid = _named(engine, spec, image, name)[0]
+        uid = _lookup_user(engine, spec, image, name)[0]
         if uid == 0:
             hint = "write user: root, where the resource group allows it (allowRoot)"
-            raise _refused(spec, f"user {name} of image {spec.image} is root", hint)
-        _check(spec, uid, f"user {name}")
-    gid = _group(engine, spec, image, group) if group else _projects(spec)
-    return User(uid, gid, _several(spec, gid), made)
+            raise _refusal(spec, f"user {name} of image {spec.image} is root", hint)
+        _require_own(spec, uid, f"user {name}")
+    gid = _lookup_group(engine, spec, image, group) if group else _project_uid(spec)
+    return ContainerUser(uid, gid, _supplementary(spec, gid), made)
 
 
-def _images(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> User:
+def _image_user(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> ContainerUser:
     """What an image says about root is what most mean who say nothing."""
-    own = _projects(spec)
-    mine = User(own, own, _several(spec, own), made=True)
+    own = _project_uid(spec)
+    mine = ContainerUser(own, own, _supplementary(spec, own), made=True)
     name, _, group = str((image.get("Config") or {}).get("User") or "").partition(":")
     if not name or is_root(name):
         return mine
-    uid, gid = number(name), 0
+    uid, gid = numeric_id(name), 0
     if uid is None:
-        uid, gid = _named(engine, spec, image, name)
+        uid, gid = _lookup_user(engine, spec, image, name)
     if uid in (0, own):
         return mine
-    _check(spec, uid, f"its user {name}")
-    gid = number(group) or 0 if group else gid
-    more = (gid,) if gid and not _foreign(spec, gid) else ()
-    return User(uid, own, _several(spec, own, more))
+    _require_own(spec, uid, f"its user {name}")
+    gid = numeric_id(group) or 0 if group else gid
+    more = (gid,) if gid and not _is_foreign(spec, gid) else ()
+    return ContainerUser(uid, own, _supplementary(spec, own, more))
 
 
-def _several(spec: KernelSpec, gid: int, more: tuple[int, ...] = ()) -> tuple[int, ...]:
+def _supplementary(spec: KernelSpec, gid: int, more: tuple[int, ...] = ()) -> tuple[int, ...]:
     return tuple(sorted({*spec.groups, *more} - {gid}))
 
 
-def _named(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str) -> tuple[int, int]:
+def _lookup_user(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str) -> tuple[int, int]:
     """Numbers of user and group by the image's list."""
-    for fields in _lines(engine, image, PASSWD):
+    for fields in _account_lines(engine, image, PASSWD):
         if fields[0] == name and len(fields) > 3 and fields[2].isdecimal() and fields[3].isdecimal():
             return int(fields[2]), int(fields[3])
     hint = "write container.user: with a number"
-    raise _refused(spec, f"image {spec.image} has no user {name} in its {PASSWD}", hint)
+    raise _refusal(spec, f"image {spec.image} has no user {name} in its {PASSWD}", hint)
 
 
-def _group(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str) -> int:
-    gid = number(name)
+def _lookup_group(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str) -> int:
+    gid = numeric_id(name)
     if gid is not None:
         return gid
-    for fields in _lines(engine, image, GROUP):
+    for fields in _account_lines(engine, image, GROUP):
         if fields[0] == name and len(fields) > 2 and fields[2].isdecimal():
             gid = int(fields[2])
             if gid == 0:
-                raise _refused(spec, f"group {name} of image {spec.image} is root's", "write another group")
-            _check(spec, gid, f"group {name}")
+                raise _refusal(spec, f"group {name} of image {spec.image} is root's", "write another group")
+            _require_own(spec, gid, f"group {name}")
             return gid
-    raise _refused(spec, f"image {spec.image} has no group {name} in its {GROUP}", "write its number")
+    raise _refusal(spec, f"image {spec.image} has no group {name} in its {GROUP}", "write its number")
 
 
-def _lines(engine: Engine, image: Mapping[str, Any], path: str) -> list[list[str]]:
-    return [line.split(":") for line in listed(engine, image)[path].splitlines()]
+def _account_lines(engine: Engine, image: Mapping[str, Any], path: str) -> list[list[str]]:
+    return [line.split(":") for line in account_lists(engine, image)[path].splitlines()]
 
 
-def listed(engine: Engine, image: Mapping[str, Any]) -> dict[str, str]:
-    """What the image's lists say, by their paths. Raises Refusal, OSError."""
+def account_lists(engine: Engine, image: Mapping[str, Any]) -> dict[str, str]:
+    """What the image's lists say, by their paths. Raises EngineRefusal, OSError."""
     both = (PASSWD, GROUP)
-    return dict(zip(both, image_files.texts(engine, str(image["Id"]), both), strict=True))
+    return dict(zip(both, image_files.read_texts(engine, str(image["Id"]), both), strict=True))
 
 
-def _foreign(spec: KernelSpec, uid: int) -> bool:
+def _is_foreign(spec: KernelSpec, uid: int) -> bool:
     """Whether a number may be another project's user, or no user's at all."""
     if uid == spec.uid:
         return False
-    return uid > LAST_OF_IMAGES or uid in parse_cpus(spec.others or "")
+    return uid > LAST_IMAGE_ID or uid in parse_cpus(spec.others or "")
 
 
-def _check(spec: KernelSpec, uid: int, what: str) -> None:
-    if _foreign(spec, uid):
+def _require_own(spec: KernelSpec, uid: int, what: str) -> None:
+    if _is_foreign(spec, uid):
         why = f"{what} of image {spec.image} is {uid}, which is another project's or may be one's"
-        raise _refused(spec, why, f'write container: {{user: "{spec.uid}"}}, the project\'s own user')
+        raise _refusal(spec, why, f'write container: {{user: "{spec.uid}"}}, the project\'s own user')
 
 
-def _refused(spec: KernelSpec, why: str, hint: str = "") -> KernelRefused:
+def _refusal(spec: KernelSpec, why: str, hint: str = "") -> KernelRefused:
     return KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)

@@ -18,9 +18,11 @@ from urllib.parse import urlsplit
 
 from providers.machines.base import Endpoint, Machine, Stream
 from providers.machines.retry import with_backoff
-from providers.machines.tls import trusting
-from schemas.kinds.docker import Docker, Tls
-from schemas.problems.errors import InvalidOption, ProviderUnavailable, SecretMissing, TargetRefused
+from providers.machines.tls import client_context
+from schemas.kinds.parts.docker import Docker, Tls
+from schemas.problems.errors.node import TargetRefused
+from schemas.problems.errors.plan import SecretMissing
+from schemas.problems.errors.provider import InvalidOption, ProviderUnavailable
 
 SOCKET = "/var/run/docker.sock"
 PATIENCE = 20.0
@@ -28,28 +30,28 @@ PATIENCE = 20.0
 Dial = Callable[[], Stream]
 
 
-def _none() -> str:
+def _no_text() -> str:
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Trusted:
+class TlsCredentials:
     """What gives certificates and a key as PEM, asked when it is connected."""
 
     ca: Callable[[], str]
-    cert: Callable[[], str] = _none
-    key: Callable[[], str] = _none
+    cert: Callable[[], str] = _no_text
+    key: Callable[[], str] = _no_text
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class EngineAddress:
     """How one engine is reached. `endpoint`: the node, which a context may say otherwise."""
 
     endpoint: Endpoint
     socket: str = SOCKET
     host: tuple[str, int] | None = None
     """Its own TCP address, in place of the socket."""
-    tls: Trusted | None = None
+    tls: TlsCredentials | None = None
     verify: bool = True
     context: str = ""
     """Whose words these are, when they are a context's."""
@@ -59,26 +61,28 @@ class Way:
         return f"{where} of docker context {self.context}" if self.context else where
 
 
-def way(endpoint: Endpoint, options: Docker) -> Way:
+def engine_address(endpoint: Endpoint, options: Docker) -> EngineAddress:
     """From a node's options. Raises InvalidOption."""
     if sum(bool(said) for said in (options.socket, options.host, options.context)) > 1:
         why = "give one of socket, host and context"
         raise InvalidOption(provider="docker", option="host", why=why)
     if options.context:
-        return _context(endpoint, options.context)
+        return _context_address(endpoint, options.context)
     if options.host:
-        return _parsed(Way(endpoint, tls=_of_secrets(options.tls, endpoint)), options.host)
-    return Way(endpoint, socket=options.socket or SOCKET)
+        return _parse_host(
+            EngineAddress(endpoint, tls=_secret_credentials(options.tls, endpoint)), options.host
+        )
+    return EngineAddress(endpoint, socket=options.socket or SOCKET)
 
 
-def _of_secrets(tls: Tls | None, endpoint: Endpoint) -> Trusted | None:
+def _secret_credentials(tls: Tls | None, endpoint: Endpoint) -> TlsCredentials | None:
     if tls is None:
         return None
     given = {"ca": tls.ca_from, "cert": tls.cert_from, "key": tls.key_from}
-    return Trusted(**{part: partial(endpoint.secret, name) for part, name in given.items() if name})
+    return TlsCredentials(**{part: partial(endpoint.secret, name) for part, name in given.items() if name})
 
 
-def _context(endpoint: Endpoint, name: str) -> Way:
+def _context_address(endpoint: Endpoint, name: str) -> EngineAddress:
     """A context as `docker context create` writes it down."""
     folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "contexts"
     digest = hashlib.sha256(name.encode()).hexdigest()
@@ -94,12 +98,12 @@ def _context(endpoint: Endpoint, name: str) -> Way:
         for part in ("ca", "cert", "key")
         if (files / f"{part}.pem").exists()
     }
-    tls = Trusted(**found) if "ca" in found else None
-    base = Way(endpoint, tls=tls, verify=not said.get("SkipTLSVerify"), context=name)
-    return _parsed(base, str(said.get("Host", "")))
+    tls = TlsCredentials(**found) if "ca" in found else None
+    base = EngineAddress(endpoint, tls=tls, verify=not said.get("SkipTLSVerify"), context=name)
+    return _parse_host(base, str(said.get("Host", "")))
 
 
-def _parsed(base: Way, host: str) -> Way:
+def _parse_host(base: EngineAddress, host: str) -> EngineAddress:
     """`unix:///path`, `tcp://host:port` or `ssh://user@host:port` of docker."""
     url, port = urlsplit(host), None
     with contextlib.suppress(ValueError):
@@ -116,28 +120,28 @@ def _parsed(base: Way, host: str) -> Way:
     raise InvalidOption(provider="docker", option="host", why=f"{host!r} is no address of an engine")
 
 
-def dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
+def dialer(address: EngineAddress, machine: Callable[[], Machine]) -> Dial:
     """What connects to the engine; one that is being restarted refuses for a moment. It raises TimeoutError
     and ProviderUnavailable."""
-    dial = _dialer(way, machine)
-    return lambda: with_backoff(dial, _may_pass)
+    dial = _dialer(address, machine)
+    return lambda: with_backoff(dial, _is_transient)
 
 
-def _dialer(way: Way, machine: Callable[[], Machine]) -> Dial:
-    if way.host is not None:
-        host = way.host
-        return lambda: _named(way, lambda: _tcp(host, _trust(way)))
-    if way.endpoint.local:
-        return lambda: _named(way, lambda: _local(way.socket))
-    return lambda: machine().dial(way.socket)
+def _dialer(address: EngineAddress, machine: Callable[[], Machine]) -> Dial:
+    if address.host is not None:
+        host = address.host
+        return lambda: _dial_explained(address, lambda: _dial_tcp(host, _tls_context(address)))
+    if address.endpoint.local:
+        return lambda: _dial_explained(address, lambda: _dial_unix(address.socket))
+    return lambda: machine().dial(address.socket)
 
 
-def _may_pass(error: ProviderUnavailable) -> bool:
+def _is_transient(error: ProviderUnavailable) -> bool:
     """A socket that is not there is no engine at all."""
     return isinstance(error, TargetRefused) and "refused" in str(error.fields.get("why"))
 
 
-def _named(way: Way, dial: Dial) -> Stream:
+def _dial_explained(address: EngineAddress, dial: Dial) -> Stream:
     """Who cannot connect says where to, and what to do."""
     try:
         return dial()
@@ -145,17 +149,17 @@ def _named(way: Way, dial: Dial) -> Stream:
         raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        hint = _what_to_do(way, error)
-        raise TargetRefused(node=way.endpoint.name, target=str(way), why=why, hint=hint) from error
+        hint = _remedy(address, error)
+        raise TargetRefused(node=address.endpoint.name, target=str(address), why=why, hint=hint) from error
 
 
-def _what_to_do(way: Way, error: OSError) -> str:
+def _remedy(address: EngineAddress, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "may this user use the docker socket (group docker)?"
     if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return ""
     start = "is the docker daemon running there? `systemctl start docker` starts it"
-    if way.host is not None or way.context or way.socket != SOCKET:
+    if address.host is not None or address.context or address.socket != SOCKET:
         return start
     other = os.environ.get("DOCKER_HOST", "")
     if other:
@@ -163,37 +167,37 @@ def _what_to_do(way: Way, error: OSError) -> str:
     return f"{start}; `docker context ls` shows whether it listens elsewhere, for `docker: {{socket: PATH}}`"
 
 
-def _trust(way: Way) -> ssl.SSLContext | None:
-    if way.tls is None:
+def _tls_context(address: EngineAddress) -> ssl.SSLContext | None:
+    if address.tls is None:
         return None
     try:
-        trust = trusting(way.tls.ca(), way.tls.cert(), way.tls.key())
+        trust = client_context(address.tls.ca(), address.tls.cert(), address.tls.key())
     except (OSError, ValueError, SecretMissing) as error:
         why = f"tls: {error}"
-        raise TargetRefused(node=way.endpoint.name, target=str(way), why=why) from None
-    if not way.verify:
+        raise TargetRefused(node=address.endpoint.name, target=str(address), why=why) from None
+    if not address.verify:
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     return trust
 
 
-def _local(path: str) -> Stream:
+def _dial_unix(path: str) -> Stream:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with _or_closed(connection):
+    with _closed_on_error(connection):
         connection.settimeout(PATIENCE)
         connection.connect(path)
     return connection
 
 
-def _tcp(host: tuple[str, int], trust: ssl.SSLContext | None) -> Stream:
+def _dial_tcp(host: tuple[str, int], trust: ssl.SSLContext | None) -> Stream:
     connection = socket.create_connection(host, timeout=PATIENCE)
-    with _or_closed(connection):
+    with _closed_on_error(connection):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return trust.wrap_socket(connection, server_hostname=host[0]) if trust else connection
 
 
 @contextlib.contextmanager
-def _or_closed(connection: Any) -> Iterator[None]:
+def _closed_on_error(connection: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:

@@ -6,8 +6,9 @@ import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from providers.docker.engine.http import Refusal
-from schemas.problems.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from providers.docker.engine.http import EngineRefusal
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 NAME = "docker"
 
@@ -22,36 +23,36 @@ another try."""
 
 
 @contextmanager
-def speaking(node: str, kernel: str = "", *, making: bool = False) -> Iterator[None]:
+def engine_errors(node: str, kernel: str = "", *, making: bool = False) -> Iterator[None]:
     """Whatever fails inside becomes a ProviderError that names the node, also where whoever answers for its
     engine says what no engine does. `making`: a refusal of the engine is about the kernel's spec."""
     try:
         yield
-    except Refusal as refusal:
-        raise translated(refusal, node, kernel, making=making) from None
+    except EngineRefusal as refusal:
+        raise to_provider_error(refusal, node, kernel, making=making) from None
     except (OSError, http.client.HTTPException) as error:
-        why = f"node {node}: {_said(error)}"
+        why = f"node {node}: {_explain(error)}"
         raise ProviderUnavailable(provider=NAME, why=why) from error
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         why = f"node {node}: its engine's answer makes no sense ({type(error).__name__}: {str(error)[:200]})"
         raise ProviderUnavailable(provider=NAME, why=why) from error
 
 
-def _said(error: BaseException) -> str:
+def _explain(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "the engine does not answer"
     words = error.strerror if isinstance(error, OSError) else None
     return words or str(error) or type(error).__name__
 
 
-def translated(refusal: Refusal, node: str, kernel: str, *, making: bool) -> ProviderError:
+def to_provider_error(refusal: EngineRefusal, node: str, kernel: str, *, making: bool) -> ProviderError:
     why = f"node {node}: {refusal.why}"
     if refusal.status == 404 and kernel and not making:
         return KernelNotFound(provider=NAME, kernel=kernel)
     if any(words in refusal.why for words in _PASSING):
         return ProviderUnavailable(provider=NAME, why=why)
     if making and kernel:
-        return KernelRefused(provider=NAME, kernel=kernel, why=why, hint=_remedy(refusal.why))
+        return KernelRefused(provider=NAME, kernel=kernel, why=why, hint=_remedy_for(refusal.why))
     if refusal.status >= 502:
         return ProviderUnavailable(provider=NAME, why=why)
     return ProviderError(provider=NAME, why=why)
@@ -67,5 +68,5 @@ _REMEDIES = {
 """What an engine says → what to do."""
 
 
-def _remedy(why: str) -> str:
+def _remedy_for(why: str) -> str:
     return next((remedy for words, remedy in _REMEDIES.items() if words in why), "")

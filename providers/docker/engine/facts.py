@@ -27,7 +27,7 @@ MOST_CPUS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class EngineFacts:
     """One engine. `missing`: limits that it cannot hold containers to, and why."""
 
     identity: str
@@ -49,11 +49,11 @@ class Facts:
     """Names of devices (`nvidia.com/gpu=GPU-...`) where the engine tells them."""
 
 
-def facts(info: Mapping[str, Any]) -> Facts:
+def parse_engine_info(info: Mapping[str, Any]) -> EngineFacts:
     """Of an engine's answer."""
     rootless = any("name=rootless" in option for option in info.get("SecurityOptions") or ())
     told = info.get("DiscoveredDevices")
-    return Facts(
+    return EngineFacts(
         identity=str(info.get("ID", "")),
         version=str(info.get("ServerVersion", "")),
         cpus=min(int(info.get("NCPU") or 0), MOST_CPUS),
@@ -61,7 +61,7 @@ def facts(info: Mapping[str, Any]) -> Facts:
         cgroup=str(info.get("CgroupVersion") or "1"),
         rootless=rootless,
         remapped=rootless or any("name=userns" in option for option in info.get("SecurityOptions") or ()),
-        missing=_missing(info, rootless),
+        missing=_missing_limits(info, rootless),
         cautions=_cautions(info),
         runtimes=frozenset(info.get("Runtimes") or ()),
         cdi_folders=tuple(info.get("CDISpecDirs") or ()),
@@ -71,17 +71,17 @@ def facts(info: Mapping[str, Any]) -> Facts:
     )
 
 
-def _missing(info: Mapping[str, Any], rootless: bool) -> dict[Limit, str]:
+def _missing_limits(info: Mapping[str, Any], rootless: bool) -> dict[Limit, str]:
     if rootless and info.get("CgroupDriver") == "none":
         missing = dict.fromkeys(_NEEDS, "the engine is rootless without control groups delegated to it")
     else:
         missing = {limit: why for limit, (fact, why) in _NEEDS.items() if not info.get(fact)}
-    if loose := _unlimited(info, rootless):
+    if loose := _no_scratch_limit(info, rootless):
         missing[Limit.SCRATCH] = loose
     return missing
 
 
-def _unlimited(info: Mapping[str, Any], rootless: bool) -> str:
+def _no_scratch_limit(info: Mapping[str, Any], rootless: bool) -> str:
     """Why the engine cannot limit what a container writes; empty when it can, or will say itself that its
     XFS is mounted without pquota."""
     if rootless:

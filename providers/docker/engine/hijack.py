@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlencode
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.http import Refusal
+from providers.docker.engine.http import EngineRefusal
 from providers.machines.base import Stream
 
 CHUNK = 1 << 16
-HEAD = 8
+FRAME_HEAD = 8
 """Bytes before each piece of output without a terminal: the stream's number, three zeros, its length."""
 LONGEST = 1 << 16
 STDOUT, STDERR = 1, 2
 
 
-class Hijacked:
+class HijackedConnection:
     """A connection that was taken over: raw bytes in, and out what the engine sends."""
 
     def __init__(self, stream: Stream, first: bytes) -> None:
@@ -58,16 +58,16 @@ class Hijacked:
         held = b""
         for data in self.chunks():
             held += data
-            while len(held) >= HEAD:
-                length = int.from_bytes(held[4:HEAD], "big")
-                if len(held) < HEAD + length:
+            while len(held) >= FRAME_HEAD:
+                length = int.from_bytes(held[4:FRAME_HEAD], "big")
+                if len(held) < FRAME_HEAD + length:
                     break
-                yield held[0], held[HEAD : HEAD + length]
-                held = held[HEAD + length :]
+                yield held[0], held[FRAME_HEAD : FRAME_HEAD + length]
+                held = held[FRAME_HEAD + length :]
 
 
-def hijack(engine: Engine, path: str, query: Mapping[str, str], body: object = None) -> Hijacked:
-    """POST, and take the connection over. Raises Refusal, OSError."""
+def hijack(engine: Engine, path: str, query: Mapping[str, str], body: object = None) -> HijackedConnection:
+    """POST, and take the connection over. Raises EngineRefusal, OSError."""
     content = b"" if body is None else json.dumps(body).encode()
     target = f"/v{engine.version}{path}" + (f"?{urlencode(query)}" if query else "")
     head = [
@@ -82,17 +82,17 @@ def hijack(engine: Engine, path: str, query: Mapping[str, str], body: object = N
     try:
         stream.settimeout(120)
         stream.sendall("\r\n".join([*head, "", ""]).encode() + content)
-        answer = _Answer(stream)
+        answer = _ResponseHead(stream)
         if answer.status not in (101, 200):
-            raise Refusal(answer.status, answer.why())
+            raise EngineRefusal(answer.status, answer.why())
         stream.settimeout(None)
     except BaseException:
         stream.close()
         raise
-    return Hijacked(stream, answer.rest)
+    return HijackedConnection(stream, answer.rest)
 
 
-class _Answer:
+class _ResponseHead:
     """The head of the engine's answer, and what already came after it."""
 
     def __init__(self, stream: Stream) -> None:

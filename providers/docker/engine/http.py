@@ -21,20 +21,20 @@ from urllib.parse import quote, urlencode
 
 from providers.machines.base import LARGEST, Stream
 
-KEPT = 8
+KEPT_CONNECTIONS = 8
 """Most idle connections to one engine."""
 CHUNK = 65_536
 PATIENCE = 30.0
 """Seconds of silence after which a request has failed, where nothing else is said."""
-LINE = 2**20
+LONGEST_LINE = 2**20
 """Bytes of a line of an answer that goes on."""
-WORDS = 4096
+LONGEST_REASON = 4096
 """Letters of what an engine says went wrong."""
 LONGEST = 2
 """An answer that comes byte by byte may take so many times what is waited for in silence."""
 
 
-class Refusal(Exception):
+class EngineRefusal(Exception):
     """The engine's answer was an error: its HTTP status and its words."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -43,7 +43,7 @@ class Refusal(Exception):
         self.why = why
 
 
-class Reader(io.RawIOBase):
+class StreamReader(io.RawIOBase):
     """A stream to be read as a file. `done` is called in the end."""
 
     def __init__(self, stream: Stream, done: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class Reader(io.RawIOBase):
         return len(data)
 
 
-class Wire:
+class HttpSocket:
     """A stream with what HTTP clients want of a socket: what still reads from it keeps it open."""
 
     def __init__(self, stream: Stream) -> None:
@@ -76,7 +76,9 @@ class Wire:
 
     def makefile(self, *_: Any, **__: Any) -> IO[bytes]:
         self._users += 1
-        return cast("IO[bytes]", io.BufferedReader(Reader(cast(Stream, self), self._left), CHUNK))
+        return cast(
+            "IO[bytes]", io.BufferedReader(StreamReader(cast(Stream, self), self._reader_closed), CHUNK)
+        )
 
     def limit(self, silence: float | None, whole: float | None) -> None:
         """Seconds of silence, and in all from now on, after which `recv` raises TimeoutError."""
@@ -96,9 +98,9 @@ class Wire:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._left()
+            self._reader_closed()
 
-    def _left(self) -> None:
+    def _reader_closed(self) -> None:
         self._users -= 1
         if not self._users:
             self.stream.close()
@@ -107,7 +109,7 @@ class Wire:
         return getattr(self.stream, name)
 
 
-class Pieces:
+class StreamedAnswer:
     """An answer that goes on: its bytes as they come. `close` ends it, from another thread too."""
 
     def __init__(
@@ -137,7 +139,7 @@ class Pieces:
         self._connection.close()
 
 
-class Http:
+class EngineHttp:
     """Requests to one engine. `dial` connects; `close` drops what is kept. May be used by several threads."""
 
     def __init__(self, dial: Callable[[], Stream], *, host: str = "docker") -> None:
@@ -155,21 +157,21 @@ class Http:
         body: object = None,
         timeout: float | None = PATIENCE,
     ) -> Any:
-        """The answer's JSON, or its text. Raises Refusal, OSError."""
+        """The answer's JSON, or its text. Raises EngineRefusal, OSError."""
         connection, response, _ = self._send(method, path, query, body, timeout)
         try:
-            content = _whole(response)
+            content = _read_whole(response)
         except (OSError, http.client.HTTPException):
             connection.close()
             raise
-        self._keep(connection, response)
-        return _parsed(response, content)
+        self._keep_connection(connection, response)
+        return _parse_json(response, content)
 
     def headers(self, path: str, *, query: Mapping[str, object]) -> Mapping[str, str]:
-        """The head of an answer, without its body. Raises Refusal, OSError."""
+        """The head of an answer, without its body. Raises EngineRefusal, OSError."""
         connection, response, _ = self._send("HEAD", path, query, None, PATIENCE)
         response.read()
-        self._keep(connection, response)
+        self._keep_connection(connection, response)
         return dict(response.headers.items())
 
     def stream(
@@ -181,12 +183,12 @@ class Http:
         body: object = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> Pieces:
+    ) -> StreamedAnswer:
         """The answer's bytes as they come; the connection ends with them. `timeout`: seconds of silence after
         which it fails, for ever if None."""
         connection, response, wire = self._send(method, path, query, body, timeout, headers or {})
         wire.limit(timeout, None)
-        return Pieces(connection, response, cast(Stream, wire))
+        return StreamedAnswer(connection, response, cast(Stream, wire))
 
     def close(self) -> None:
         with self._lock:
@@ -202,8 +204,8 @@ class Http:
         body: object,
         timeout: float | None,
         more: Mapping[str, str] = MappingProxyType({}),
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, Wire]:
-        target = path + ("?" + urlencode({k: _word(v) for k, v in query.items()}) if query else "")
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, HttpSocket]:
+        target = path + ("?" + urlencode({k: _query_value(v) for k, v in query.items()}) if query else "")
         raw = isinstance(body, bytes)
         content = body if raw else None if body is None else json.dumps(body).encode()
         kind = "application/x-tar" if raw else "application/json"
@@ -211,7 +213,7 @@ class Http:
         while True:
             connection, fresh = self._connection()
             try:
-                wire = cast(Wire, connection.sock)
+                wire = cast(HttpSocket, connection.sock)
                 wire.limit(timeout, None if timeout is None else LONGEST * timeout)
                 connection.request(method, target, body=cast("bytes | None", content), headers=headers)
                 response = connection.getresponse()
@@ -224,36 +226,40 @@ class Http:
                 raise self._refusal(connection, response)
             return connection, response, wire
 
-    def _refusal(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Refusal:
+    def _refusal(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> EngineRefusal:
         try:
-            content = _whole(response)
+            content = _read_whole(response)
         except (OSError, http.client.HTTPException):
             connection.close()
             raise
-        self._keep(connection, response)
+        self._keep_connection(connection, response)
         try:
             said = str(json.loads(content)["message"])
         except (ValueError, KeyError, TypeError, RecursionError):
             said = content.decode(errors="replace").strip() or response.reason
-        return Refusal(response.status, said[:WORDS])
+        return EngineRefusal(response.status, said[:LONGEST_REASON])
 
     def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
         with self._lock:
             if self._idle:
                 return self._idle.pop(), False
         connection = http.client.HTTPConnection(self._host)
-        connection.sock = cast(Any, Wire(self._dial()))
+        connection.sock = cast(Any, HttpSocket(self._dial()))
         return connection, True
 
-    def _keep(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+    def _keep_connection(
+        self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ) -> None:
         with self._lock:
-            if not response.will_close and connection.sock is not None and len(self._idle) < KEPT:
+            if not response.will_close and connection.sock is not None and len(self._idle) < KEPT_CONNECTIONS:
                 self._idle.append(connection)
                 return
         connection.close()
 
 
-def _whole(response: http.client.HTTPResponse) -> bytes:
+def _read_whole(response: http.client.HTTPResponse) -> bytes:
     """Raises OSError where it is larger than any engine's."""
     content = response.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -263,7 +269,7 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
     return content
 
 
-def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of an answer that goes on, however the bytes were cut; empty ones are left out. Raises
     OSError where one is longer than any engine's."""
     rest = bytearray()
@@ -275,19 +281,19 @@ def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
                 yield bytes(rest)
             rest.clear()
         rest += last
-        if len(rest) > LINE:
-            raise OSError(f"a line of its answer is longer than {LINE >> 20} MiB")
+        if len(rest) > LONGEST_LINE:
+            raise OSError(f"a line of its answer is longer than {LONGEST_LINE >> 20} MiB")
     if rest.strip():
         yield bytes(rest)
 
 
-def _word(value: object) -> str:
+def _query_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _parsed(response: http.client.HTTPResponse, content: bytes) -> Any:
+def _parse_json(response: http.client.HTTPResponse, content: bytes) -> Any:
     """Raises ValueError where it is no JSON, or holds half a character, which nothing can write."""
     if response.headers.get_content_type() == "application/json" and content.strip():
         value = json.loads(content)
@@ -297,6 +303,6 @@ def _parsed(response: http.client.HTTPResponse, content: bytes) -> Any:
     return content.decode(errors="replace")
 
 
-def segment(text: str) -> str:
+def quote_segment(text: str) -> str:
     """Text as one part of a path."""
     return quote(text, safe="")

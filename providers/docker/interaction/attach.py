@@ -8,11 +8,11 @@ import time
 from typing import IO
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.hijack import STDERR, Hijacked, hijack
-from providers.docker.engine.http import segment
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.hijack import STDERR, HijackedConnection, hijack
+from providers.docker.engine.http import quote_segment
 from providers.machines import terminal
-from schemas.problems.errors import KernelNotFound, NotRunning
+from schemas.problems.errors.kernel import KernelNotFound, NotRunning
 
 PATIENCE = 10.0
 """Seconds for an exit code to be known after the output ended."""
@@ -23,26 +23,26 @@ def attach(engine: Engine, kernel: str, stdin: IO[bytes] | None) -> int:
 
     Raises NotRunning, ProviderError.
     """
-    with speaking(engine.node, kernel):
+    with engine_errors(engine.node, kernel):
         found = engine.inspect(kernel)
         if not found["State"]["Running"]:
             raise NotRunning(provider=NAME, kernel=kernel)
         tty = bool(found["Config"]["Tty"])
         wanted = {"stream": "1", "stdout": "1", "stderr": "1", **({"stdin": "1"} if tty else {})}
-        stream = hijack(engine, f"/containers/{segment(kernel)}/attach", wanted)
+        stream = hijack(engine, f"/containers/{quote_segment(kernel)}/attach", wanted)
     try:
-        ended = _join(_Far(engine, kernel, stream), stdin) if tty else _listen(stream)
+        ended = _relay(_RemoteTerminal(engine, kernel, stream), stdin) if tty else _show_output(stream)
     except KeyboardInterrupt:
         return 0
     finally:
         stream.close()
-    return _code(engine, kernel) if ended else 0
+    return _exit_code(engine, kernel) if ended else 0
 
 
-class _Far:
+class _RemoteTerminal:
     """`terminal.Far` of a container."""
 
-    def __init__(self, engine: Engine, kernel: str, stream: Hijacked) -> None:
+    def __init__(self, engine: Engine, kernel: str, stream: HijackedConnection) -> None:
         self._engine = engine
         self._kernel = kernel
         self.stream = stream
@@ -52,9 +52,9 @@ class _Far:
         """A terminal stays open when nobody types."""
 
     def resize(self, rows: int, columns: int) -> None:
-        with speaking(self._engine.node, self._kernel):
+        with engine_errors(self._engine.node, self._kernel):
             query = {"h": str(rows), "w": str(columns)}
-            self._engine.call("POST", f"/containers/{segment(self._kernel)}/resize", query=query)
+            self._engine.call("POST", f"/containers/{quote_segment(self._kernel)}/resize", query=query)
 
     def redraw(self, size: tuple[int, int] | None) -> None:
         """Programs that fill the screen draw it anew when its size changes."""
@@ -63,24 +63,24 @@ class _Far:
             self.resize(*size)
 
 
-def _join(far: _Far, stdin: IO[bytes] | None) -> bool:
+def _relay(far: _RemoteTerminal, stdin: IO[bytes] | None) -> bool:
     """False when the detach keys were typed."""
-    with terminal.typing(far, stdin, tty=True, keys=True) as typed:
-        far.redraw(terminal.window(terminal.outside(stdin)))
-        terminal.show(far.stream.chunks())
+    with terminal.forward_input(far, stdin, tty=True, keys=True) as typed:
+        far.redraw(terminal.window_size(terminal.input_descriptor(stdin)))
+        terminal.write_output(far.stream.chunks())
     return not typed.detached
 
 
-def _listen(stream: Hijacked) -> bool:
+def _show_output(stream: HijackedConnection) -> bool:
     for number, data in stream.frames():
         terminal.write_all((sys.stderr if number == STDERR else sys.stdout).fileno(), data)
     return True
 
 
-def _code(engine: Engine, kernel: str) -> int:
+def _exit_code(engine: Engine, kernel: str) -> int:
     """Of the run that just ended, also when the engine has begun another."""
     deadline = time.monotonic() + PATIENCE
-    with contextlib.suppress(KernelNotFound), speaking(engine.node, kernel):
+    with contextlib.suppress(KernelNotFound), engine_errors(engine.node, kernel):
         while time.monotonic() < deadline:
             state = engine.inspect(kernel)["State"]
             if not state["Running"] or state.get("Restarting"):

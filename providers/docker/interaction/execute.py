@@ -11,12 +11,14 @@ from typing import IO, Any
 
 from providers.docker.container import entrypoint
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.hijack import STDERR, STDOUT, Hijacked, hijack
-from providers.docker.engine.http import Refusal, segment
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.hijack import STDERR, STDOUT, HijackedConnection, hijack
+from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.docker.interaction import failed_start
 from providers.machines import terminal
-from schemas.problems.errors import BaiError, NotRunning, ProviderError
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import NotRunning
+from schemas.problems.errors.provider import ProviderError
 
 WITH_SECRETS = f"""[ -r {entrypoint.TARGET}/secrets ] && . {entrypoint.TARGET}/secrets
 missing() {{ echo "bai: $1: the container has no such $2" >&2; exit 127; }}
@@ -36,36 +38,40 @@ no number and no terminal of it."""
 
 def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
     """The command's exit code; 126 and 127 when it cannot be run. Raises ProviderError."""
-    with speaking(engine.node, kernel):
-        command = begin(engine, kernel, argv, typed=stdin is not None, tty=tty)
-    withheld = failed_start.Withheld()
+    with engine_errors(engine.node, kernel):
+        command = begin_exec(engine, kernel, argv, typed=stdin is not None, tty=tty)
+    withheld = failed_start.WithheldOutput()
     try:
-        _join(command, stdin, tty, withheld)
+        _relay(command, stdin, tty, withheld)
     finally:
         command.stream.close()
     if command.abandoned:
         raise ProviderError(
             provider=NAME, why="the interrupt could not be passed on; the command may still run"
         )
-    with speaking(engine.node, kernel):
-        return _ended(command, argv[0], withheld.taken())
+    with engine_errors(engine.node, kernel):
+        return _exit_code(command, argv[0], withheld.taken())
 
 
-def _ended(command: Command, program: str, said: bytes) -> int:
+def _exit_code(command: ExecCommand, program: str, said: bytes) -> int:
     """The exit code. `said`: what may be the engine's words, shown if they are the command's."""
     code = command.code()
-    if not said or command.seen()["Pid"] or code not in (failed_start.NOT_FOUND, failed_start.NOT_EXECUTABLE):
+    if (
+        not said
+        or command.state()["Pid"]
+        or code not in (failed_start.NOT_FOUND, failed_start.NOT_EXECUTABLE)
+    ):
         terminal.write_all(sys.stdout.fileno(), said)
         return code
-    sentence, code = failed_start.explained(program, said)
+    sentence, code = failed_start.explain_failure(program, said)
     print(f"bai: {sentence}", file=sys.stderr, flush=True)
     return code
 
 
-class Command:
+class ExecCommand:
     """A command that was started: its stream, its window, and how it ends."""
 
-    def __init__(self, engine: Engine, identifier: str, stream: Hijacked) -> None:
+    def __init__(self, engine: Engine, identifier: str, stream: HijackedConnection) -> None:
         self.engine = engine
         self.id = identifier
         self.stream = stream
@@ -75,20 +81,20 @@ class Command:
     def resize(self, rows: int, columns: int) -> None:
         query = {"h": str(rows), "w": str(columns)}
         for _ in range(STARTS):
-            with contextlib.suppress(Refusal):
-                self.engine.call("POST", f"/exec/{segment(self.id)}/resize", query=query)
+            with contextlib.suppress(EngineRefusal):
+                self.engine.call("POST", f"/exec/{quote_segment(self.id)}/resize", query=query)
                 return
-            if not self.seen()["Running"]:
+            if not self.state()["Running"]:
                 time.sleep(0.05)
 
-    def seen(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = self.engine.call("GET", f"/exec/{segment(self.id)}/json")
+    def state(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = self.engine.call("GET", f"/exec/{quote_segment(self.id)}/json")
         return found
 
     def code(self) -> int:
-        """Raises ProviderError when the command goes on without us, Refusal, OSError."""
+        """Raises ProviderError when the command goes on without us, EngineRefusal, OSError."""
         deadline = time.monotonic() + PATIENCE
-        while (found := self.seen())["Running"] or found["ExitCode"] is None:
+        while (found := self.state())["Running"] or found["ExitCode"] is None:
             if time.monotonic() > deadline:
                 why = "the connection to the command was lost; it may still run"
                 raise ProviderError(provider=NAME, why=why)
@@ -98,16 +104,16 @@ class Command:
     def interrupt(self) -> None:
         """Tell the command; hang up where that cannot be done, so that the caller is let go."""
         try:
-            told = self._told()
-        except (BaiError, OSError, Refusal):
+            told = self._is_running()
+        except (BaiError, OSError, EngineRefusal):
             told = False
         if not told:
             self.abandoned = True
             self.leave()
 
-    def _told(self) -> bool:
+    def _is_running(self) -> bool:
         """Whether it was, or has ended."""
-        found = self._until(lambda found: not found["Running"] or found["Pid"])
+        found = self._wait_until(lambda found: not found["Running"] or found["Pid"])
         pid = str(found["Pid"] or 0)
         if not found["Running"]:
             return True
@@ -118,21 +124,21 @@ class Command:
             return True
         # Another user's, where one may only talk to the engine: a command beside it is of the same user.
         numbers = run(["grep", "NSpid", f"/proc/{pid}/status"], timeout=10).out.split()
-        if numbers and _beside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
+        if numbers and _interrupt_inside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
             return True
-        return not self._until(lambda found: not found["Running"])["Running"]
+        return not self._wait_until(lambda found: not found["Running"])["Running"]
 
-    def _until(self, true: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+    def _wait_until(self, true: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
         """What is seen once `true` of it, or in the end."""
         for _ in range(STARTS):
-            if true(found := self.seen()):
+            if true(found := self.state()):
                 break
             time.sleep(0.05)
         return found
 
 
-def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> Command:
-    """Start a command. Raises NotRunning, ProviderError, Refusal, OSError."""
+def begin_exec(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> ExecCommand:
+    """Start a command. Raises NotRunning, ProviderError, EngineRefusal, OSError."""
     if not argv or any("\0" in word for word in argv):
         raise ProviderError(provider=NAME, why="there is no command to run, or it holds a NUL byte")
     found = engine.inspect(kernel)
@@ -149,13 +155,13 @@ def begin(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tt
     return _start(engine, kernel, body)
 
 
-def _start(engine: Engine, container: str, body: Mapping[str, Any]) -> Command:
-    made = engine.call("POST", f"/containers/{segment(container)}/exec", body=body)["Id"]
+def _start(engine: Engine, container: str, body: Mapping[str, Any]) -> ExecCommand:
+    made = engine.call("POST", f"/containers/{quote_segment(container)}/exec", body=body)["Id"]
     start = {"Detach": False, "Tty": body["Tty"]}
-    return Command(engine, made, hijack(engine, f"/exec/{segment(made)}/start", {}, start))
+    return ExecCommand(engine, made, hijack(engine, f"/exec/{quote_segment(made)}/start", {}, start))
 
 
-def _beside(engine: Engine, container: str, pid: str) -> int:
+def _interrupt_inside(engine: Engine, container: str, pid: str) -> int:
     """The exit code of interrupting a process from inside, by its number there."""
     argv = ["/bin/sh", "-c", 'kill -s INT "$1"', "sh", pid]
     command = _start(
@@ -174,17 +180,19 @@ def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str
     return ("/bin/sh", "-c", WITH_SECRETS, "sh", *argv)
 
 
-def _join(command: Command, stdin: IO[bytes] | None, tty: bool, withheld: failed_start.Withheld) -> None:
-    with terminal.passing_on_interrupts(command.interrupt), terminal.typing(command, stdin, tty=tty):
-        _show(command.stream, tty, withheld)
+def _relay(
+    command: ExecCommand, stdin: IO[bytes] | None, tty: bool, withheld: failed_start.WithheldOutput
+) -> None:
+    with terminal.forward_interrupts(command.interrupt), terminal.forward_input(command, stdin, tty=tty):
+        _show_output(command.stream, tty, withheld)
 
 
-def _show(stream: Hijacked, tty: bool, withheld: failed_start.Withheld) -> None:
-    for number, data in _pieces(stream, tty):
+def _show_output(stream: HijackedConnection, tty: bool, withheld: failed_start.WithheldOutput) -> None:
+    for number, data in _output_frames(stream, tty):
         if not withheld.keeps(data):
             terminal.write_all(sys.stdout.fileno(), withheld.taken())
             terminal.write_all((sys.stderr if number == STDERR else sys.stdout).fileno(), data)
 
 
-def _pieces(stream: Hijacked, tty: bool) -> Iterator[tuple[int, bytes]]:
+def _output_frames(stream: HijackedConnection, tty: bool) -> Iterator[tuple[int, bytes]]:
     return ((STDOUT, data) for data in stream.chunks()) if tty else stream.frames()

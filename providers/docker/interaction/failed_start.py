@@ -12,7 +12,7 @@ LONGEST = 8192
 _BEFORE = re.compile(r"^.*?(?=exec:? \"|exec /|chdir |unable to find )", re.DOTALL)
 
 
-class Withheld:
+class WithheldOutput:
     """The beginning of an output that may be the engine's words; kept back until that is known."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Withheld:
         return text
 
 
-def explained(program: str, said: bytes) -> tuple[str, int]:
+def explain_failure(program: str, said: bytes) -> tuple[str, int]:
     """A sentence, and the exit code that shells have for it."""
     text = " ".join(said.decode(errors="replace").split()).removesuffix(": unknown")
     if _missing(program, text):

@@ -16,11 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
-from providers.docker.engine.http import Refusal
+from providers.docker.engine.errors import NAME, engine_errors
+from providers.docker.engine.http import EngineRefusal
 from providers.docker.interaction.relay import relay
 from providers.machines.base import Machine, Stream
-from schemas.problems.errors import BaiError, NotRunning, PortRefused
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.kernel import NotRunning, PortRefused
 
 GATEWAY_BRIDGE = "docker_gwbridge"
 PLACEMENT = "bai.placement"
@@ -33,7 +34,7 @@ cat /proc/net/fib_trie
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PortLocation:
     """Where a container's ports are, seen from its node.
 
     `host`: its network is the node's own, and `ports` leads from the document's port to the node's.
@@ -46,44 +47,44 @@ class Place:
     ports: Mapping[int, int]
 
 
-class Ports:
+class PortDialer:
     """Connects to ports; remembers where containers are. May be used by several threads."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, PortLocation] = {}
         self._lock = threading.Lock()
 
     def dial(self, engine: Engine, kernel: str, port: int) -> Stream:
         """Raises NotRunning, PortRefused, ProviderError."""
-        with speaking(engine.node, kernel):
+        with engine_errors(engine.node, kernel):
             found = engine.inspect(kernel)
             if not found["State"]["Running"]:
                 raise NotRunning(provider=NAME, kernel=kernel)
-            place = self._place(engine, kernel, found)
+            place = self._locate(engine, kernel, found)
         if place.host:
-            return _connect(engine, kernel, "127.0.0.1", place.ports.get(port, port), port)
+            return _connect_port(engine, kernel, "127.0.0.1", place.ports.get(port, port), port)
         for address in place.addresses:
             try:
-                return _connect(engine, kernel, address, port, port)
+                return _connect_port(engine, kernel, address, port, port)
             except PortRefused:
                 continue
         return relay(engine, kernel, port)
 
-    def _place(self, engine: Engine, kernel: str, found: Mapping[str, Any]) -> Place:
+    def _locate(self, engine: Engine, kernel: str, found: Mapping[str, Any]) -> PortLocation:
         run = f"{found['Id']} {found['State']['StartedAt']}"
         with self._lock:
             known = self._places.get(kernel)
         if known is not None and known.container == run:
             return known
         host = found["HostConfig"].get("NetworkMode") == "host"
-        addresses = () if host else tuple(_reachable(engine, found))
-        place = Place(run, host, addresses, _granted(found["Config"].get("Labels") or {}))
+        addresses = () if host else tuple(_reachable_addresses(engine, found))
+        place = PortLocation(run, host, addresses, _assigned_ports(found["Config"].get("Labels") or {}))
         with self._lock:
             self._places[kernel] = place
         return place
 
 
-def _connect(engine: Engine, kernel: str, address: str, at: int, port: int) -> Stream:
+def _connect_port(engine: Engine, kernel: str, address: str, at: int, port: int) -> Stream:
     try:
         stream = engine.machine.dial((address, at))
         stream.settimeout(None)
@@ -93,7 +94,7 @@ def _connect(engine: Engine, kernel: str, address: str, at: int, port: int) -> S
         raise PortRefused(provider=NAME, kernel=kernel, port=port, why=str(why)) from error
 
 
-def _granted(labels: Mapping[str, str]) -> dict[int, int]:
+def _assigned_ports(labels: Mapping[str, str]) -> dict[int, int]:
     """The ports that the plan assigned on the node's own network."""
     try:
         ports = json.loads(labels.get(PLACEMENT) or "{}").get("ports") or ()
@@ -102,7 +103,7 @@ def _granted(labels: Mapping[str, str]) -> dict[int, int]:
         return {}
 
 
-def _reachable(engine: Engine, found: Mapping[str, Any]) -> Iterator[str]:
+def _reachable_addresses(engine: Engine, found: Mapping[str, Any]) -> Iterator[str]:
     """The container's addresses on networks that the node itself is on."""
     local = _local_addresses(engine.machine, int(found["State"]["Pid"]))
     if not local:
@@ -137,7 +138,7 @@ def _gateway_address(engine: Engine, found: Mapping[str, Any], local: frozenset[
     """A container on an overlay also hangs on the engine's gateway bridge, on which the node reaches it."""
     try:
         network = engine.call("GET", f"/networks/{GATEWAY_BRIDGE}")
-    except Refusal:
+    except EngineRefusal:
         return
     gateways = {each.get("Gateway", "").partition("/")[0] for each in network["IPAM"].get("Config") or ()}
     member = (network.get("Containers") or {}).get(found["Id"]) or {}

@@ -12,7 +12,7 @@ from providers.docker.interaction import logs
 from providers.machines.base import Stream
 
 if TYPE_CHECKING:
-    from providers.docker.interaction.forward import Ports
+    from providers.docker.interaction.forward import PortDialer
 
 
 class Interaction:
@@ -33,7 +33,7 @@ class Interaction:
         return attach(self.fleet.find(kernel_id)[0], kernel_id, stdin)
 
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
-        return logs.output(self.fleet.find(kernel_id)[0], kernel_id, follow=follow, since=since)
+        return logs.read_logs(self.fleet.find(kernel_id)[0], kernel_id, follow=follow, since=since)
 
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
         from providers.docker.container.copy import copy_out
@@ -49,7 +49,7 @@ class Interaction:
         return self._ports.dial(self.fleet.find(kernel_id)[0], kernel_id, port)
 
     @cached_property
-    def _ports(self) -> Ports:
-        from providers.docker.interaction.forward import Ports
+    def _ports(self) -> PortDialer:
+        from providers.docker.interaction.forward import PortDialer
 
-        return Ports()
+        return PortDialer()

@@ -7,32 +7,32 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import speaking
-from providers.docker.engine.http import segment
+from providers.docker.engine.errors import engine_errors
+from providers.docker.engine.http import quote_segment
 
-HEAD = 8
+FRAME_HEAD = 8
 """Bytes before each piece of output that is no terminal's: the stream's number, three zeros, its length."""
 
 
-def output(
+def read_logs(
     engine: Engine, kernel: str, *, follow: bool, tail: int | None = None, since: datetime | None = None
 ) -> Iterator[bytes]:
     """Standard output and error in the order written. Raises KernelNotFound at once."""
     query = {"stdout": True, "stderr": True, "follow": follow, "tail": "all" if tail is None else str(tail)}
     if since is not None:
         query["since"] = f"{since.timestamp():.9f}"
-    with speaking(engine.node, kernel):
+    with engine_errors(engine.node, kernel):
         terminal = bool(engine.inspect(kernel)["Config"]["Tty"])
-        pieces = engine.stream("GET", f"/containers/{segment(kernel)}/logs", query=query)
-    return _spoken(engine, pieces if terminal else demultiplexed(pieces))
+        pieces = engine.stream("GET", f"/containers/{quote_segment(kernel)}/logs", query=query)
+    return _read_translated(engine, pieces if terminal else demultiplex(pieces))
 
 
-def _spoken(engine: Engine, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    with speaking(engine.node):
+def _read_translated(engine: Engine, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with engine_errors(engine.node):
         yield from pieces
 
 
-def demultiplexed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def demultiplex(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The payloads of the engine's frames, however the bytes were cut. Raises IncompleteRead when it ends in
     the midst of one."""
     held = bytearray()
@@ -41,10 +41,10 @@ def demultiplexed(pieces: Iterator[bytes]) -> Iterator[bytes]:
         held += piece
         while held:
             if left == 0:
-                if len(held) < HEAD:
+                if len(held) < FRAME_HEAD:
                     break
-                left = int.from_bytes(held[4:HEAD], "big")
-                del held[:HEAD]
+                left = int.from_bytes(held[4:FRAME_HEAD], "big")
+                del held[:FRAME_HEAD]
                 continue
             part = bytes(held[:left])
             del held[: len(part)]

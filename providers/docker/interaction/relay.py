@@ -7,11 +7,11 @@ import contextlib
 import socket
 
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import NAME, speaking
+from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR
-from providers.docker.interaction.execute import Command, begin
+from providers.docker.interaction.execute import ExecCommand, begin_exec
 from providers.machines.base import Stream
-from schemas.problems.errors import PortRefused
+from schemas.problems.errors.kernel import PortRefused
 
 READY = b"ready\n"
 NO_TOOL, NOT_LISTENING = 69, 61
@@ -60,10 +60,10 @@ exit 69
 """
 
 
-class Relayed:
+class RelayStream:
     """A `Stream` that is the input and output of a relaying command."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: ExecCommand) -> None:
         self._command = command
         self._stream: Stream = command.stream.stream
         self._frames = command.stream.frames()
@@ -72,14 +72,14 @@ class Relayed:
     def ready(self) -> bool:
         """Wait for the relay to say that it goes; False when it ended instead."""
         while not self._held.startswith(READY):
-            data = self._more()
+            data = self._read_more()
             if not data:
                 return False
             self._held += data
         self._held = self._held[len(READY) :]
         return True
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         for number, data in self._frames:
             if number != STDERR and data:
                 return data
@@ -87,7 +87,7 @@ class Relayed:
 
     def recv(self, size: int, /) -> bytes:
         if not self._held:
-            self._held = self._more()
+            self._held = self._read_more()
         data, self._held = self._held[:size], self._held[size:]
         return data
 
@@ -111,9 +111,9 @@ class Relayed:
 def relay(engine: Engine, kernel: str, port: int) -> Stream:
     """Raises PortRefused, ProviderError."""
     argv = ("/bin/sh", "-c", SCRIPT, "sh", str(port))
-    with speaking(engine.node, kernel):
-        command = begin(engine, kernel, argv, typed=True, tty=False)
-        made = Relayed(command)
+    with engine_errors(engine.node, kernel):
+        command = begin_exec(engine, kernel, argv, typed=True, tty=False)
+        made = RelayStream(command)
         if made.ready():
             return made
         made.close()

@@ -27,11 +27,11 @@ serves one user at a time, and the clients of others wait."""
 _OWN_SHM = 'mount --bind "$1" /dev/shm && shift && exec "$@"'
 
 
-class Failed(Exception):
+class MpsFailed(Exception):
     """What the daemon cannot do; the text says it to a person."""
 
 
-class Daemon:
+class MpsDaemon:
     """The daemon of one GPU, whether it runs or not. `folder` holds its `pipe`, `log` and `shm`."""
 
     def __init__(self, folder: Path, gpu: str) -> None:
@@ -65,7 +65,7 @@ class Daemon:
         """Start it for its GPU alone. Raises Failed."""
         program = shutil.which(CONTROL, path=_path())
         if program is None:
-            raise Failed(f"{CONTROL} is not installed")
+            raise MpsFailed(f"{CONTROL} is not installed")
         for folder, mode in ((self.pipe, 0o1777), (self.log, 0o1777), (self.shm, 0o1777)):
             if folder == self.pipe:  # sockets of one that died
                 shutil.rmtree(str(folder), ignore_errors=True)
@@ -80,14 +80,14 @@ class Daemon:
             if not code:
                 break
         else:
-            raise Failed(f"{CONTROL} does not start: {_last(said) or f'exit code {code}'}")
+            raise MpsFailed(f"{CONTROL} does not start: {_last_line(said) or f'exit code {code}'}")
         self._wait(lambda: bool(self.pid()) and self.answers(), "does not answer")
 
     def answers(self) -> bool:
         """Whether it can be spoken to."""
         try:
             self.ask("get_default_active_thread_percentage")
-        except Failed:
+        except MpsFailed:
             return False
         return True
 
@@ -95,17 +95,17 @@ class Daemon:
         """Its answer. Raises Failed."""
         program = shutil.which(CONTROL, path=_path())
         if program is None:
-            raise Failed(f"{CONTROL} is not installed")
+            raise MpsFailed(f"{CONTROL} is not installed")
         code, said = self._run([program], command.encode() + b"\n")
         if code:
-            raise Failed(f"{command}: {_last(said) or f'exit code {code}'}")
+            raise MpsFailed(f"{command}: {_last_line(said) or f'exit code {code}'}")
         return said
 
     def servers(self) -> list[int]:
         """Process numbers of its servers, one per user whose processes compute."""
         return [int(word) for word in self.ask("get_server_list").split() if word.isdigit()]
 
-    def level(self, percent: int, memory: int) -> None:
+    def set_limits(self, percent: int, memory: int) -> None:
         """The most that any client may have, whatever its environment says: it can only lower these. Bytes; 0
         leaves memory without a limit. Counts for clients that come from now on. Raises Failed."""
         limit = f"{memory >> 20}M" if memory else ""
@@ -121,20 +121,20 @@ class Daemon:
         """End it and its servers: asked to, then told to. Raises Failed."""
         if not self.pid():
             return
-        with contextlib.suppress(Failed):
+        with contextlib.suppress(MpsFailed):
             self.ask("quit -t 5")
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
-                self._wait(lambda: not self._left(), "does not end", 10.0)
-            except Failed:
-                for process in self._left():
+                self._wait(lambda: not self._processes_left(), "does not end", 10.0)
+            except MpsFailed:
+                for process in self._processes_left():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, number)
             else:
                 return
-        self._wait(lambda: not self._left(), "does not end", 10.0)
+        self._wait(lambda: not self._processes_left(), "does not end", 10.0)
 
-    def _left(self) -> list[int]:
+    def _processes_left(self) -> list[int]:
         return [*self._processes(CONTROL), *self._processes(SERVER)]
 
     def _run(self, command: list[str], text: bytes) -> tuple[int, str]:
@@ -156,7 +156,7 @@ class Daemon:
                     check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise Failed(f"{CONTROL}: {error}") from error
+                raise MpsFailed(f"{CONTROL}: {error}") from error
             said.seek(0)
             return done.returncode, said.read().decode(errors="replace").strip()
 
@@ -165,7 +165,7 @@ class Daemon:
         assert callable(true)
         while not true():
             if time.monotonic() > end:
-                raise Failed(f"{CONTROL} of {self.gpu} {what}")
+                raise MpsFailed(f"{CONTROL} of {self.gpu} {what}")
             time.sleep(0.05)
 
 
@@ -173,6 +173,6 @@ def _path() -> str:
     return os.environ.get("PATH") or _PATH
 
 
-def _last(said: str) -> str:
+def _last_line(said: str) -> str:
     lines = said.splitlines()
     return lines[-1] if lines else ""

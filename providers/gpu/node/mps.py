@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterator
 
-from providers.gpu.node.daemon import Daemon, Failed
+from providers.gpu.node.daemon import MpsDaemon, MpsFailed
 
 YOUNG = 600.0
 """Seconds in which a sharer need not be seen running: its image may be fetched first."""
@@ -26,7 +26,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     """`request`: `do` (a verb), `root` and what the verb needs; the answer has `failed` when it failed."""
     try:
         return _VERBS[request["do"]](request)
-    except Failed as error:
+    except MpsFailed as error:
         return {"failed": str(error)}
     except OSError as error:
         return {"failed": f"{error.strerror or error} at {error.filename}" if error.filename else str(error)}
@@ -36,7 +36,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
 def _locked(root: Path, gpu: str) -> Iterator[Path]:
     """The GPU's folder, one process at a time."""
     if "/" in gpu or gpu in ("", ".", ".."):
-        raise Failed(f"{gpu!r} is not the id of a GPU")
+        raise MpsFailed(f"{gpu!r} is not the id of a GPU")
     folder = root / gpu
     (folder / "holders").mkdir(parents=True, exist_ok=True)
     (folder / "log").mkdir(exist_ok=True)
@@ -51,16 +51,16 @@ def hold(request: dict[str, Any]) -> dict[str, Any]:
     """Write a kernel down as a sharer of `gpu`; the daemon runs afterwards, and lets it have `percent` of the
     threads and `memory` bytes. `running`: kernels that live on this node, where that is known."""
     with _locked(Path(request["root"]), request["gpu"]) as folder:
-        _forget_dead(folder, request.get("running"))
+        _drop_dead(folder, request.get("running"))
         holder = folder / "holders" / request["kernel"]
         draft = folder / f".{request['kernel']}"
         draft.write_text(json.dumps({"percent": request["percent"], "memory": request["memory"]}))
         os.replace(str(draft), str(holder))
-        daemon = Daemon(folder, request["gpu"])
+        daemon = MpsDaemon(folder, request["gpu"])
         try:
-            started, own = _up(folder, daemon, request["shm"])
-            _level(folder, daemon)
-        except Failed:
+            started, own = _ensure_running(folder, daemon, request["shm"])
+            _apply_limits(folder, daemon)
+        except MpsFailed:
             holder.unlink()
             raise
         return {
@@ -69,19 +69,19 @@ def hold(request: dict[str, Any]) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def _up(folder: Path, daemon: Daemon, shm: str) -> tuple[bool, bool]:
+def _ensure_running(folder: Path, daemon: MpsDaemon, shm: str) -> tuple[bool, bool]:
     """Whether it had to be started, and whether it has shared memory of its own."""
     note = folder / "shm-is"
     if daemon.pid() and daemon.answers():
         is_ = note.read_text() if note.exists() else "host"
         if shm == "host" and is_ != "host":
-            raise Failed(f"the MPS daemon of {daemon.gpu} serves containers, and this kernel is none")
+            raise MpsFailed(f"the MPS daemon of {daemon.gpu} serves containers, and this kernel is none")
         return False, is_ == "own"
     daemon.stop()
     own = shm == "own"
     try:
         daemon.start(own_shm=own)
-    except Failed:
+    except MpsFailed:
         if not own:
             raise
         own = False  # Nothing can be mounted here: the machine's own shared memory serves as well.
@@ -90,12 +90,12 @@ def _up(folder: Path, daemon: Daemon, shm: str) -> tuple[bool, bool]:
     return True, own
 
 
-def _level(folder: Path, daemon: Daemon) -> None:
+def _apply_limits(folder: Path, daemon: MpsDaemon) -> None:
     holders = _holders(folder)
     if holders:
         unlimited = any(not each["memory"] for each in holders.values())
         memory = 0 if unlimited else max(each["memory"] for each in holders.values())
-        daemon.level(max(each["percent"] for each in holders.values()), memory)
+        daemon.set_limits(max(each["percent"] for each in holders.values()), memory)
 
 
 def _holders(folder: Path) -> dict[str, dict[str, int]]:
@@ -106,7 +106,7 @@ def _holders(folder: Path) -> dict[str, dict[str, int]]:
     return found
 
 
-def _forget_dead(folder: Path, running: Any) -> None:
+def _drop_dead(folder: Path, running: Any) -> None:
     """Not those who have just been written down: they are about to run."""
     if running is None:
         return
@@ -123,11 +123,11 @@ def drop(request: dict[str, Any]) -> dict[str, Any]:
         with _locked(Path(request["root"]), gpu) as folder:
             with contextlib.suppress(FileNotFoundError):
                 (folder / "holders" / request["kernel"]).unlink()
-            _forget_dead(folder, request.get("running"))
-            daemon = Daemon(folder, gpu)
+            _drop_dead(folder, request.get("running"))
+            daemon = MpsDaemon(folder, gpu)
             if _holders(folder) or (folder / "standing").exists():
-                with contextlib.suppress(Failed):
-                    _level(folder, daemon)
+                with contextlib.suppress(MpsFailed):
+                    _apply_limits(folder, daemon)
                 continue
             if daemon.pid():
                 daemon.stop()
@@ -148,12 +148,12 @@ def revive(request: dict[str, Any]) -> dict[str, Any]:
     started = []
     for gpu in _gpus(request):
         with _locked(Path(request["root"]), gpu) as folder:
-            _forget_dead(folder, request.get("running"))
-            daemon = Daemon(folder, gpu)
+            _drop_dead(folder, request.get("running"))
+            daemon = MpsDaemon(folder, gpu)
             if _holders(folder) and not (daemon.pid() and daemon.answers()):
                 note = folder / "shm-is"
-                _up(folder, daemon, note.read_text() if note.exists() else "host")
-                _level(folder, daemon)
+                _ensure_running(folder, daemon, note.read_text() if note.exists() else "host")
+                _apply_limits(folder, daemon)
                 started.append(gpu)
     return {"started": started}
 
@@ -162,7 +162,8 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     """GPU → its daemon's process and its sharers."""
     root = Path(request["root"])
     return {
-        gpu: {"pid": Daemon(root / gpu, gpu).pid(), "holders": _holders(root / gpu)} for gpu in _gpus(request)
+        gpu: {"pid": MpsDaemon(root / gpu, gpu).pid(), "holders": _holders(root / gpu)}
+        for gpu in _gpus(request)
     }
 
 

@@ -19,7 +19,7 @@ def serve(request: dict[str, Any]) -> dict[str, str]:
     gpus, why = _gpus()
     if why:
         return dict.fromkeys(("mps", "hami", "mig"), why)
-    return {"mps": _mps(gpus), "hami": _hami(request["libraries"]), "mig": _mig(gpus)}
+    return {"mps": _mps_problem(gpus), "hami": _hami_problem(request["libraries"]), "mig": _mig_problem(gpus)}
 
 
 def library(request: dict[str, Any]) -> str:
@@ -48,7 +48,7 @@ def _gpus() -> tuple[list[list[str]], str]:
     return rows, "" if rows else "it has no NVIDIA GPU"
 
 
-def _mps(gpus: list[list[str]]) -> str:
+def _mps_problem(gpus: list[list[str]]) -> str:
     missing = [name for name in (CONTROL, SERVER) if shutil.which(name) is None]
     if missing:
         return f"{missing[0]} is not installed"
@@ -69,9 +69,9 @@ def _number(text: str) -> float:
         return OLDEST  # A driver too old to tell; the daemon will.
 
 
-def _hami(libraries: list[str]) -> str:
+def _hami_problem(libraries: list[str]) -> str:
     return "" if library({"libraries": libraries}) else f"libvgpu.so is not at {' or '.join(libraries)}"
 
 
-def _mig(gpus: list[list[str]]) -> str:
+def _mig_problem(gpus: list[list[str]]) -> str:
     return "" if any(row[2] == "Enabled" for row in gpus) else "no GPU is in MIG mode"

@@ -8,7 +8,7 @@ import stat
 import time
 from typing import Any, Iterator
 
-from providers.health.node.files import Hangs, Tree, run
+from providers.health.node.files import NoAnswer, Tree, run
 
 _LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64",
@@ -25,10 +25,10 @@ def software(tree: Tree) -> dict[str, Any]:
     """Versions: `loaded` by the kernel, `on_disk` for the kernel that runs, `library` of user space."""
     running = tree.read("/proc/sys/kernel/osrelease", 200)
     library, since = _library(tree)
-    packages = dict(_debian(tree)) or dict(_red_hat(tree))
+    packages = dict(_debian_packages(tree)) or dict(_red_hat_packages(tree))
     return {
-        "loaded": tree.read("/sys/module/nvidia/version", 64) or _loaded(tree),
-        "on_disk": _on_disk(tree, running),
+        "loaded": tree.read("/sys/module/nvidia/version", 64) or _loaded_version(tree),
+        "on_disk": _version_on_disk(tree, running),
         "library": library,
         "library_since": since,
         "packages": packages,
@@ -38,18 +38,18 @@ def software(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _loaded(tree: Tree) -> str:
+def _loaded_version(tree: Tree) -> str:
     found = _VERSION.search(tree.read("/proc/driver/nvidia/version", 4096))
     return found.group(1) if found else ""
 
 
-def _on_disk(tree: Tree, running: str) -> str:
+def _version_on_disk(tree: Tree, running: str) -> str:
     """What `modprobe nvidia` would load now."""
     if not tree.own:
         return tree.read("/modinfo/nvidia", 64)
     try:
         code, text = run(["modinfo", "-k", running, "-F", "version", "nvidia"], 10)
-    except Hangs:
+    except NoAnswer:
         return ""
     return "" if code else text.strip()
 
@@ -75,7 +75,7 @@ def _kernels(tree: Tree) -> list[dict[str, Any]]:
     return found
 
 
-def _debian(tree: Tree) -> Iterator[tuple[str, str]]:
+def _debian_packages(tree: Tree) -> Iterator[tuple[str, str]]:
     for part in tree.read("/var/lib/dpkg/status").split("\n\n"):
         name = part[part.find("Package: ") + 9 :].split("\n", 1)[0]
         if _PACKAGES.match(name) and "\nStatus: install ok installed" in part:
@@ -83,12 +83,12 @@ def _debian(tree: Tree) -> Iterator[tuple[str, str]]:
             yield name, version.group(1) if version else ""
 
 
-def _red_hat(tree: Tree) -> Iterator[tuple[str, str]]:
+def _red_hat_packages(tree: Tree) -> Iterator[tuple[str, str]]:
     if not tree.own or not tree.there("/var/lib/rpm"):
         return
     try:
         code, text = run(["rpm", "-qa", "--qf", "%{NAME} %{VERSION}\\n", "*nvidia*", "*nvlink*"], 20)
-    except Hangs:
+    except NoAnswer:
         return
     for line in text.splitlines() if not code else ():
         name, _, version = line.partition(" ")
@@ -102,7 +102,7 @@ def units(tree: Tree) -> dict[str, str]:
         return {name: state for name in tree.names("/units") if (state := tree.read(f"/units/{name}", 64))}
     try:
         code, text = run(["systemctl", "show", "-p", "Id,LoadState,ActiveState", "--", *_UNITS], 10)
-    except Hangs:
+    except NoAnswer:
         return {}
     found = {}
     for part in text.split("\n\n") if not code else ():

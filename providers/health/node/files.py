@@ -50,12 +50,12 @@ class Tree:
         return int(text) if text.isdigit() else None
 
 
-class Hangs(Exception):
+class NoAnswer(Exception):
     """A program or a driver did not answer in time."""
 
 
 def run(argv: list[str], seconds: float) -> tuple[int, str]:
-    """Exit code and output; 127 where the program is not there. Raises Hangs.
+    """Exit code and output; 127 where the program is not there. Raises NoAnswer.
 
     A program that hangs in the kernel is killed and not waited for: it may never end.
     """
@@ -74,12 +74,12 @@ def run(argv: list[str], seconds: float) -> tuple[int, str]:
         out, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         _kill(process.pid)
-        raise Hangs(f"{argv[0]} did not answer within {seconds:g} s") from None
+        raise NoAnswer(f"{argv[0]} did not answer within {seconds:g} s") from None
     return process.returncode, out.decode("utf-8", "replace")
 
 
-def apart(ask: Callable[[], Any], seconds: float) -> Any:
-    """What `ask` gives (a value of JSON), found by a process of its own. Raises Hangs."""
+def run_apart(ask: Callable[[], Any], seconds: float) -> Any:
+    """What `ask` gives (a value of JSON), found by a process of its own. Raises NoAnswer."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -91,7 +91,7 @@ def apart(ask: Callable[[], Any], seconds: float) -> Any:
         os.close(reading)
     if text is None:
         _kill(child)
-        raise Hangs(f"the driver did not answer within {seconds:g} s")
+        raise NoAnswer(f"the driver did not answer within {seconds:g} s")
     os.waitpid(child, 0)
     return json.loads(text) if text else None
 

@@ -24,7 +24,7 @@ _LINE = re.compile(r"^(\d+),(\d+),(\d+),[^;]*;(.*)$")
 _MOST = 2000
 
 
-def log(tree: Tree) -> dict[str, Any]:
+def read_log(tree: Tree) -> dict[str, Any]:
     """`problem` when it cannot be read; `xids` by GPU and number, none from before the driver was loaded or
     the errors were settled; `machine_checks` and `read_only` file systems."""
     try:
@@ -37,7 +37,7 @@ def log(tree: Tree) -> dict[str, Any]:
     for at, text in lines:
         found = _XID.search(text)
         if found:
-            _count(xids, found, now - at)
+            _count_xid(xids, found, now - at)
         elif _LOADED.search(text) or MARK in text:
             xids.clear()
         elif _CHECK.search(text):
@@ -47,7 +47,7 @@ def log(tree: Tree) -> dict[str, Any]:
     return {"problem": "", "xids": list(xids.values()), "machine_checks": checks, "read_only": read_only[-8:]}
 
 
-def _count(xids: dict[tuple[str, int], dict[str, Any]], found: re.Match[str], ago: float) -> None:
+def _count_xid(xids: dict[tuple[str, int], dict[str, Any]], found: re.Match[str], ago: float) -> None:
     key = (found.group(1).lower(), int(found.group(2)))
     known = xids.pop(key, {"count": 0})
     if len(xids) < _MOST:
@@ -66,7 +66,7 @@ def _lines(tree: Tree) -> Iterator[tuple[float, str]]:
         records = tree.read("/dev/kmsg").splitlines()
         if not tree.there("/dev/kmsg"):
             raise FileNotFoundError(errno.ENOENT, "/dev/kmsg")
-        yield from (one for record in records for one in _record(record))
+        yield from (one for record in records for one in _parse_record(record))
         return
     file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     deadline = time.monotonic() + 10
@@ -82,27 +82,27 @@ def _lines(tree: Tree) -> Iterator[tuple[float, str]]:
                 raise
             if not record:
                 return
-            yield from _record(record.decode("utf-8", "replace"))
+            yield from _parse_record(record.decode("utf-8", "replace"))
     finally:
         os.close(file)
 
 
-def _record(record: str) -> Iterator[tuple[float, str]]:
+def _parse_record(record: str) -> Iterator[tuple[float, str]]:
     found = _LINE.match(record.split("\n", 1)[0])
     if found:
         yield int(found.group(3)) / 1e6, found.group(4)
 
 
-def settle(tree: Tree) -> None:
+def write_mark(tree: Tree) -> None:
     """Write the mark. Raises OSError."""
-    write(tree, MARK)
+    write_line(tree, MARK)
 
 
-def write(tree: Tree, line: str) -> None:
+def write_line(tree: Tree, line: str) -> None:
     """A line into the log, as a notice. Raises OSError."""
     # Python's own files ask where they are, which this one refuses to tell.
-    log = os.open(tree.at("/dev/kmsg"), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    descriptor = os.open(tree.at("/dev/kmsg"), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
-        os.write(log, f"<5>{line}\n".encode("ascii"))
+        os.write(descriptor, f"<5>{line}\n".encode("ascii"))
     finally:
-        os.close(log)
+        os.close(descriptor)

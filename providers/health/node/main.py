@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from providers.health.node import driver, kernel_log, nvml, smi, system
-from providers.health.node.files import Hangs, Tree, apart
+from providers.health.node.files import NoAnswer, Tree, run_apart
 
 _SECONDS = 30.0
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:
-    """JSON in the shape of `providers.health.facts.Facts`."""
+    """JSON in the shape of `providers.health.facts.MachineFacts`."""
     tree = Tree(request.get("root", ""))
     if request.get("do") == "settle":
-        return _settled(tree)
+        return _settle_log(tree)
     return {
         "software": driver.software(tree),
         "pci": system.pci(tree),
         "gpus": _gpus(),
-        "log": kernel_log.log(tree),
+        "log": kernel_log.read_log(tree),
         "units": driver.units(tree),
         "cdi": driver.cdi(tree),
         "unlinked": driver.unlinked(tree),
@@ -37,7 +37,7 @@ def _gpus() -> dict[str, Any]:
     for source, state in (("nvml", _library), ("nvidia-smi", smi.state)):
         try:
             found = state()
-        except Hangs as hangs:
+        except NoAnswer as hangs:
             return {"source": source, "problem": str(hangs), "hangs": True}
         if found is not None:
             return {"source": source, **found}
@@ -45,13 +45,13 @@ def _gpus() -> dict[str, Any]:
 
 
 def _library() -> dict[str, Any] | None:
-    found: dict[str, Any] | None = apart(nvml.state, _SECONDS)
+    found: dict[str, Any] | None = run_apart(nvml.state, _SECONDS)
     return found
 
 
-def _settled(tree: Tree) -> dict[str, Any]:
+def _settle_log(tree: Tree) -> dict[str, Any]:
     try:
-        kernel_log.settle(tree)
+        kernel_log.write_mark(tree)
     except OSError as error:
         return {"problem": str(error.strerror or error).lower()}
     return {"problem": ""}

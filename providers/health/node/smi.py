@@ -22,13 +22,13 @@ _ADDRESS = re.compile(r"GPU\s*\d*:?\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-
 
 
 def state() -> dict[str, Any] | None:
-    """The same as `nvml.state`; None where nvidia-smi is not installed. Raises Hangs."""
+    """The same as `nvml.state`; None where nvidia-smi is not installed. Raises NoAnswer."""
     code, text = run(["nvidia-smi", "-q", "-x"], _SECONDS)
     if code == 127:
         return None
     found = parse(text)
     if not found["devices"] and not found["problem"]:
-        found["problem"] = _said(text) or f"nvidia-smi ends with {code}"
+        found["problem"] = _driver_problem(text) or f"nvidia-smi ends with {code}"
     if len(found["devices"]) > 1:
         _, links = run(["nvidia-smi", "nvlink", "-s"], _SECONDS)
         for index, count in active_links(links).items():
@@ -46,7 +46,7 @@ def parse(text: str) -> dict[str, Any]:
     ]
     start, end = text.find("<nvidia_smi_log>"), text.rfind("</nvidia_smi_log>")
     if start < 0 or end < 0:
-        return {"driver": "", "problem": "" if lost else _said(text), "devices": lost}
+        return {"driver": "", "problem": "" if lost else _driver_problem(text), "devices": lost}
     try:
         root = ElementTree.fromstring(text[start : end + len("</nvidia_smi_log>")])
     except ElementTree.ParseError as error:
@@ -55,7 +55,7 @@ def parse(text: str) -> dict[str, Any]:
     return {"driver": _text(root, "driver_version"), "problem": "", "devices": devices + lost}
 
 
-def _said(text: str) -> str:
+def _driver_problem(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("<")]
     return lines[0][:200] if lines else ""
 
@@ -108,10 +108,10 @@ def _memory(gpu: Element) -> dict[str, Any]:
         "corrected_ever": _errors(gpu, "aggregate", "correctable", "single_bit"),
         "sram_threshold": _text(gpu, "ecc_errors/aggregate/sram_threshold_exceeded") == "Yes",
         "rows_uncorrected": _number(gpu, "remapped_rows/remapped_row_unc"),
-        "rows_pending": _yes(gpu, "remapped_rows/remapped_row_pending"),
-        "rows_failed": _yes(gpu, "remapped_rows/remapped_row_failure"),
+        "rows_pending": _is_yes(gpu, "remapped_rows/remapped_row_pending"),
+        "rows_failed": _is_yes(gpu, "remapped_rows/remapped_row_failure"),
         "retired": _number(gpu, "retired_pages/double_bit_retirement/retired_count"),
-        "retirement_pending": _yes(gpu, "retired_pages/pending_retirement"),
+        "retirement_pending": _is_yes(gpu, "retired_pages/pending_retirement"),
     }
 
 
@@ -172,6 +172,6 @@ def _enabled(element: Element, path: str) -> bool | None:
     return text == "Enabled" if text in ("Enabled", "Disabled") else None
 
 
-def _yes(element: Element, path: str) -> bool | None:
+def _is_yes(element: Element, path: str) -> bool | None:
     text = _text(element, path)
     return text == "Yes" if text in ("Yes", "No") else None

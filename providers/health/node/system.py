@@ -89,7 +89,7 @@ def mounts(tree: Tree) -> dict[str, Any]:
     wanted = dict(_fstab(tree))
     return {
         "there": sorted(there),
-        "stale": _stale(sorted(there)) if tree.own else {},
+        "stale": _stale_mounts(sorted(there)) if tree.own else {},
         "missing": sorted(path for path in wanted if path not in there),
     }
 
@@ -104,7 +104,7 @@ def _fstab(tree: Tree) -> Iterator[tuple[str, str]]:
             yield _unescaped(words[1]), words[2]
 
 
-def _stale(paths: list[str]) -> dict[str, str]:
+def _stale_mounts(paths: list[str]) -> dict[str, str]:
     """Path → why; all are asked at the same time, each by a process that nobody waits for longer."""
     asked = {}
     for path in paths:
@@ -172,8 +172,8 @@ def rdma(tree: Tree) -> list[dict[str, Any]]:
             found.append(
                 {
                     "device": device, "port": port,
-                    "state": _word(tree.read(f"{folder}/state", 64)),
-                    "physical": _word(tree.read(f"{folder}/phys_state", 64)),
+                    "state": _state_word(tree.read(f"{folder}/state", 64)),
+                    "physical": _state_word(tree.read(f"{folder}/phys_state", 64)),
                     "layer": tree.read(f"{folder}/link_layer", 32).lower(),
                     "rate": int(float(rate.group(1)) * 1000) if rate else None,
                     "downs": tree.number(f"{folder}/counters/link_downed"),
@@ -182,6 +182,6 @@ def rdma(tree: Tree) -> list[dict[str, Any]]:
     return found
 
 
-def _word(text: str) -> str:
+def _state_word(text: str) -> str:
     """`4: ACTIVE` without its number."""
     return text.rpartition(":")[2].strip()

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from providers.health.codes import CODES, Finding
-from providers.health.facts import Facts, GpuState, KernelInstalled, Software, Specification
-from providers.health.values import Expected
+from providers.health.facts import CdiSpecification, DriverSoftware, GpuState, KernelInstalled, MachineFacts
+from providers.health.values import ExpectedNode
 
 _LATE = 2.0
 """Seconds that a CDI specification may be older than the library it lists."""
 
 
-def driver(facts: Facts, expected: Expected) -> Iterator[Finding]:
+def driver_findings(facts: MachineFacts, expected: ExpectedNode) -> Iterator[Finding]:
     wanted = expected.driver or expected.gpus or any(one.what == "gpu" for one in facts.pci)
     if wanted:
         yield from _loaded(facts)
@@ -26,7 +26,7 @@ def driver(facts: Facts, expected: Expected) -> Iterator[Finding]:
             yield CODES["device-links-missing"].found(path=facts.unlinked[0])
 
 
-def _loaded(facts: Facts) -> Iterator[Finding]:
+def _loaded(facts: MachineFacts) -> Iterator[Finding]:
     software, gpus = facts.software, facts.gpus
     loaded = software.loaded
     if gpus.hangs:
@@ -40,7 +40,7 @@ def _loaded(facts: Facts) -> Iterator[Finding]:
         yield CODES["driver-problem"].found(why=why)
 
 
-def _installed(software: Software) -> Iterator[Finding]:
+def _installed(software: DriverSoftware) -> Iterator[Finding]:
     if software.on_disk and software.on_disk != software.loaded:
         yield CODES["driver-newer-on-disk"].found(loaded=software.loaded, on_disk=software.on_disk)
     newer = newer_kernel(software)
@@ -48,21 +48,25 @@ def _installed(software: Software) -> Iterator[Finding]:
         yield CODES["driver-missing-for-kernel"].found(release=newer.release)
 
 
-def newer_kernel(software: Software) -> KernelInstalled | None:
+def newer_kernel(software: DriverSoftware) -> KernelInstalled | None:
     """The installed kernel that a reboot would start instead of the one that runs; None when it would not."""
-    newest = max(software.kernels, key=lambda one: _order(one.release), default=None)
-    if newest is None or not software.running or _order(newest.release) <= _order(software.running):
+    newest = max(software.kernels, key=lambda one: _release_key(one.release), default=None)
+    if (
+        newest is None
+        or not software.running
+        or _release_key(newest.release) <= _release_key(software.running)
+    ):
         return None
     return newest
 
 
-def _order(release: str) -> tuple[int, ...]:
+def _release_key(release: str) -> tuple[int, ...]:
     """`6.1.0-21` after `6.1.0-9`; whatever follows the numbers is the flavour."""
     found = re.match(r"\d+([.-]\d+)*", release)
     return tuple(map(int, re.split(r"[.-]", found.group()))) if found else ()
 
 
-def _fabric_manager(facts: Facts) -> Iterator[Finding]:
+def _fabric_manager(facts: MachineFacts) -> Iterator[Finding]:
     if not any(one.what == "switch" for one in facts.pci):
         return
     packages = (v for name, v in facts.software.packages.items() if name.startswith("nvidia-fabricmanager"))
@@ -82,16 +86,16 @@ def _upstream(version: str) -> str:
     return found.group() if found else version
 
 
-def _cdi(facts: Facts, expected: Expected) -> Iterator[Finding]:
+def _cdi(facts: MachineFacts, expected: ExpectedNode) -> Iterator[Finding]:
     if expected.cdi and not facts.cdi and facts.gpus.devices:
         yield CODES["cdi-missing"].found()
     for one in facts.cdi:
-        why = _stale(one, facts)
+        why = _stale_specification(one, facts)
         if why:
             yield CODES["cdi-stale"].found(one.path, why=why)
 
 
-def _stale(one: Specification, facts: Facts) -> str:
+def _stale_specification(one: CdiSpecification, facts: MachineFacts) -> str:
     if one.missing:
         more = f" and {len(one.missing) - 1} more" if len(one.missing) > 1 else ""
         return f"it lists {one.missing[0]}{more}, which is not there"
@@ -100,7 +104,7 @@ def _stale(one: Specification, facts: Facts) -> str:
     return _other_devices(one, facts)
 
 
-def _other_devices(one: Specification, facts: Facts) -> str:
+def _other_devices(one: CdiSpecification, facts: MachineFacts) -> str:
     """Devices of a specification by index (`0`, `0:1`) or by UUID, whichever nvidia-ctk was told to name
     them by, against those that there are."""
     known = facts.gpus.devices

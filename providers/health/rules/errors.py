@@ -1,7 +1,7 @@
 """Errors that GPUs have had: ECC, remapped rows, retired pages, Xid events.
 
 Thresholds are those of NVIDIA's GPU debug guidelines (docs.nvidia.com/deploy/gpu-debug-guidelines), the same
-as in `schemas.hardware.health`.
+as in `schemas.hardware.gpu_health`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from providers.health.codes import CODES, Finding
-from providers.health.facts import Facts, GpuState
-from providers.health.facts import Xid as Seen
-from providers.health.rules.matched import Matched, slot
+from providers.health.facts import GpuState, MachineFacts, XidCount
+from providers.health.rules.matching import MatchedGpu, normalise_slot
 from providers.health.xid import XIDS
 
 _MOST_RETIRED = 60
-_FALLEN = 79
+_FELL_OFF_BUS = 79
 
 
-def errors(facts: Facts, here: Sequence[Matched]) -> Iterator[Finding]:
+def error_findings(facts: MachineFacts, here: Sequence[MatchedGpu]) -> Iterator[Finding]:
     for gpu in here:
         if gpu.state is not None and not gpu.state.problem:
             yield from _memory(gpu, gpu.state)
             yield from _recovery(gpu, gpu.state)
     for xid in facts.log.xids:
-        yield from _xid(xid, here)
+        yield from _xid_finding(xid, here)
     if facts.log.problem and here:
         yield CODES["log-unreadable"].found(why=facts.log.problem)
 
 
-def _memory(gpu: Matched, state: GpuState) -> Iterator[Finding]:
+def _memory(gpu: MatchedGpu, state: GpuState) -> Iterator[Finding]:
     index = gpu.index
     if state.uncorrected:
         yield CODES["gpu-ecc-uncorrected"].found(gpu.id, count=state.uncorrected, index=index)
@@ -50,17 +49,17 @@ def _memory(gpu: Matched, state: GpuState) -> Iterator[Finding]:
         yield CODES["gpu-ecc-pending"].found(gpu.id, become=become, index=index)
 
 
-def _recovery(gpu: Matched, state: GpuState) -> Iterator[Finding]:
+def _recovery(gpu: MatchedGpu, state: GpuState) -> Iterator[Finding]:
     if state.recovery not in ("", "none"):
         yield CODES["gpu-recovery"].found(gpu.id, action=state.recovery, index=gpu.index)
 
 
-def _xid(seen: Seen, here: Sequence[Matched]) -> Iterator[Finding]:
-    gpu = next((one for one in here if one.pci.startswith(f"{slot(seen.pci)}.")), None)
-    device = gpu.id if gpu is not None else slot(seen.pci)
+def _xid_finding(seen: XidCount, here: Sequence[MatchedGpu]) -> Iterator[Finding]:
+    gpu = next((one for one in here if one.pci.startswith(f"{normalise_slot(seen.pci)}.")), None)
+    device = gpu.id if gpu is not None else normalise_slot(seen.pci)
     times = "once" if seen.count == 1 else f"{seen.count} times"
     known = XIDS.get(seen.xid)
-    said = {"xid": seen.xid, "times": times, "ago": _span(seen.ago)}
+    said = {"xid": seen.xid, "times": times, "ago": _describe_span(seen.ago)}
     if known is None:
         yield CODES["gpu-xid-unknown"].found(device, said=seen.words or "no words", **said)
     elif known.kind == "application":
@@ -70,12 +69,17 @@ def _xid(seen: Seen, here: Sequence[Matched]) -> Iterator[Finding]:
         yield CODES[code].found(device, words=known.words, advice=known.advice, **said)
 
 
-def _recovered(seen: Seen, gpu: Matched | None) -> bool:
+def _recovered(seen: XidCount, gpu: MatchedGpu | None) -> bool:
     """Drivers from R565 on say whether a GPU needs anything; one that fell off the bus is not asked."""
-    return gpu is not None and gpu.state is not None and gpu.state.recovery == "none" and seen.xid != _FALLEN
+    return (
+        gpu is not None
+        and gpu.state is not None
+        and gpu.state.recovery == "none"
+        and seen.xid != _FELL_OFF_BUS
+    )
 
 
-def _span(seconds: float) -> str:
+def _describe_span(seconds: float) -> str:
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{int(seconds // size)} {unit}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from providers.health.codes import CODES, Finding
-from providers.health.facts import Facts, GpuState
-from providers.health.rules.matched import Matched
-from providers.health.values import Expected
+from providers.health.facts import GpuState, MachineFacts
+from providers.health.rules.matching import MatchedGpu
+from providers.health.values import ExpectedNode
 
-_OURS = ("nvidia", "")
+_OUR_DRIVERS = ("nvidia", "")
 _WORDS = {
     "hw-slowdown": "hardware slowdown",
     "sw-thermal": "heat",
@@ -18,19 +18,21 @@ _WORDS = {
 }
 
 
-def gpus(facts: Facts, expected: Expected, here: Sequence[Matched]) -> Iterator[Finding]:
+def gpu_findings(
+    facts: MachineFacts, expected: ExpectedNode, here: Sequence[MatchedGpu]
+) -> Iterator[Finding]:
     for gpu in here:
         yield from _presence(facts, expected, gpu)
         if gpu.state is not None and not gpu.state.problem:
-            yield from _links(gpu, gpu.state, switched=_switched(facts, expected))
+            yield from _links(gpu, gpu.state, switched=_has_switches(facts, expected))
             yield from _running(gpu, gpu.state, expected)
 
 
-def _switched(facts: Facts, expected: Expected) -> bool:
+def _has_switches(facts: MachineFacts, expected: ExpectedNode) -> bool:
     return bool(expected.switches) or any(device.what == "switch" for device in facts.pci)
 
 
-def _presence(facts: Facts, expected: Expected, gpu: Matched) -> Iterator[Finding]:
+def _presence(facts: MachineFacts, expected: ExpectedNode, gpu: MatchedGpu) -> Iterator[Finding]:
     on_bus = next((one for one in facts.pci if one.what == "gpu" and one.pci == gpu.pci), None)
     if gpu.state is not None and gpu.state.problem:
         yield CODES["gpu-lost"].found(gpu.id, why=gpu.state.problem)
@@ -43,18 +45,18 @@ def _presence(facts: Facts, expected: Expected, gpu: Matched) -> Iterator[Findin
         yield from _absent(facts, gpu, driver=on_bus.driver if on_bus else None)
 
 
-def _absent(facts: Facts, gpu: Matched, driver: str | None) -> Iterator[Finding]:
+def _absent(facts: MachineFacts, gpu: MatchedGpu, driver: str | None) -> Iterator[Finding]:
     """A recorded GPU that the driver does not list; where the driver lists none, its own findings say why.
     `driver`: who has it on the bus, None when it is not there."""
     if driver is None and (facts.pci or facts.gpus.devices):
         yield CODES["gpu-missing"].found(gpu.id)
-    elif driver is not None and driver not in _OURS:
+    elif driver is not None and driver not in _OUR_DRIVERS:
         yield CODES["gpu-unbound"].found(gpu.id, driver=f"{driver} has")
     elif driver is not None and facts.gpus.devices:
         yield CODES["gpu-unbound"].found(gpu.id, driver="it is refused")
 
 
-def _links(gpu: Matched, state: GpuState, *, switched: bool) -> Iterator[Finding]:
+def _links(gpu: MatchedGpu, state: GpuState, *, switched: bool) -> Iterator[Finding]:
     recorded = gpu.recorded.links if gpu.recorded else 0
     # Who divides a GPU by MIG takes its links down.
     if recorded and state.links is not None and state.links < recorded and not state.mig:
@@ -68,7 +70,7 @@ def _links(gpu: Matched, state: GpuState, *, switched: bool) -> Iterator[Finding
         yield CODES["gpu-pcie-speed"].found(gpu.id, speed=state.speed, most=state.speed_most)
 
 
-def _running(gpu: Matched, state: GpuState, expected: Expected) -> Iterator[Finding]:
+def _running(gpu: MatchedGpu, state: GpuState, expected: ExpectedNode) -> Iterator[Finding]:
     slows = state.temperature_slows
     if state.temperature is not None and slows and state.temperature >= slows:
         yield CODES["gpu-hot"].found(gpu.id, temperature=state.temperature, slows=slows)

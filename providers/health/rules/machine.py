@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from providers.health.codes import CODES, Finding
-from providers.health.facts import Disk, Facts
+from providers.health.facts import DiskSpace, MachineFacts
 from providers.health.rules.driver import newer_kernel
-from providers.health.values import Expected
+from providers.health.values import ExpectedNode
 
 _FULL, _FILLING = 98, 90
 _ROOM = 50 << 30
@@ -18,7 +18,7 @@ _CORRECTED = 1000
 """Corrected memory errors since boot from which one hears of them."""
 
 
-def machine(facts: Facts, expected: Expected) -> Iterator[Finding]:
+def machine_findings(facts: MachineFacts, expected: ExpectedNode) -> Iterator[Finding]:
     yield from _kernel(facts)
     yield from _memory(facts)
     for disk in facts.disks:
@@ -32,7 +32,7 @@ def machine(facts: Facts, expected: Expected) -> Iterator[Finding]:
         yield CODES["engine-down"].found(unit=expected.engine, state=state)
 
 
-def _kernel(facts: Facts) -> Iterator[Finding]:
+def _kernel(facts: MachineFacts) -> Iterator[Finding]:
     newer = newer_kernel(facts.software)
     if newer is not None:
         running = facts.software.running
@@ -41,7 +41,7 @@ def _kernel(facts: Facts) -> Iterator[Finding]:
         yield CODES["reboot-required"].found()
 
 
-def _memory(facts: Facts) -> Iterator[Finding]:
+def _memory(facts: MachineFacts) -> Iterator[Finding]:
     for one in facts.memory:
         if one.uncorrected:
             yield CODES["memory-uncorrected"].found(one.controller, count=one.uncorrected)
@@ -53,7 +53,7 @@ def _memory(facts: Facts) -> Iterator[Finding]:
         yield CODES["file-system-read-only"].found(said=said)
 
 
-def _disk(disk: Disk) -> Iterator[Finding]:
+def _disk(disk: DiskSpace) -> Iterator[Finding]:
     bytes_used = 100 * (disk.size - disk.free) // disk.size if disk.size else 0
     files_used = 100 * (disk.files - disk.files_free) // disk.files if disk.files else 0
     for percent, of, roomy in ((bytes_used, "bytes", disk.free >= _ROOM), (files_used, "files", False)):
@@ -62,7 +62,7 @@ def _disk(disk: Disk) -> Iterator[Finding]:
             yield CODES[code].found(disk.path, percent=percent, of=of)
 
 
-def _mounts(facts: Facts, expected: Expected) -> Iterator[Finding]:
+def _mounts(facts: MachineFacts, expected: ExpectedNode) -> Iterator[Finding]:
     for path, why in sorted(facts.mounts.stale.items()):
         yield CODES["mount-stale"].found(path, why=why)
     wanted = {*facts.mounts.missing, *(path for path in expected.mounts if path not in facts.mounts.there)}
@@ -70,7 +70,7 @@ def _mounts(facts: Facts, expected: Expected) -> Iterator[Finding]:
         yield CODES["mount-missing"].found(path, path=path)
 
 
-def _rdma(facts: Facts, expected: Expected) -> Iterator[Finding]:
+def _rdma(facts: MachineFacts, expected: ExpectedNode) -> Iterator[Finding]:
     """Only devices that ran when they were recorded: a port without a cable is nobody's fault."""
     for device, recorded in sorted(expected.ports.items()):
         ports = [port for port in facts.rdma if port.device == device]

@@ -1,5 +1,6 @@
 """Nodes over SSH: one connection each, on which commands, files and sockets travel side by side.
 
-Read `route.py` (where and how, from documents and ~/.ssh/config), `trust.py` (host keys), `transport.py` (a
-connection, unix sockets through it), `machine.py` (what providers use).
+Read `machine` first (what providers use), then `route` (where and how, from documents and ~/.ssh/config),
+`trust` (host keys), `transport` (a connection, unix sockets through it) and `persistent` (made again when it
+broke).
 """

@@ -7,7 +7,7 @@ import time
 
 import paramiko
 
-from providers.machines.ssh.channels import readable
+from providers.machines.ssh.channels import await_readable
 
 BRIDGE = """
 import os, socket, sys, threading
@@ -45,13 +45,13 @@ except OSError:
 """Says `+` when it is connected."""
 
 
-def bridged(channel: paramiko.Channel, seconds: float) -> str | None:
+def await_bridge(channel: paramiko.Channel, seconds: float) -> str | None:
     """Wait until the bridge stands; else why it does not."""
     deadline = time.monotonic() + seconds
     while not channel.recv_ready() and not channel.eof_received and not channel.closed:
         if time.monotonic() > deadline:
             return f"no answer within {seconds:g} s"
-        readable(channel, 1.0)
+        await_readable(channel, 1.0)
     if channel.recv_ready() and channel.recv(1) == b"+":
         return None
     said = channel.recv_stderr(4096).decode(errors="replace").strip().splitlines()

@@ -12,14 +12,14 @@ from shutil import get_terminal_size
 import paramiko
 
 from providers.machines.base import LARGEST, Done
-from schemas.problems.errors import NodeUnreachable
+from schemas.problems.errors.node import NodeUnreachable
 
 CHUNK = 1 << 16
 _NUDGE = 0.02
 """Seconds between looks while the far side takes no more input."""
 
 
-def readable(channel: paramiko.Channel, seconds: float) -> None:
+def await_readable(channel: paramiko.Channel, seconds: float) -> None:
     """Wait until the channel has something to read, or has ended. Not `select`, which knows no descriptor
     above 1023."""
     watched = select.poll()
@@ -87,7 +87,7 @@ class ChannelProcess:
                     return
                 yield data
             else:
-                readable(self._channel, 1.0)
+                await_readable(self._channel, 1.0)
 
     def errors(self) -> bytes:
         while self._channel.recv_stderr_ready():
@@ -122,17 +122,17 @@ def first_line(channel: paramiko.Channel, deadline: float) -> bytes:
                 return line
             line += byte
         else:
-            readable(channel, 1.0)
+            await_readable(channel, 1.0)
     return line
 
 
-def with_terminal(channel: paramiko.Channel) -> None:
+def request_terminal(channel: paramiko.Channel) -> None:
     """Ask for a terminal like the caller's."""
     size = get_terminal_size()
     channel.get_pty(os.environ.get("TERM", "xterm"), width=size.columns, height=size.lines)
 
 
-class TooMuch(Exception):
+class OutputTooLarge(Exception):
     """A command said more than `LARGEST`."""
 
 
@@ -140,28 +140,28 @@ def communicate(channel: paramiko.Channel, stdin: bytes, deadline: float) -> Don
     """Feed a command and collect what it says, until `deadline` on the monotonic clock; None when the
     connection broke before it ended.
 
-    Raises TimeoutError, TooMuch.
+    Raises TimeoutError, OutputTooLarge.
     """
     rest = memoryview(stdin)
     out, err = bytearray(), bytearray()
     if not rest:
         channel.shutdown_write()
     while True:
-        rest, moved = _feed(channel, rest)
-        moved |= _collect(channel, out, err)
+        rest, moved = _send_some(channel, rest)
+        moved |= _receive_some(channel, out, err)
         if not moved:
             if channel.closed or channel.eof_received:
-                _collect(channel, out, err)
+                _receive_some(channel, out, err)
                 break
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            readable(channel, min(left, _NUDGE) if rest else left)
+            await_readable(channel, min(left, _NUDGE) if rest else left)
     code = _exit_status(channel, deadline)
     return None if code is None else Done(code, bytes(out), bytes(err))
 
 
-def _feed(channel: paramiko.Channel, rest: memoryview) -> tuple[memoryview, bool]:
+def _send_some(channel: paramiko.Channel, rest: memoryview) -> tuple[memoryview, bool]:
     if not rest or channel.closed or not channel.send_ready():
         return rest, False
     try:
@@ -173,14 +173,14 @@ def _feed(channel: paramiko.Channel, rest: memoryview) -> tuple[memoryview, bool
     return rest, True
 
 
-def _collect(channel: paramiko.Channel, out: bytearray, err: bytearray) -> bool:
+def _receive_some(channel: paramiko.Channel, out: bytearray, err: bytearray) -> bool:
     before = len(out) + len(err)
     while channel.recv_ready() and len(out) <= LARGEST:
         out += channel.recv(CHUNK)
     while channel.recv_stderr_ready() and len(err) <= LARGEST:
         err += channel.recv_stderr(CHUNK)
     if len(out) + len(err) > LARGEST:
-        raise TooMuch
+        raise OutputTooLarge
     return len(out) + len(err) > before
 
 

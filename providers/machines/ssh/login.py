@@ -8,14 +8,14 @@ from pathlib import Path
 import paramiko
 
 from providers.machines.ssh.route import Hop
-from providers.machines.tls import as_file
-from schemas.files.plain_files import check_plain
-from schemas.problems.errors import LoginRefused
+from providers.machines.tls import text_as_file
+from schemas.files.regular_files import check_regular_file
+from schemas.problems.errors.node import LoginRefused
 
-USUAL = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 
-class _Unusable(Exception):
+class _UnusableKey(Exception):
     """A key that cannot be offered, and why."""
 
 
@@ -24,51 +24,51 @@ def log_in(node: str, hop: Hop, transport: paramiko.Transport) -> None:
     tried: list[str] = []
     agent = paramiko.Agent()
     try:
-        for name, load in _candidates(hop, agent):
-            if _accepted(hop, transport, name, load, tried):
+        for name, load in _candidate_keys(hop, agent):
+            if _try_key(hop, transport, name, load, tried):
                 return
             if not transport.is_active():
                 tried.append("then it hung up (MaxAuthTries)")
                 break
     finally:
         agent.close()
-    raise _refused(node, hop, tried)
+    raise _refusal(node, hop, tried)
 
 
-def _candidates(hop: Hop, agent: paramiko.Agent) -> Iterator[tuple[str, Callable[[], paramiko.PKey]]]:
+def _candidate_keys(hop: Hop, agent: paramiko.Agent) -> Iterator[tuple[str, Callable[[], paramiko.PKey]]]:
     """A key's name, and how it is loaded."""
     if hop.own_key:
-        yield hop.own_name, lambda: _from_text(hop)
-    usual = () if hop.own_key else USUAL
+        yield hop.own_name, lambda: _load_secret(hop)
+    usual = () if hop.own_key else DEFAULT_KEYS
     for path in [Path(each) for each in hop.keys] or [Path(each).expanduser() for each in usual]:
         if path.exists():
-            yield str(path), lambda path=path: _from_file(path, str(path))  # type: ignore[misc]
+            yield str(path), lambda path=path: _load_file(path, str(path))  # type: ignore[misc]
     for key in agent.get_keys():
         yield f"the agent's {key.comment or key.get_name()}", lambda key=key: key  # type: ignore[misc]
 
 
-def _from_file(path: Path, name: str) -> paramiko.PKey:
-    """Raises _Unusable."""
+def _load_file(path: Path, name: str) -> paramiko.PKey:
+    """Raises _UnusableKey."""
     try:
-        check_plain(path)
+        check_regular_file(path)
         if (certificate := Path(f"{path}-cert.pub")).exists():
-            check_plain(certificate)
+            check_regular_file(certificate)
         return paramiko.PKey.from_path(path)
     except (paramiko.PasswordRequiredException, TypeError):
-        raise _Unusable(f"{name} (it has a passphrase: ssh-add it)") from None
+        raise _UnusableKey(f"{name} (it has a passphrase: ssh-add it)") from None
     except OSError as error:
-        raise _Unusable(f"{name} ({(error.strerror or str(error)).lower()})") from None
+        raise _UnusableKey(f"{name} ({(error.strerror or str(error)).lower()})") from None
     except (ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
-        raise _Unusable(f"{name} (it is no private key that can be read)") from None
+        raise _UnusableKey(f"{name} (it is no private key that can be read)") from None
 
 
-def _from_text(hop: Hop) -> paramiko.PKey:
-    """Raises _Unusable."""
-    with as_file(hop.own_key + "\n") as path:
-        return _from_file(Path(path), hop.own_name)
+def _load_secret(hop: Hop) -> paramiko.PKey:
+    """Raises _UnusableKey."""
+    with text_as_file(hop.own_key + "\n") as path:
+        return _load_file(Path(path), hop.own_name)
 
 
-def _accepted(
+def _try_key(
     hop: Hop,
     transport: paramiko.Transport,
     name: str,
@@ -77,7 +77,7 @@ def _accepted(
 ) -> bool:
     try:
         further = transport.auth_publickey(hop.user, load())
-    except _Unusable as error:
+    except _UnusableKey as error:
         tried.append(str(error))
     except paramiko.BadAuthenticationType as error:
         tried.append(f"{name} (it takes {' or '.join(error.allowed_types)} only)")
@@ -92,7 +92,7 @@ def _accepted(
     return False
 
 
-def _refused(node: str, hop: Hop, tried: list[str]) -> LoginRefused:
+def _refusal(node: str, hop: Hop, tried: list[str]) -> LoginRefused:
     why = f"tried {', '.join(tried)}" if tried else "there is no key: no agent, and none in ~/.ssh"
     port = "" if hop.port == 22 else f"-p {hop.port} "
     hint = f"this must work: ssh {port}{hop.user}@{hop.host}; name a key with ssh.keyFrom, or start an agent"

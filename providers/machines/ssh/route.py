@@ -64,7 +64,7 @@ def user_config(path: Path | None = None) -> paramiko.SSHConfig:
     return paramiko.SSHConfig.from_path(str(found)) if found.is_file() else paramiko.SSHConfig()
 
 
-def route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
+def ssh_route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
     """What documents say wins over `config`. Raises ValueError for a jump host that cannot be understood,
     SecretMissing."""
     ssh = endpoint.ssh
@@ -84,10 +84,10 @@ def route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
     jumps = ssh.jump if ssh.jump is not None else said.get("proxyjump", "")
     return Route(
         target=target,
-        jumps=tuple(_hop(each.strip(), config, ssh, key) for each in jumps.split(",") if _named(each)),
+        jumps=tuple(_hop(each.strip(), config, ssh, key) for each in jumps.split(",") if _is_jump(each)),
         timeout=float(ssh.connect_timeout or said.get("connecttimeout") or TIMEOUT),
-        record_new=_records(ssh, said),
-        known_hosts=(_home(KNOWN_HOSTS), SYSTEM_KNOWN_HOSTS),
+        record_new=_records_new_keys(ssh, said),
+        known_hosts=(_expand_home(KNOWN_HOSTS), SYSTEM_KNOWN_HOSTS),
         own_hosts=hosts[0],
         own_hosts_name=hosts[1],
         sudo=bool(ssh.sudo),
@@ -95,20 +95,20 @@ def route(endpoint: Endpoint, config: paramiko.SSHConfig) -> Route:
     )
 
 
-def _records(ssh: Ssh, said: Mapping[str, str]) -> bool:
+def _records_new_keys(ssh: Ssh, said: Mapping[str, str]) -> bool:
     if ssh.host_keys is not None:
         return ssh.host_keys == "accept-new"
     return said.get("stricthostkeychecking", "").lower() == "accept-new"
 
 
-def _named(jump: str) -> bool:
+def _is_jump(jump: str) -> bool:
     return jump.strip().lower() not in ("", "none")
 
 
 def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh, key: tuple[str, str]) -> Hop:
     """`[user@]host[:port]`; an IPv6 address with a port stands in brackets."""
     user, _, place = text.rpartition("@")
-    host, port = _split(place)
+    host, port = _split_host_port(place)
     said = config.lookup(host)
     keys = tuple(said.get("identityfile", ()))
     own, name = ("", "") if keys else key
@@ -122,7 +122,7 @@ def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh, key: tuple[str, str]) 
     )
 
 
-def _split(place: str) -> tuple[str, int]:
+def _split_host_port(place: str) -> tuple[str, int]:
     if place.startswith("["):
         host, closed, rest = place[1:].partition("]")
         port = rest.removeprefix(":")
@@ -137,5 +137,5 @@ def _split(place: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _home(path: str) -> str:
+def _expand_home(path: str) -> str:
     return str(Path(path).expanduser())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 
-def number(name: str) -> int:
+def signal_number(name: str) -> int:
     """Of `KILL`: 9; 0 for one that this system does not know (`KILL@openssh.com`)."""
     try:
         return signal.Signals[f"SIG{name.partition('@')[0]}"].value

@@ -21,16 +21,17 @@ from paramiko.common import (
 
 from providers.machines.ssh.login import log_in
 from providers.machines.ssh.route import Hop, Route
-from providers.machines.ssh.signals import number
-from providers.machines.ssh.trust import Trust
-from schemas.problems.errors import NodeUnreachable, ProviderUnavailable
+from providers.machines.ssh.signals import signal_number
+from providers.machines.ssh.trust import HostKeys
+from schemas.problems.errors.node import NodeUnreachable
+from schemas.problems.errors.provider import ProviderUnavailable
 
 STREAM_LOCAL = "direct-streamlocal@openssh.com"
-LOGIN = 30.0
+LOGIN_TIMEOUT = 30.0
 """Least seconds for a login: hosts look up names meanwhile."""
-RESTING = 1.0
+REST_INTERVAL = 1.0
 """Seconds between looks of a connection's thread while nothing comes."""
-MISSED = 2
+MOST_MISSED = 2
 """Questions without an answer after which the far side counts as gone."""
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints tracebacks of its own
@@ -45,8 +46,8 @@ class Transport(paramiko.Transport):
         self._unanswered = 0
         super().__init__(sock)
         self._handler_table |= {  # type: ignore[attr-defined]
-            MSG_REQUEST_SUCCESS: self._answered,
-            MSG_REQUEST_FAILURE: self._answered,
+            MSG_REQUEST_SUCCESS: self._sign_of_life,
+            MSG_REQUEST_FAILURE: self._sign_of_life,
         }
         self._channel_handler_table = {
             **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
@@ -93,7 +94,7 @@ class Transport(paramiko.Transport):
 
     def rest(self) -> None:
         """Look up less often: paramiko's thread wakes ten times a second to see whether it is to end."""
-        self.sock.settimeout(RESTING)
+        self.sock.settimeout(REST_INTERVAL)
 
     def close(self) -> None:
         if self.is_active():
@@ -108,12 +109,12 @@ class Transport(paramiko.Transport):
 
         def ask() -> None:
             if (transport := here()) is not None:
-                transport._ask()
+                transport._ask_sign_of_life()
 
         self.packetizer.set_keepalive(seconds, ask)
 
-    def _ask(self) -> None:
-        if self._unanswered >= MISSED:
+    def _ask_sign_of_life(self) -> None:
+        if self._unanswered >= MOST_MISSED:
             raise TimeoutError(errno.ETIMEDOUT, "it does not answer any more")  # ends the transport's thread
         self._unanswered += 1
         question = paramiko.Message()
@@ -122,7 +123,7 @@ class Transport(paramiko.Transport):
         question.add_boolean(True)
         self._send_user_message(question)
 
-    def _answered(self, _message: paramiko.Message) -> None:
+    def _sign_of_life(self, _message: paramiko.Message) -> None:
         self._unanswered = 0
 
 
@@ -131,7 +132,7 @@ def _channel_request(channel: paramiko.Channel, message: paramiko.Message) -> No
     start = message.packet.tell()
     if message.get_text() == "exit-signal":
         message.get_boolean()
-        channel.exit_status = 128 + number(message.get_text())
+        channel.exit_status = 128 + signal_number(message.get_text())
         channel.status_event.set()
         return
     message.packet.seek(start)
@@ -159,7 +160,7 @@ def open_connection(node: str, route: Route) -> Connection:
     hops: list[Transport] = []
     try:
         for hop in (*route.jumps, route.target):
-            hops.append(_reached(node, hop, route, hops[-1] if hops else None))
+            hops.append(_reach_hop(node, hop, route, hops[-1] if hops else None))
     except BaseException:
         for each in reversed(hops):
             each.close()
@@ -167,16 +168,16 @@ def open_connection(node: str, route: Route) -> Connection:
     return Connection(hops)
 
 
-def _reached(node: str, hop: Hop, route: Route, through: Transport | None) -> Transport:
-    trust = Trust(node, hop, route)
+def _reach_hop(node: str, hop: Hop, route: Route, through: Transport | None) -> Transport:
+    trust = HostKeys(node, hop, route)
     transport: Transport | None = None
     try:
         transport = Transport(_socket(hop, route, through))
         transport.banner_timeout = transport.handshake_timeout = route.timeout
-        transport.auth_timeout = max(route.timeout, LOGIN)
+        transport.auth_timeout = max(route.timeout, LOGIN_TIMEOUT)
         options = transport.get_security_options()
         options.key_types = trust.prefer(options.key_types)
-        transport.start_client(timeout=max(route.timeout, LOGIN))
+        transport.start_client(timeout=max(route.timeout, LOGIN_TIMEOUT))
         trust.check(transport.get_remote_server_key())
         log_in(node, hop, transport)
     except BaseException as error:
@@ -184,7 +185,7 @@ def _reached(node: str, hop: Hop, route: Route, through: Transport | None) -> Tr
             transport.close()
         if not isinstance(error, Exception) or isinstance(error, ProviderUnavailable):
             raise
-        raise NodeUnreachable(node=node, why=f"{hop.entry}: {_words(error, route.timeout)}") from error
+        raise NodeUnreachable(node=node, why=f"{hop.entry}: {_error_text(error, route.timeout)}") from error
     transport.keep_alive(route.keep_alive)
     transport.rest()
     return transport
@@ -197,12 +198,12 @@ def _socket(hop: Hop, route: Route, through: Transport | None) -> Any:
     connection = socket.create_connection((hop.host, hop.port), timeout=route.timeout)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with contextlib.suppress(OSError):
-        patience = int(route.keep_alive * (MISSED + 1) * 1000)
+        patience = int(route.keep_alive * (MOST_MISSED + 1) * 1000)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
     return connection
 
 
-def _words(error: Exception, timeout: float) -> str:
+def _error_text(error: Exception, timeout: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout:g} s"
     if isinstance(error, paramiko.ChannelException):

@@ -15,19 +15,19 @@ import threading
 
 from providers.probe.collect.disk import DiskTree
 from schemas.hardware.cpulist import parse_cpus
-from schemas.hardware.sysfs.machine import Accelerators, NotAMachine, Self, machine
-from schemas.hardware.sysfs.tree import cpus
+from schemas.hardware.sysfs.machine import Accelerators, NoMachineTree, RunningMachine, describe_machine
+from schemas.hardware.sysfs.tree import read_cpus
 
 
 def collect(root: str = "/", nvml: bool | None = None) -> dict[str, object]:
-    """JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine.
+    """JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NoMachineTree.
 
     NVML tells about the running machine only, so it is asked by default when `root` is `/`.
     """
     own = os.path.realpath(root) == "/"
     tree = DiskTree(root)
-    return machine(
-        tree, _accelerators() if (own if nvml is None else nvml) else None, _self(tree) if own else None
+    return describe_machine(
+        tree, _accelerators() if (own if nvml is None else nvml) else None, _own_limits(tree) if own else None
     )
 
 
@@ -50,10 +50,12 @@ def _has_nvml() -> bool:
     return True
 
 
-def _self(tree: DiskTree) -> Self:
+def _own_limits(tree: DiskTree) -> RunningMachine:
     here = os.uname()
-    online = cpus(tree, "/sys/devices/system/cpu/online") or tuple(sorted(os.sched_getaffinity(0)))
-    return Self(here.machine, here.nodename, here.release, _allowed_cpus(online), _allowed_memory(tree))
+    online = read_cpus(tree, "/sys/devices/system/cpu/online") or tuple(sorted(os.sched_getaffinity(0)))
+    return RunningMachine(
+        here.machine, here.nodename, here.release, _allowed_cpus(online), _allowed_memory(tree)
+    )
 
 
 def _allowed_cpus(online: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         found = collect(given.root, given.nvml)
-    except NotAMachine as error:
+    except NoMachineTree as error:
         print(f"probe: {given.root}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(found, sort_keys=True))

@@ -14,7 +14,7 @@ import pynvml
 
 from providers.probe.collect.health import health
 from schemas.hardware.sysfs.machine import Accelerators
-from schemas.hardware.sysfs.pci import address_of
+from schemas.hardware.sysfs.pci import normalize_address
 
 _LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _TO_SWITCH = 2
@@ -45,7 +45,11 @@ def accelerators() -> Accelerators:
         _start()
     except pynvml.NVMLError as error:
         quiet = getattr(error, "value", None) in _QUIET
-        return Accelerators() if quiet else Accelerators(unknown=(f"NVIDIA GPUs: NVML says {_words(error)}",))
+        return (
+            Accelerators()
+            if quiet
+            else Accelerators(unknown=(f"NVIDIA GPUs: NVML says {_error_text(error)}",))
+        )
     try:
         return _ask_all()
     finally:
@@ -62,7 +66,7 @@ def _start() -> None:
             raise pynvml.NVMLError(code) from None
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
@@ -98,10 +102,10 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     except pynvml.NVMLError as error:
-        unknown.append(f"NVIDIA GPU {index}: NVML says {_words(error)}")
+        unknown.append(f"NVIDIA GPU {index}: NVML says {_error_text(error)}")
         return None
     place = ask(pynvml.nvmlDeviceGetPciInfo, handle)
-    address = address_of(_string(place.busId)) if place is not None else None
+    address = normalize_address(_string(place.busId)) if place is not None else None
     uuid, memory = ask(pynvml.nvmlDeviceGetUUID, handle), ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
     wrong = health(pynvml, ask, handle)
@@ -194,6 +198,6 @@ def _remote_ends(handle: Any) -> list[tuple[str, bool]]:
             continue
         remote = ask(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
         kind = ask(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
-        address = address_of(_string(remote.busId)) if remote is not None else None
+        address = normalize_address(_string(remote.busId)) if remote is not None else None
         found.append((address or "", kind == _TO_SWITCH))
     return found

@@ -13,42 +13,43 @@ from typing import IO
 from providers.machines import terminal
 from providers.process.supervision import logfile, observe
 from providers.process.supervision.console import NAME, SIZE, frame
-from providers.process.supervision.records import Record
-from schemas.problems.errors import NotRunning, ProviderUnavailable
+from providers.process.supervision.records import KernelRecord
+from schemas.problems.errors.kernel import NotRunning
+from schemas.problems.errors.provider import ProviderUnavailable
 
 _LONGEST = 1 << 14
 PATIENCE = 30.0
 """Seconds for an exit code to be written after the terminal closed."""
 
 
-def attach(record: Record, again: Callable[[], Record], stdin: IO[bytes] | None) -> int:
+def attach(record: KernelRecord, reread: Callable[[], KernelRecord], stdin: IO[bytes] | None) -> int:
     """The main process's exit code, or 0 when detached. Raises NotRunning, ProviderUnavailable."""
     if not record.alive:
         raise NotRunning(provider="process", kernel=record.id)
     try:
-        ended = _join(record, stdin) if record.spec.tty else _listen(record)
+        ended = _relay_terminal(record, stdin) if record.spec.tty else _show_output(record)
     except KeyboardInterrupt:
         return 0
-    return _code(again) if ended else 0
+    return _exit_code(reread) if ended else 0
 
 
-def _listen(record: Record) -> bool:
+def _show_output(record: KernelRecord) -> bool:
     folder = str(record.folder / "logs")
-    terminal.show(logfile.output(folder, lambda: record.alive, follow=True, tail=0))
+    terminal.write_output(logfile.output(folder, lambda: record.alive, follow=True, tail=0))
     return True
 
 
-def _join(record: Record, stdin: IO[bytes] | None) -> bool:
+def _relay_terminal(record: KernelRecord, stdin: IO[bytes] | None) -> bool:
     """False when the detach keys were typed."""
     stream = _connect(record)
     far = _Supervisor(stream)
-    with contextlib.closing(stream), terminal.typing(far, stdin, tty=True, keys=True) as typed:
-        far.redraw(terminal.window(terminal.outside(stdin)))
-        terminal.show(_received(stream))
+    with contextlib.closing(stream), terminal.forward_input(far, stdin, tty=True, keys=True) as typed:
+        far.redraw(terminal.window_size(terminal.input_descriptor(stdin)))
+        terminal.write_output(_receive_all(stream))
     return not typed.detached
 
 
-def _connect(record: Record) -> socket.socket:
+def _connect(record: KernelRecord) -> socket.socket:
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(record.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -88,14 +89,14 @@ class _Supervisor:
         self._stream.shutdown(socket.SHUT_RDWR)
 
 
-def _received(stream: socket.socket) -> Iterator[bytes]:
+def _receive_all(stream: socket.socket) -> Iterator[bytes]:
     with contextlib.suppress(ConnectionError):
         while data := stream.recv(1 << 16):
             yield data
 
 
-def _code(again: Callable[[], Record]) -> int:
+def _exit_code(reread: Callable[[], KernelRecord]) -> int:
     deadline = time.monotonic() + PATIENCE
-    while (record := again()).alive and time.monotonic() < deadline:
+    while (record := reread()).alive and time.monotonic() < deadline:
         time.sleep(0.02)
-    return observe.observed(record).exit_code or 0
+    return observe.observe_record(record).exit_code or 0

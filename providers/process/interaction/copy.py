@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from providers.base import Mount
 from providers.process import launch
 from providers.process.interaction import execute
-from providers.process.interaction.execute import Entrance
+from providers.process.interaction.execute import ExecTarget
 from providers.process.launch import STANDARD_PATH
 from providers.process.sandbox import bubblewrap, mounts
-from providers.process.supervision.records import Record
-from schemas.problems.errors import CopyRefused
+from providers.process.supervision.records import KernelRecord
+from schemas.problems.errors.kernel import CopyRefused
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
@@ -37,39 +37,39 @@ _BOOT = (
 )
 _ENVIRONMENT = {"PATH": STANDARD_PATH, "LANG": "C.UTF-8"}
 """Of what packs and unpacks: the system's `tar`, and no options of the session's."""
-_SAID = 4000
+_LONGEST_COMPLAINT = 4000
 """Most bytes of an error message that are kept."""
 
 
-def copy_out(entrance: Entrance, path: str, *, sandboxed: bool) -> Iterator[bytes]:
+def copy_out(target: ExecTarget, path: str, *, sandboxed: bool) -> Iterator[bytes]:
     """A tar stream of a file or folder; its members are named from the path's last part on.
 
     Raises CopyRefused, with the first chunk or later.
     """
-    record = entrance.record
-    folder, name = split(_absolute(record, path, sandboxed))
+    record = target.record
+    folder, name = split_path(_absolute_path(record, path, sandboxed))
     argv = ("tar", "-C", folder, "-cf", "-", "--", name)
-    process = _begin(entrance, argv, sandboxed=sandboxed, feed=False)
-    errors = _Errors(process)
+    process = _begin_tar(target, argv, sandboxed=sandboxed, feed=False)
+    errors = _ErrorReader(process)
     try:
         assert process.stdout is not None
         while data := process.stdout.read1(CHUNK):  # type: ignore[attr-defined]
             yield data
         if process.wait() != 0:
-            raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.said())
+            raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.first_complaint())
     finally:
-        _end(process)
+        _end_process(process)
 
 
-def copy_in(entrance: Entrance, path: str, archive: Iterator[bytes], *, sandboxed: bool) -> None:
+def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxed: bool) -> None:
     """Unpack in the existing folder `path`; what is unpacked belongs to the kernel's user.
 
     Raises CopyRefused.
     """
-    record = entrance.record
-    argv = ("tar", "-C", _absolute(record, path, sandboxed), "--no-same-owner", "-xpf", "-")
-    process = _begin(entrance, argv, sandboxed=sandboxed, feed=True)
-    errors = _Errors(process)
+    record = target.record
+    argv = ("tar", "-C", _absolute_path(record, path, sandboxed), "--no-same-owner", "-xpf", "-")
+    process = _begin_tar(target, argv, sandboxed=sandboxed, feed=True)
+    errors = _ErrorReader(process)
     try:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -79,12 +79,12 @@ def copy_in(entrance: Entrance, path: str, archive: Iterator[bytes], *, sandboxe
         assert process.stdout is not None
         process.stdout.read()
         if process.wait() != 0:
-            raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.said())
+            raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.first_complaint())
     finally:
-        _end(process)
+        _end_process(process)
 
 
-def split(path: str) -> tuple[str, str]:
+def split_path(path: str) -> tuple[str, str]:
     """The folder to go to, and what to pack there: `/a/b` → `/a`, `b`; `/a/b/` and `/a/b/.` → `/a/b`, `.`"""
     head, tail = posixpath.split(path)
     if tail in ("", ".", ".."):
@@ -92,7 +92,7 @@ def split(path: str) -> tuple[str, str]:
     return head or "/", tail
 
 
-def _absolute(record: Record, path: str, sandboxed: bool) -> str:
+def _absolute_path(record: KernelRecord, path: str, sandboxed: bool) -> str:
     """Relative paths begin in the working directory. Raises CopyRefused."""
     if "\0" in path:
         raise CopyRefused(provider="process", kernel=record.id, path=repr(path), why="a NUL byte is no name")
@@ -103,17 +103,17 @@ def _absolute(record: Record, path: str, sandboxed: bool) -> str:
     return posixpath.join(start, path)
 
 
-def _begin(
-    entrance: Entrance, argv: tuple[str, ...], *, sandboxed: bool, feed: bool
+def _begin_tar(
+    target: ExecTarget, argv: tuple[str, ...], *, sandboxed: bool, feed: bool
 ) -> subprocess.Popen[bytes]:
-    record = entrance.record
+    record = target.record
     if record.alive:
-        return execute.begin(entrance, argv, _ENVIRONMENT, feed=feed)
+        return execute.begin_exec(target, argv, _ENVIRONMENT, feed=feed)
     if not sandboxed:
-        return _piped(argv, feed=feed, cwd=record.folder / "scratch")
-    bare = replace(record.spec, devices=(), workdir="", mounts=_present(record))
-    user = launch.user_of(record, record.spec)
-    wrapped = bubblewrap.wrap(bare, record.folder, list(argv), user)
+        return _start_piped(argv, feed=feed, cwd=record.folder / "scratch")
+    bare = replace(record.spec, devices=(), workdir="", mounts=_present_mounts(record))
+    user = launch.kernel_user(record, record.spec)
+    wrapped = bubblewrap.wrap_command(bare, record.folder, list(argv), user)
     box: Box = {
         "argv": wrapped.before,
         "sources": wrapped.sources,
@@ -125,8 +125,8 @@ def _begin(
     source, sink = os.pipe2(os.O_CLOEXEC)
     with open(sink, "wb") as stream:
         try:
-            words = (*launch.python(), "-c", _BOOT, launch.PACKAGES, str(source))
-            process = _piped(words, feed=feed, cwd=Path("/"), pass_fds=(source,))
+            words = (*launch.interpreter_command(), "-c", _BOOT, launch.PACKAGES, str(source))
+            process = _start_piped(words, feed=feed, cwd=Path("/"), pass_fds=(source,))
         finally:
             os.close(source)
         with contextlib.suppress(BrokenPipeError):
@@ -135,7 +135,7 @@ def _begin(
     return process
 
 
-def _piped(
+def _start_piped(
     argv: Sequence[str], *, feed: bool, cwd: Path, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
@@ -149,12 +149,12 @@ def _piped(
     )
 
 
-def _present(record: Record) -> tuple[Mount, ...]:
+def _present_mounts(record: KernelRecord) -> tuple[Mount, ...]:
     """A volume may be gone since the kernel ended."""
     return tuple(mount for mount in record.spec.mounts if Path(mount.source).is_dir())
 
 
-class _Errors:
+class _ErrorReader:
     """Reads what a command complains about, so that it never waits to be heard."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -167,9 +167,9 @@ class _Errors:
         read: Callable[[int], bytes] = self._process.stderr.read1  # type: ignore[union-attr]
         with contextlib.suppress(OSError, ValueError):
             while data := read(CHUNK):
-                self._text = (self._text + data)[:_SAID]
+                self._text = (self._text + data)[:_LONGEST_COMPLAINT]
 
-    def said(self) -> str:
+    def first_complaint(self) -> str:
         """Its first complaint, or its exit code."""
         self._thread.join(timeout=10)
         lines = [line.strip() for line in self._text.decode(errors="replace").splitlines() if line.strip()]
@@ -178,7 +178,7 @@ class _Errors:
         return printable(lines[0].removeprefix("tar: "))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     """Nothing of it stays: who stops reading early ends it."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:

@@ -73,12 +73,12 @@ _LAST_DESCRIPTOR = (1 << 31) - 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def become(descriptor: int) -> NoReturn:
+def enter_and_exec(descriptor: int) -> NoReturn:
     """Read the order from the pipe until its end, then be that command.
 
     Exit codes: 127 not found, 126 cannot be run, 125 no order came.
     """
-    _hide()
+    _hide_from_others()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and so would the command.
     with os.fdopen(descriptor, "rb") as stream:
@@ -88,7 +88,7 @@ def become(descriptor: int) -> NoReturn:
     order: Order = json.loads(text)
     program = order["shown"]
     try:
-        _enter(order)
+        _enter_kernel(order)
     except Exception as error:
         why = getattr(error, "strerror", None) or str(error)
         _give_up(f"{getattr(error, 'filename', None) or program}: {why}", 126)
@@ -115,12 +115,12 @@ def _failed(what: str) -> OSError:
     return OSError(number, os.strerror(number), what)
 
 
-def _hide() -> None:
+def _hide_from_others() -> None:
     """From other processes of the same user; a change of identity may undo it."""
     _prctl(PR_SET_DUMPABLE, 0)
 
 
-def _enter(order: Order) -> None:
+def _enter_kernel(order: Order) -> None:
     who = order["who"]
     master = os.geteuid() == 0
     cgroup.join(order["groups"])
@@ -137,32 +137,32 @@ def _enter(order: Order) -> None:
     if order["sandboxed"]:
         child = os.fork()  # Processes are only renumbered for children.
         if child:
-            _mirror(child)
+            _relay_signals(child)
         os.setsid()
     if order["tty"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    _assume(who, master)
+    _assume_identity(who, master)
     if order["sandboxed"]:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _go(order["workdir"])
-    _restrict(who, bytes.fromhex(order["filter"]))
+    _change_folder(order["workdir"])
+    _apply_filter(who, bytes.fromhex(order["filter"]))
 
 
 def _enter_namespaces(process: int) -> None:
-    for handle in _handles(process):
+    for handle in _namespaces_of(process):
         if _libc.setns(handle, 0) != 0:
             raise _failed("entering the sandbox")
-    _hide()
+    _hide_from_others()
 
 
-def _handles(process: int) -> list[int]:
+def _namespaces_of(process: int) -> list[int]:
     """The namespaces to enter, in the order that works without root.
 
     First the user namespace that owns the others, which gives the right to enter them; last the process's
     own, which bubblewrap nests in that one to give the user its number back.
     """
-    others = [_namespace(process, name) for name in NAMESPACES]
-    chain = [fcntl.ioctl(others[0], NS_GET_USERNS), *others, _namespace(process, "user")]
+    others = [_open_namespace(process, name) for name in NAMESPACES]
+    chain = [fcntl.ioctl(others[0], NS_GET_USERNS), *others, _open_namespace(process, "user")]
     current = {os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", *NAMESPACES)}
     found: list[int] = []
     for handle in chain:
@@ -173,11 +173,11 @@ def _handles(process: int) -> list[int]:
     return found
 
 
-def _namespace(process: int, name: str) -> int:
+def _open_namespace(process: int, name: str) -> int:
     return os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
 
 
-def _assume(who: Who, master: bool) -> None:
+def _assume_identity(who: Who, master: bool) -> None:
     """The main process's identity, and no more power than it has; not more than we have, either."""
     effective, permitted = _capabilities()
     for capability in range(CAPABILITIES):
@@ -192,7 +192,7 @@ def _assume(who: Who, master: bool) -> None:
         os.setresuid(*(who["inner_uid"],) * 3)
         permitted &= _capabilities()[1]
     _set_capabilities(permitted & who["power"])
-    _hide()
+    _hide_from_others()
 
 
 def _capabilities() -> tuple[int, int]:
@@ -210,7 +210,7 @@ def _set_capabilities(kept: int) -> None:
         raise _failed("capset")
 
 
-def _go(workdir: str) -> None:
+def _change_folder(workdir: str) -> None:
     """To the working directory, which the session may have put a link in place of.
 
     Nothing is open through which one could lead out; where it led is asked all the same (CVE-2024-21626).
@@ -226,7 +226,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def _restrict(who: Who, rules: bytes) -> None:
+def _apply_filter(who: Who, rules: bytes) -> None:
     if (who["no_new_privs"] or rules) and _prctl(PR_SET_NO_NEW_PRIVS, 1) != 0:
         raise _failed("no_new_privs")
     if rules:
@@ -235,7 +235,7 @@ def _restrict(who: Who, rules: bytes) -> None:
             raise _failed("the filter of system calls")
 
 
-def _mirror(child: int) -> NoReturn:
+def _relay_signals(child: int) -> NoReturn:
     """Pass signals on and end as the command ends."""
     os.closerange(0, 3)
     for number in (signal.SIGINT, signal.SIGQUIT):

@@ -19,42 +19,42 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from providers.process.interaction import interpreter, relay, terminal
-from providers.process.launch import PACKAGES, python
+from providers.process.launch import PACKAGES, interpreter_command
 from providers.process.sandbox import mounts
 from providers.process.supervision import kernel_process
-from providers.process.supervision.records import Record
-from schemas.problems.errors import ProviderError
+from providers.process.supervision.records import KernelRecord
+from schemas.problems.errors.provider import ProviderError
 from schemas.problems.text import printable
 
 _BOOT = (
     "import signal,sys;signal.signal(2,signal.SIG_DFL);sys.path.append(sys.argv[1]);"
-    "from providers.process.interaction.enter import become;become(int(sys.argv[2]))"
+    "from providers.process.interaction.enter import enter_and_exec;enter_and_exec(int(sys.argv[2]))"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class ExecTarget:
     """A kernel to enter: its record, the way to read it again, whether kernels here have a sandbox."""
 
-    record: Record
-    again: Callable[[], Record]
-    boxed: Callable[[], bool]
+    record: KernelRecord
+    reread: Callable[[], KernelRecord]
+    is_sandboxed: Callable[[], bool]
 
 
-def execute(entrance: Entrance, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
+def execute(target: ExecTarget, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
     """The command's exit code; 128 + n for signal n.
 
     Raises NotRunning when the kernel does not run, ProviderError when it cannot be entered.
     """
-    with _order(entrance, argv, tty=tty) as start:
+    with _prepared_helper(target, argv, tty=tty) as start:
         if tty:
-            return terminal.run(lambda end: start(stdin=end, stdout=end, stderr=end), stdin)
+            return terminal.run_on_terminal(lambda end: start(stdin=end, stdout=end, stderr=end), stdin)
         pipe = subprocess.PIPE
-        return relay.run(lambda errors: start(stdin=pipe, stdout=pipe, stderr=errors), stdin)
+        return relay.run_with_pipes(lambda errors: start(stdin=pipe, stdout=pipe, stderr=errors), stdin)
 
 
-def begin(
-    entrance: Entrance, argv: tuple[str, ...], env: Mapping[str, str], *, feed: bool = False
+def begin_exec(
+    target: ExecTarget, argv: tuple[str, ...], env: Mapping[str, str], *, feed: bool = False
 ) -> subprocess.Popen[bytes]:
     """Start a command with exactly this environment, whose output and errors are pipes, and its input too
     with `feed`.
@@ -62,11 +62,11 @@ def begin(
     Raises as `execute`.
     """
     pipe = subprocess.PIPE
-    with _order(entrance, argv, tty=False, env=env) as start:
+    with _prepared_helper(target, argv, tty=False, env=env) as start:
         return start(stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe)
 
 
-def workdir(record: Record, *, sandboxed: bool) -> str:
+def workdir(record: KernelRecord, *, sandboxed: bool) -> str:
     """Where its commands start, as they see it."""
     if sandboxed:
         return posixpath.join(mounts.HOME, record.spec.workdir)
@@ -80,13 +80,13 @@ def below_home(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _order(
-    entrance: Entrance, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None
+def _prepared_helper(
+    target: ExecTarget, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None
 ) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """A function that starts the helper with the streams it is given."""
     if not argv or any("\0" in word for word in argv):
         raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
-    with kernel_process.held(entrance.record, entrance.again, entrance.boxed) as main:
+    with kernel_process.hold_main_process(target.record, target.reread, target.is_sandboxed) as main:
         given = dict(main.env if env is None else env)
         if tty and "TERM" in os.environ:
             given.setdefault("TERM", os.environ["TERM"])
@@ -94,8 +94,8 @@ def _order(
             "argv": list(argv),
             "shown": printable(argv[0]),
             "env": given,
-            "workdir": workdir(entrance.record, sandboxed=main.sandboxed),
-            "groups": entrance.record.groups,
+            "workdir": workdir(target.record, sandboxed=main.sandboxed),
+            "groups": target.record.groups,
             "affinity": list(main.cpus),
             "tty": tty,
             "process": main.handle,
@@ -103,14 +103,14 @@ def _order(
             "who": asdict(main.identity),
             "filter": main.filter.hex(),
         }
-        yield functools.partial(_start, order, main.handle)
+        yield functools.partial(_start_helper, order, main.handle)
 
 
-def _start(
+def _start_helper(
     order: Mapping[str, Any], handle: int, stdin: int, stdout: int, stderr: int
 ) -> subprocess.Popen[bytes]:
-    program, *options = python()
-    copy = interpreter.sealed(program)
+    program, *options = interpreter_command()
+    copy = interpreter.sealed_copy(program)
     source, sink = os.pipe2(os.O_CLOEXEC)
     try:
         process = subprocess.Popen(

@@ -10,14 +10,14 @@ import fcntl
 import os
 import sys
 
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 
 _MFD_EXEC = 0x10
 """Asked for since Linux 6.3 where `vm.memfd_noexec` is 1; older ones do not know it."""
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
-def sealed(program: str) -> int:
+def sealed_copy(program: str) -> int:
     """A descriptor of the copy, for the caller to close. Raises ProviderError."""
     try:
         copy = _memory()

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from providers.machines import terminal
-from providers.machines.signals import handling
+from providers.machines.signals import signal_handlers
 
 _CHUNK = 1 << 16
 
 
-def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None) -> int:
+def run_with_pipes(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None) -> int:
     """The command's exit code. `start` is told where errors go: `subprocess.PIPE`, or `STDOUT` where both
     lead to the same place here, so that they keep their order.
 
@@ -29,8 +29,8 @@ def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None
     """
     started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_telling(started))
-        process = start(subprocess.STDOUT if _same(1, 2) else subprocess.PIPE)
+        stack.enter_context(_forward_signals(started))
+        process = start(subprocess.STDOUT if _same_file(1, 2) else subprocess.PIPE)
         started.append(process)
         stack.callback(_close, process)
         _Relay(process, stdin).run()
@@ -38,10 +38,10 @@ def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None
     return code if code >= 0 else 128 - code
 
 
-def outside(stdin: IO[bytes] | None) -> int | None:
+def input_source(stdin: IO[bytes] | None) -> int | None:
     """Where input comes from: the given stream, or our own standard input when it is open."""
     if stdin is not None:
-        return terminal.outside(stdin)
+        return terminal.input_descriptor(stdin)
     try:
         os.fstat(0)
         return 0
@@ -50,7 +50,7 @@ def outside(stdin: IO[bytes] | None) -> int | None:
 
 
 @contextlib.contextmanager
-def _telling(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+def _forward_signals(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
     """While it lasts, signals reach the command, which is in no group of the caller's terminal. What is
     ignored here, as with nohup, stays so."""
 
@@ -63,15 +63,18 @@ def _telling(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
         pass_on(number)
         sys.exit(128 + number)
 
-    def heard(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
+    def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
         return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
-    interrupts = handling(heard([signal.SIGINT]), lambda number, _: pass_on(number))
-    with interrupts, handling(heard([signal.SIGTERM, signal.SIGHUP]), lambda number, _: leave(number)):
+    interrupts = signal_handlers(not_ignored([signal.SIGINT]), lambda number, _: pass_on(number))
+    with (
+        interrupts,
+        signal_handlers(not_ignored([signal.SIGTERM, signal.SIGHUP]), lambda number, _: leave(number)),
+    ):
         yield
 
 
-def _same(one: int, other: int) -> bool:
+def _same_file(one: int, other: int) -> bool:
     try:
         return os.path.samestat(os.fstat(one), os.fstat(other))
     except OSError:
@@ -97,7 +100,7 @@ class _Relay:
         for descriptor in (process.stdin.fileno(), *self._outputs):
             os.set_blocking(descriptor, False)
         self._input: int | None = process.stdin.fileno()
-        self._source = outside(stdin)
+        self._source = input_source(stdin)
         self._pending = stdin.read() if stdin is not None and self._source is None else b""
 
     def run(self) -> None:
@@ -115,7 +118,7 @@ class _Relay:
 
     def _step(self, ended: int) -> bool:
         """Wait for something to do and do it; True when the command has ended."""
-        self._settle()
+        self._end_input_when_sent()
         poller = select.poll()
         poller.register(ended, select.POLLIN)
         for descriptor in self._outputs:
@@ -126,14 +129,14 @@ class _Relay:
                 poller.register(self._source, select.POLLIN)
         ready = dict(poller.poll())
         if self._input in ready:
-            self._feed() if self._pending else self._hang_up()
+            self._write_input() if self._pending else self._hang_up()
         if self._source in ready and self._source is not None:
-            self._take()
+            self._read_input()
         for descriptor in [each for each in self._outputs if each in ready]:
             self._show(descriptor)
         return ended in ready
 
-    def _settle(self) -> None:
+    def _end_input_when_sent(self) -> None:
         """The end of what is typed is told when all of it has arrived."""
         if self._input is not None and self._source is None and not self._pending:
             self._hang_up()
@@ -144,7 +147,7 @@ class _Relay:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
 
-    def _feed(self) -> None:
+    def _write_input(self) -> None:
         assert self._input is not None
         try:
             self._pending = self._pending[os.write(self._input, self._pending) :]
@@ -153,7 +156,7 @@ class _Relay:
         except OSError:
             self._hang_up()
 
-    def _take(self) -> None:
+    def _read_input(self) -> None:
         assert self._source is not None
         try:
             self._pending = os.read(self._source, _CHUNK)
@@ -170,7 +173,7 @@ class _Relay:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return False
-        if data and _written(self._outputs[descriptor], data):
+        if data and _write_all(self._outputs[descriptor], data):
             return True
         # The command is told by its pipe, as it would be without us.
         del self._outputs[descriptor]
@@ -180,7 +183,7 @@ class _Relay:
         return False
 
 
-def _written(target: int, data: bytes) -> bool:
+def _write_all(target: int, data: bytes) -> bool:
     while data:
         try:
             data = data[os.write(target, data) :]

@@ -14,16 +14,16 @@ from collections.abc import Callable
 from typing import IO
 
 from providers.machines import terminal
-from providers.machines.signals import handling
+from providers.machines.signals import signal_handlers
 from providers.process.interaction import relay
 
 _END_OF_INPUT = b"\x04"
 
 
-def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None) -> int:
+def run_on_terminal(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None) -> int:
     """Start a command on a new terminal, whose end it is given, and wait for it; its exit code."""
     ours, theirs = pty.openpty()
-    outside = relay.outside(stdin)
+    outside = relay.input_source(stdin)
     _copy_size(outside, ours)
     try:
         process = start(theirs)
@@ -33,8 +33,8 @@ def run(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[bytes] | None
     finally:
         os.close(theirs)
     try:
-        sizes = handling([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
-        with terminal.raw(outside), sizes:
+        sizes = signal_handlers([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
+        with terminal.raw_mode(outside), sizes:
             if stdin is not None and outside is None:
                 os.write(ours, stdin.read() + _END_OF_INPUT)
             _relay(ours, outside)
@@ -49,14 +49,14 @@ def _relay(ours: int, outside: int | None) -> None:
     reading = [ours] if outside is None else [ours, outside]
     while True:
         ready = select.select(reading, [], [])[0]
-        if ours in ready and not _pass(ours, sys.stdout.fileno()):
+        if ours in ready and not _copy_bytes(ours, sys.stdout.fileno()):
             return
-        if outside in ready and outside is not None and not _pass(outside, ours):
+        if outside in ready and outside is not None and not _copy_bytes(outside, ours):
             reading = [ours]
             os.write(ours, _END_OF_INPUT)
 
 
-def _pass(source: int, target: int) -> bool:
+def _copy_bytes(source: int, target: int) -> bool:
     try:
         data = os.read(source, 1 << 14)
     except OSError:

@@ -107,13 +107,13 @@ def _hand_down(base: str, controllers: list[str]) -> None:
 def limit(groups: list[Group], limits: Limits) -> None:
     """Bring the groups to these limits, in place if processes run in them. Raises OSError."""
     for group in groups:
-        settings = _settings_v2(limits) if group["version"] == 2 else _settings_v1(limits)
+        settings = _v2_settings(limits) if group["version"] == 2 else _v1_settings(limits)
         for name in group["controllers"]:
             for file, text in settings[name]:
-                _set(os.path.join(group["path"], file), text)
+                _write_setting(os.path.join(group["path"], file), text)
 
 
-def _set(path: str, text: str) -> None:
+def _write_setting(path: str, text: str) -> None:
     """Write one setting.
 
     An optional file (starts with `?`) may be missing, and an empty cpuset is inherited in version 1.
@@ -128,19 +128,19 @@ def _set(path: str, text: str) -> None:
     write(path, text or "\n")
 
 
-def _listed(numbers: list[int]) -> str:
+def _cpu_list(numbers: list[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _settings_v1(limits: Limits) -> dict[str, list[tuple[str, str]]]:
+def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str]]]:
     memory = str(limits["memory"] or -1)
     shares = max(2, limits["cpu_milli"] * 1024 // 1000) if limits["cpu_milli"] else 1024
     swap = [("?memory.memsw.limit_in_bytes", "-1"), ("memory.limit_in_bytes", memory)]
     return {
         "cpuset": [
             ("?cpuset.memory_migrate", "1"),
-            ("cpuset.mems", _listed(limits["memory_nodes"])),
-            ("cpuset.cpus", _listed(limits["cpus"] or limits["pool"])),
+            ("cpuset.mems", _cpu_list(limits["memory_nodes"])),
+            ("cpuset.cpus", _cpu_list(limits["cpus"] or limits["pool"])),
         ],
         "cpu": [("cpu.shares", str(shares)), ("?cpu.cfs_quota_us", str(_quota(limits) or -1))],
         "memory": [*swap, ("?memory.memsw.limit_in_bytes", memory)],
@@ -148,13 +148,13 @@ def _settings_v1(limits: Limits) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _settings_v2(limits: Limits) -> dict[str, list[tuple[str, str]]]:
+def _v2_settings(limits: Limits) -> dict[str, list[tuple[str, str]]]:
     memory = str(limits["memory"] or "max")
     weight = min(10_000, max(1, limits["cpu_milli"] // 10)) if limits["cpu_milli"] else 100
     return {
         "cpuset": [
-            ("?cpuset.mems", _listed(limits["memory_nodes"])),
-            ("?cpuset.cpus", _listed(limits["cpus"] or limits["pool"])),
+            ("?cpuset.mems", _cpu_list(limits["memory_nodes"])),
+            ("?cpuset.cpus", _cpu_list(limits["cpus"] or limits["pool"])),
         ],
         "cpu": [("cpu.weight", str(weight)), ("?cpu.max", f"{_quota(limits) or 'max'} {PERIOD}")],
         "memory": [("memory.max", memory), ("?memory.swap.max", "0" if limits["memory"] else "max")],
@@ -201,13 +201,13 @@ def kill(groups: list[Group], *, seconds: float = 30.0) -> bool:
     while left := members(groups):
         if time.monotonic() > deadline:
             return False
-        _strike(groups, left)
+        _kill_once(groups, left)
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
     return True
 
 
-def _strike(groups: list[Group], left: set[int]) -> None:
+def _kill_once(groups: list[Group], left: set[int]) -> None:
     for group in groups:
         file, text = ("cgroup.kill", "1") if group["version"] == 2 else ("pids.max", "0")
         if group["version"] == 2 or "pids" in group["controllers"]:

@@ -3,7 +3,7 @@
 In a sandbox the system's folders are read-only, `/home/work` is the kernel's scratch folder, `/tmp`, `/run`
 and `/dev/shm` are private, processes of others are invisible, and of the device nodes only the harmless ones
 and those asked for are there. Settings of the machine in `/proc` can be read and not written. The network is
-shared with the machine. Who it runs as: `boxed.py`, `stage.py`.
+shared with the machine. Who it runs as: `sandbox_init`, `user_switch`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from providers import masked_paths
 from providers.base import KernelSpec, Mount
-from providers.gpu.shares import Bound
+from providers.gpu.shares import BindMount
 from providers.process.sandbox import etc, runtime_files, seccomp
-from providers.process.sandbox.mounts import GIVEN, HOME, inside
+from providers.process.sandbox.mounts import GIVEN, HOME, path_inside
 
 if TYPE_CHECKING:
     from providers.process.sandbox.sandbox_init import Source
@@ -48,7 +48,7 @@ NAMESPACES = (
 
 
 @cache
-def problem() -> str:
+def sandbox_problem() -> str:
     """Why there can be no sandbox on this machine; empty when there can. Root tries as another user, which is
     what sessions are."""
     program = shutil.which("bwrap")
@@ -57,7 +57,7 @@ def problem() -> str:
     master = os.geteuid() == 0
     try:
         trial = subprocess.run(
-            [program, *NAMESPACES, *_machine(), "--clearenv", "--", "/bin/true"],
+            [program, *NAMESPACES, *_system_arguments(), "--clearenv", "--", "/bin/true"],
             capture_output=True,
             timeout=30,
             check=False,
@@ -76,9 +76,9 @@ def problem() -> str:
     return f"bubblewrap does not work here for a user other than root: {why}{_remedy(why)}"
 
 
-def cautions() -> tuple[str, ...]:
+def sandbox_cautions() -> tuple[str, ...]:
     """What is weaker in it here than it could be."""
-    why = seccomp.problem()
+    why = seccomp.seccomp_problem()
     return (f"sessions run without a filter of system calls: {why}",) if why else ()
 
 
@@ -89,7 +89,7 @@ def _remedy(why: str) -> str:
     return ""
 
 
-def _machine() -> list[str]:
+def _system_arguments() -> list[str]:
     """Arguments that show the system's folders, read-only."""
     words: list[str] = []
     for path in (*SYSTEM, *LINKS):
@@ -97,10 +97,10 @@ def _machine() -> list[str]:
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
-    return [*words, *_proc(), "--dev", "/dev", *_masks()]
+    return [*words, *_proc_arguments(), "--dev", "/dev", *_mask_arguments()]
 
 
-def _proc() -> list[str]:
+def _proc_arguments() -> list[str]:
     """Processes of the sandbox, and no way to change the machine; bubblewrap leaves that to whoever may."""
     words = ["--proc", "/proc"]
     for path in masked_paths.READ_ONLY:
@@ -108,7 +108,7 @@ def _proc() -> list[str]:
     return words
 
 
-def _masks() -> list[str]:
+def _mask_arguments() -> list[str]:
     """Files without content and folders without entries in place of what is hidden."""
     words: list[str] = []
     for path in masked_paths.MASKED:
@@ -120,7 +120,7 @@ def _masks() -> list[str]:
 
 
 @cache
-def mounts_opened() -> bool:
+def can_mount_volumes() -> bool:
     """Whether volumes can be mounted: by root, or by a bubblewrap that takes opened folders."""
     program = shutil.which("bwrap")
     if program is None or os.geteuid() == 0:
@@ -133,51 +133,51 @@ def mounts_opened() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapped:
-    """bubblewrap's arguments before and after those that show the `sources` (`boxed.Box`)."""
+class BubblewrapCommand:
+    """bubblewrap's arguments before and after those that show the `sources` (`sandbox_init.Box`)."""
 
     before: list[str]
     sources: list[Source]
     after: list[str]
 
 
-def wrap(
+def wrap_command(
     spec: KernelSpec,
     kernel: Path,
     command: list[str],
     user: User | None,
-    bound: Iterable[Bound] = (),
+    bound: Iterable[BindMount] = (),
     more: Iterable[str] = (),
-) -> Wrapped:
+) -> BubblewrapCommand:
     """The command inside its sandbox. Every path stands behind an option that takes it as a value.
 
     No shell is involved. `kernel`: its folder; `user`: who it is, None for whom we are; `bound`: what else it
     sees; `more`: further names of the machine's /etc, which is made below the root. Raises OSError.
     """
     uid, gid, groups = (user["uid"], user["gid"], user["groups"]) if user else (os.getuid(), os.getgid(), [])
-    found = etc.put(kernel.parent.parent, uid, gid, groups, more)
-    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_machine()]
+    found = etc.prepare_etc(kernel.parent.parent, uid, gid, groups, more)
+    words = [shutil.which("bwrap") or "bwrap", *NAMESPACES, *_system_arguments()]
     for device in device_nodes(spec.devices):
         words += ["--dev-bind", device, device]
     words += ["--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp"]
     words += [*(("--size", str(spec.shm)) if spec.shm else ()), "--tmpfs", "/dev/shm"]
-    sources = [_own(found.folder, etc.TOP)]
-    if folder := runtime_files.folder(kernel, spec):
-        sources.append(_own(folder, str(GIVEN)))
-    sources += [_own(Path(one.source), one.target, read_only=one.read_only) for one in bound]
-    sources.append(_own(kernel / "scratch", str(HOME), read_only=False))
-    sources += [_volume(spec.id, mount) for mount in spec.mounts]
+    sources = [_own_source(found.folder, etc.TOP)]
+    if folder := runtime_files.files_folder(kernel, spec):
+        sources.append(_own_source(folder, str(GIVEN)))
+    sources += [_own_source(Path(one.source), one.target, read_only=one.read_only) for one in bound]
+    sources.append(_own_source(kernel / "scratch", str(HOME), read_only=False))
+    sources += [_volume_source(spec.id, mount) for mount in spec.mounts]
     rest = [*found.words, "--remount-ro", "/", "--chdir", str(HOME / spec.workdir), "--", *command]
-    return Wrapped(words, sources, rest)
+    return BubblewrapCommand(words, sources, rest)
 
 
-def _own(path: Path, target: str, *, read_only: bool = True) -> Source:
+def _own_source(path: Path, target: str, *, read_only: bool = True) -> Source:
     return {"root": str(path), "below": "", "target": target, "read_only": read_only}
 
 
-def _volume(kernel_id: str, mount: Mount) -> Source:
+def _volume_source(kernel_id: str, mount: Mount) -> Source:
     root, below = mount.beneath
-    target = str(HOME / inside(kernel_id, mount.target))
+    target = str(HOME / path_inside(kernel_id, mount.target))
     return {"root": root, "below": below, "target": target, "read_only": mount.read_only}
 
 

@@ -21,7 +21,7 @@ from providers import accounts
 from providers.process.linux import procfs
 from providers.process.sandbox.mounts import HOME
 
-SHOWN = (
+SHOWN_NAMES = (
     "OpenCL",
     "alternatives",
     "bash.bashrc",
@@ -82,7 +82,7 @@ LARGEST = 2**20
 """Bytes of a file that is copied; larger ones are mounted."""
 
 
-def shown(more: Iterable[str] = ()) -> dict[str, str]:
+def shown_entries(more: Iterable[str] = ()) -> dict[str, str]:
     """Name below /etc → what is to be seen there, a file or folder; none lies in another. `more`: further
     names.
 
@@ -91,18 +91,18 @@ def shown(more: Iterable[str] = ()) -> dict[str, str]:
     there = sorted(os.listdir(TOP))
     found: dict[str, str] = {}
     passed = {"/"}
-    for name in (*SHOWN, *more):
+    for name in (*SHOWN_NAMES, *more):
         first, _, below = name.partition("/")
         for one in fnmatch.filter(there, first) if "*" in first else (first,):
             path = os.path.join(one, below).rstrip("/")
             source = os.path.realpath(os.path.join(TOP, path))
-            if path not in USERS and _public(source, passed):
+            if path not in USERS and _is_public(source, passed):
                 found[path] = source
     inner = {path for path in found if any(str(above) in found for above in PurePath(path).parents)}
     return {path: source for path, source in found.items() if path not in inner}
 
 
-def _public(path: str, passed: set[str]) -> bool:
+def _is_public(path: str, passed: set[str]) -> bool:
     """Whether everybody may read it and pass the folders above it; `passed`: those that are known."""
     try:
         if not os.stat(path).st_mode & stat.S_IROTH:
@@ -124,13 +124,13 @@ class Etc:
     words: list[str]
 
 
-def put(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[str] = ()) -> Etc:
+def prepare_etc(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[str] = ()) -> Etc:
     """What a user's sandboxes see, made below a root when it has changed. Raises OSError."""
-    users = accounts.texts(uid, gid, groups, home=str(HOME), shell=_shell())
+    users = accounts.passwd_and_group(uid, gid, groups, home=str(HOME), shell=_shell())
     copied: dict[str, str] = {}
     mounted: dict[str, str] = {}
     marks: list[object] = [users]
-    for name, source in shown(more).items():
+    for name, source in shown_entries(more).items():
         status = os.stat(source)
         small = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST
         (copied if small else mounted)[name] = source
@@ -140,7 +140,7 @@ def put(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[st
     boot = procfs.boot_id()
     place = root / "etc" / f"{boot}-{hashlib.sha256(repr(marks).encode()).hexdigest()[:16]}"
     if not place.exists():
-        _make(place, dict(zip(USERS, users, strict=True)), copied, mounted)
+        _make_folder(place, dict(zip(USERS, users, strict=True)), copied, mounted)
         for old in place.parent.iterdir():
             if not old.name.startswith((boot, ".")):
                 shutil.rmtree(old, ignore_errors=True)
@@ -148,7 +148,7 @@ def put(root: Path, uid: int, gid: int, groups: Sequence[int], more: Iterable[st
     return Etc(place, words)
 
 
-def _make(
+def _make_folder(
     place: Path, users: Mapping[str, str], copied: Mapping[str, str], mounted: Mapping[str, str]
 ) -> None:
     place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -156,13 +156,13 @@ def _make(
     try:
         draft.chmod(0o755)
         for name, text in users.items():
-            _file(draft / name, text.encode())
+            _write_public(draft / name, text.encode())
         for name, source in copied.items():
-            _folder((draft / name).parent)
-            _file(draft / name, Path(source).read_bytes())
+            _ensure_folder((draft / name).parent)
+            _write_public(draft / name, Path(source).read_bytes())
         for name, source in mounted.items():
-            _folder((draft / name).parent)
-            _folder(draft / name) if os.path.isdir(source) else _file(draft / name, b"")
+            _ensure_folder((draft / name).parent)
+            _ensure_folder(draft / name) if os.path.isdir(source) else _write_public(draft / name, b"")
         draft.rename(place)
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)
@@ -170,15 +170,15 @@ def _make(
             raise
 
 
-def _folder(place: Path) -> None:
+def _ensure_folder(place: Path) -> None:
     """With those above it; everybody may see what is in it, whatever our own umask is."""
     if not place.exists():
-        _folder(place.parent)
+        _ensure_folder(place.parent)
         place.mkdir()
         place.chmod(0o755)
 
 
-def _file(place: Path, content: bytes) -> None:
+def _write_public(place: Path, content: bytes) -> None:
     place.write_bytes(content)
     place.chmod(0o644)
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from providers import accounts
 from providers.base import KernelSpec
-from providers.storage.mounts import problem_here
-from schemas.problems.errors import KernelRefused
+from providers.storage.mounts import mount_problem_here
+from schemas.problems.errors.kernel import KernelRefused
 
 HOME = PurePosixPath(accounts.HOME)
 """Where a kernel's scratch folder is, as it sees it itself in a sandbox."""
@@ -19,19 +19,19 @@ GIVEN = PurePosixPath("/run/bai")
 """Where the files made for it are."""
 
 
-def check(spec: KernelSpec) -> None:
+def check_mounts(spec: KernelSpec) -> None:
     """Every source is a folder under its root with no link on the way.
 
     Missing ones under a root are made. Raises KernelRefused.
     """
-    why = problem_here(spec.mounts, spec.uid if os.geteuid() == 0 else None)
+    why = mount_problem_here(spec.mounts, spec.uid if os.geteuid() == 0 else None)
     if why:
         raise KernelRefused(provider="process", kernel=spec.id, why=why)
     for mount in spec.mounts:
-        inside(spec.id, mount.target)
+        path_inside(spec.id, mount.target)
 
 
-def inside(kernel_id: str, target: str) -> PurePosixPath:
+def path_inside(kernel_id: str, target: str) -> PurePosixPath:
     """A path as the kernel sees it, relative to its scratch folder where it lies there.
 
     Raises KernelRefused.
@@ -44,22 +44,22 @@ def inside(kernel_id: str, target: str) -> PurePosixPath:
     return path
 
 
-def link(spec: KernelSpec, scratch: Path) -> None:
+def link_mounts(spec: KernelSpec, scratch: Path) -> None:
     """Without a sandbox: links in the scratch folder, named as the targets are. Raises KernelRefused."""
     for mount in spec.mounts:
-        place = scratch / str(inside(spec.id, mount.target)).lstrip("/")
+        place = scratch / str(path_inside(spec.id, mount.target)).lstrip("/")
         if place == scratch:
             why = f"{mount.target} cannot be a link: it is the scratch folder"
             raise KernelRefused(provider="process", kernel=spec.id, why=why)
         if place.is_symlink() and os.readlink(place) == mount.source:
             continue
-        if os.path.lexists(place) or not _within(place.parent, scratch):
+        if os.path.lexists(place) or not _is_within(place.parent, scratch):
             why = f"{mount.target} is taken by another mount"
             raise KernelRefused(provider="process", kernel=spec.id, why=why)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(mount.source)
 
 
-def _within(path: Path, scratch: Path) -> bool:
+def _is_within(path: Path, scratch: Path) -> bool:
     """Whether the folder is really in the scratch folder, not behind another mount's link."""
     return path.resolve().is_relative_to(scratch.resolve())

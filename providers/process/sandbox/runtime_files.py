@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def problem(spec: KernelSpec) -> str:
+def files_problem(spec: KernelSpec) -> str:
     """Why these files cannot be given; empty when they can."""
     bad = [file.name for file in spec.files if not _NAME.fullmatch(file.name)]
     if bad:
@@ -28,14 +28,14 @@ def problem(spec: KernelSpec) -> str:
     return ""
 
 
-def folder(kernel: Path, spec: KernelSpec) -> Path | None:
+def files_folder(kernel: Path, spec: KernelSpec) -> Path | None:
     """Where they are on the machine; None when there are none."""
     return kernel / "given" if spec.files else None
 
 
-def write(kernel: Path, spec: KernelSpec) -> None:
+def write_files(kernel: Path, spec: KernelSpec) -> None:
     """Anew for every attempt; raises OSError."""
-    place = folder(kernel, spec)
+    place = files_folder(kernel, spec)
     if place is None:
         return
     with contextlib.suppress(FileExistsError):
@@ -45,7 +45,7 @@ def write(kernel: Path, spec: KernelSpec) -> None:
         os.chmod(place / file.name, 0o444)
 
 
-def variables(kernel: Path, spec: KernelSpec, *, sandboxed: bool) -> dict[str, str]:
+def file_variables(kernel: Path, spec: KernelSpec, *, sandboxed: bool) -> dict[str, str]:
     """Each file's variable with its path, as the kernel sees it."""
     here = GIVEN if sandboxed else kernel / "given"
     return {file.variable: str(here / file.name) for file in spec.files}

@@ -1,6 +1,6 @@
 """Becoming what runs in a sandbox. Cheap imports only.
 
-    root: opens what is to be shown → `stage` → the session's user → bubblewrap → the command
+    root: opens what is to be shown → `user_switch` → the session's user → bubblewrap → the command
     another user: opens what is to be shown → bubblewrap → the command
 
 bubblewrap itself gets an environment of its own and learns the command's through a file in memory: a variable
@@ -49,7 +49,7 @@ PREFIX = "BAI_SESSION_ENV_"
 _PATH = os.O_PATH | os.O_CLOEXEC
 
 
-def execute(box: Box, status: int = -1, own: Mapping[str, str] | None = None) -> NoReturn:
+def execute_sandbox(box: Box, status: int = -1, own: Mapping[str, str] | None = None) -> NoReturn:
     """`status`: an inheritable descriptor where bubblewrap reports; `own`: more of its environment.
 
     Raises OSError, naming what is gone or behind a link.
@@ -59,22 +59,22 @@ def execute(box: Box, status: int = -1, own: Mapping[str, str] | None = None) ->
     outer = {"PATH": os.defpath, "LANG": "C.UTF-8", **(own or {})}
     outer |= {f"{PREFIX}{name}": value for name, value in box["env"].items()}
     with contextlib.ExitStack() as stack:
-        filtered = ["--seccomp", str(_inheritable(box["filter"], stack))] if box["filter"] else []
-        variables = ["--args", str(_variables(box["env"], stack))]
-        shown = _sources(box, stack)
+        filtered = ["--seccomp", str(_open_inheritable(box["filter"], stack))] if box["filter"] else []
+        variables = ["--args", str(_variable_arguments(box["env"], stack))]
+        shown = _source_arguments(box, stack)
         words = [program, *report, *filtered, *variables, *box["argv"][1:], *shown, *box["command"]]
         os.execve(program, words, outer)
     raise AssertionError  # execve does not return
 
 
-def _inheritable(path: str, stack: contextlib.ExitStack) -> int:
+def _open_inheritable(path: str, stack: contextlib.ExitStack) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     stack.callback(os.close, descriptor)
     os.set_inheritable(descriptor, True)
     return descriptor
 
 
-def _variables(env: Mapping[str, str], stack: contextlib.ExitStack) -> int:
+def _variable_arguments(env: Mapping[str, str], stack: contextlib.ExitStack) -> int:
     """bubblewrap's arguments that set the command's environment, and no other one."""
     words = ["--clearenv"]
     for name, value in env.items():
@@ -87,41 +87,41 @@ def _variables(env: Mapping[str, str], stack: contextlib.ExitStack) -> int:
     return descriptor
 
 
-def _sources(box: Box, stack: contextlib.ExitStack) -> list[str]:
+def _source_arguments(box: Box, stack: contextlib.ExitStack) -> list[str]:
     """The arguments that show them; root has become the box's user afterwards."""
     user, sources = box["user"], box["sources"]
     if user is None:
-        return [word for source in sources for word in _shown_by_user(source, stack)]
+        return [word for source in sources for word in _user_view_arguments(source, stack)]
     from providers.process.sandbox import user_switch
 
-    user_switch.apart()
+    user_switch.unshare_mounts()
     descriptors = []
     for source in sources:
-        descriptor = _opened(source)
+        descriptor = _open_source(source)
         stack.callback(os.close, descriptor)
         descriptors.append(descriptor)
-    places = user_switch.show(descriptors)
-    user_switch.become(user)
+    places = user_switch.show_descriptors(descriptors)
+    user_switch.become_user(user)
     pairs = zip(sources, places, strict=True)
-    return [word for source, place in pairs for word in (_verb(source), place, source["target"])]
+    return [word for source, place in pairs for word in (_bind_option(source), place, source["target"])]
 
 
-def _shown_by_user(source: Source, stack: contextlib.ExitStack) -> Sequence[str]:
+def _user_view_arguments(source: Source, stack: contextlib.ExitStack) -> Sequence[str]:
     if not source["below"]:
-        return _verb(source), source["root"], source["target"]
-    descriptor = _opened(source)
+        return _bind_option(source), source["root"], source["target"]
+    descriptor = _open_source(source)
     stack.callback(os.close, descriptor)
     os.set_inheritable(descriptor, True)
-    return f"{_verb(source)}-fd", str(descriptor), source["target"]
+    return f"{_bind_option(source)}-fd", str(descriptor), source["target"]
 
 
-def _opened(source: Source) -> int:
+def _open_source(source: Source) -> int:
     if source["below"]:
         return open_beneath(source["root"], source["below"])
     return os.open(source["root"], _PATH)
 
 
-def _verb(source: Source) -> str:
+def _bind_option(source: Source) -> str:
     return "--ro-bind" if source["read_only"] else "--bind"
 
 
@@ -130,7 +130,7 @@ def main(descriptor: int) -> NoReturn:
     with os.fdopen(descriptor, "rb") as stream:
         box: Box = json.loads(stream.read())
     try:
-        execute(box)
+        execute_sandbox(box)
     except OSError as error:
         os.write(2, f"{error.filename or box['argv'][0]}: {error.strerror}\n".encode(errors="replace"))
     os._exit(126)

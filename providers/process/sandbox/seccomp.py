@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 @cache
-def problem() -> str:
+def seccomp_problem() -> str:
     """Why there can be no filter on this machine; empty when there can."""
     try:
         import pyseccomp  # noqa: F401
@@ -41,13 +41,13 @@ def problem() -> str:
     return ""
 
 
-def put(root: Path, kernel: Path, name: str) -> str:
+def put_filter(root: Path, kernel: Path, name: str) -> str:
     """The filter as a file `name` in a kernel's folder; compiled once for all kernels of a root. Its path;
     empty where there can be none. Raises OSError."""
     words = f"{_VERSION} {os.uname().machine} {' '.join(sorted(ALLOWED))}"
     compiled = root / f"seccomp-{hashlib.sha256(words.encode()).hexdigest()[:16]}.bpf"
     if not compiled.exists():
-        if problem():
+        if seccomp_problem():
             return ""
         _compile(compiled)
     target = kernel / name
@@ -63,10 +63,10 @@ def _compile(path: Path) -> None:
     rules = seccomp.SyscallFilter(refused)
     rules.set_attr(seccomp.Attr.ACT_BADARCH, refused)
     for name in sorted(ALLOWED):
-        if _known(name):
+        if _is_known(name):
             rules.add_rule(seccomp.ALLOW, name)
     rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES, 0))
-    if _known("clone3"):
+    if _is_known("clone3"):
         rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     for value in _PERSONALITIES:
         rules.add_rule(seccomp.ALLOW, "personality", seccomp.Arg(0, seccomp.EQ, value))
@@ -84,7 +84,7 @@ def _compile(path: Path) -> None:
     sync_directory(str(path.parent))
 
 
-def _known(name: str) -> bool:
+def _is_known(name: str) -> bool:
     """Whether this libseccomp and this architecture have it."""
     import pyseccomp as seccomp
 

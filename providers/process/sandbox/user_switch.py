@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-STAGE = "/tmp"
+STAGING_FOLDER = "/tmp"
 """Covered by a private file system while the sandbox is made; what lies in the machine's is open already."""
 _NEW_NAMESPACE = 0x00020000
 _NOSUID, _NODEV, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 1 << 12, 1 << 14, 1 << 18
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         groups: list[int]
 
 
-def apart() -> None:
+def unshare_mounts() -> None:
     """From now on this process's mounts are its own. What it opens afterwards can be shown. Needs root.
 
     Raises OSError.
@@ -40,15 +40,15 @@ def apart() -> None:
     _mount("none", "/", _RECURSIVE | _PRIVATE)
 
 
-def show(descriptors: Sequence[int]) -> list[str]:
+def show_descriptors(descriptors: Sequence[int]) -> list[str]:
     """Where what is open is to be found now, by this process and its children, whoever they become.
 
     Raises OSError.
     """
-    _mount("tmpfs", STAGE, _NOSUID | _NODEV, "tmpfs", "mode=0755,size=1m")
+    _mount("tmpfs", STAGING_FOLDER, _NOSUID | _NODEV, "tmpfs", "mode=0755,size=1m")
     places = []
     for number, descriptor in enumerate(descriptors):
-        place = f"{STAGE}/{number}"
+        place = f"{STAGING_FOLDER}/{number}"
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.mkdir(place, 0o700)
         else:
@@ -58,7 +58,7 @@ def show(descriptors: Sequence[int]) -> list[str]:
     return places
 
 
-def become(user: User) -> None:
+def become_user(user: User) -> None:
     """This process, and all it starts, is that user and has no capability. Raises OSError."""
     os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])

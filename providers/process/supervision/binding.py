@@ -8,10 +8,10 @@ import os
 from providers.base import KernelSpec
 from providers.process.linux import cgroup, procfs
 from providers.process.supervision import shared_cores
-from providers.process.supervision.records import Record, Root
+from providers.process.supervision.records import KernelRecord, KernelRoot
 
 
-def bind(root: Root, record: Record, spec: KernelSpec) -> None:
+def bind_limits(root: KernelRoot, record: KernelRecord, spec: KernelSpec) -> None:
     """Hold a kernel that runs to the spec's cores, memory and processes. Raises OSError."""
     limits: cgroup.Limits = {
         "cpus": list(spec.cpus),
@@ -19,18 +19,18 @@ def bind(root: Root, record: Record, spec: KernelSpec) -> None:
         "memory": spec.memory,
         "pids": spec.pids,
         "cpu_milli": spec.cpu_milli,
-        "pool": shared_cores.shared(str(root.path)),
+        "pool": shared_cores.read_shared_cores(str(root.path)),
     }
     cgroup.limit(record.groups, limits)
     bound = any("cpuset" in group["controllers"] for group in record.groups)
     cpus = limits["cpus"] or limits["pool"]
     if cpus and not bound:
-        for pid in processes(record):
+        for pid in kernel_processes(record):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.sched_setaffinity(pid, cpus)
 
 
-def processes(record: Record) -> set[int]:
+def kernel_processes(record: KernelRecord) -> set[int]:
     """Numbers of its processes, the supervisor's other children among them where it has no group."""
     keeper = int(record.state.get("supervisor") or 0)
     return cgroup.members(record.groups) | set(procfs.descendants(keeper) if keeper else ())

@@ -61,7 +61,7 @@ class Spawned:
         self.status = status
 
 
-def spawn(
+def spawn_main_process(
     order: Order,
     groups: list[cgroup.Group],
     limits: cgroup.Limits,
@@ -76,7 +76,7 @@ def spawn(
     status_out, status_in = os.pipe2(os.O_CLOEXEC) if order["sandboxed"] else (-1, -1)
     pid = os.fork()
     if pid == 0:
-        _become(order, groups, limits, log_in, fail_in, status_in)
+        _exec_main_process(order, groups, limits, log_in, fail_in, status_in)
     for descriptor in (log_in, fail_in, status_in):
         if descriptor >= 0:
             os.close(descriptor)
@@ -93,7 +93,7 @@ def spawn(
     return Spawned(pid, log_out, status_out)
 
 
-def _become(
+def _exec_main_process(
     order: Order, groups: list[cgroup.Group], limits: cgroup.Limits, log: int, fail: int, status: int
 ) -> NoReturn:
     what = order["argv"][0]
@@ -117,7 +117,7 @@ def _become(
         what = order["argv"][0]
         if order["sandboxed"]:
             what = ""
-            sandbox_init.execute(order, status, {MARKER: order["mark"]})
+            sandbox_init.execute_sandbox(order, status, {MARKER: order["mark"]})
         os.execvpe(what, order["argv"], order["env"])
     except OSError as error:
         os.write(fail, f"{error.errno or 5} {what or error.filename}".encode())

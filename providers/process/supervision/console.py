@@ -102,12 +102,12 @@ class Console:
     def handle(self, ready: list[int]) -> None:
         """Do what can be done on these descriptors now."""
         if self._listener.fileno() in ready:
-            self._welcome()
+            self._accept_client()
         for descriptor in ready:
             client = self._clients.get(descriptor)
-            if client is not None and not (client.push() and self._hear(client)):
+            if client is not None and not (client.push() and self._read_client(client)):
                 self._drop(descriptor)
-        self._type()
+        self._write_typed()
 
     def show(self, data: bytes) -> None:
         """Output of the program, for everybody who is attached."""
@@ -116,13 +116,13 @@ class Console:
             if not client.push():
                 self._drop(descriptor)
 
-    def _welcome(self) -> None:
+    def _accept_client(self) -> None:
         with contextlib.suppress(OSError):
             stream = self._listener.accept()[0]
             stream.setblocking(False)
             self._clients[stream.fileno()] = Client(stream)
 
-    def _hear(self, client: Client) -> bool:
+    def _read_client(self, client: Client) -> bool:
         """False when the client has hung up."""
         try:
             data = client.stream.recv(1 << 14)
@@ -139,7 +139,7 @@ class Console:
                 self._resize(*self._size)
         return bool(data)
 
-    def _type(self) -> None:
+    def _write_typed(self) -> None:
         try:
             while self._typed and self._ends[0] >= 0:
                 self._typed = self._typed[os.write(self._ends[0], self._typed[:1024]) :]

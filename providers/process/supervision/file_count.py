@@ -15,11 +15,9 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 
-from providers.process.supervision import supervisor_place
+from providers.process.supervision import supervisor_setup
 from providers.storage.node import usage
 
-SMALLEST = 4096
-"""Bytes that a file, folder or link counts for at least: else empty ones could use up a file system."""
 LEAST, MOST = 2.0, 30.0
 """Seconds between two counts."""
 SPEED = 4 << 30
@@ -39,7 +37,7 @@ def pause(left: int, took: float) -> float:
     return max(SHARE * took, min(MOST, max(LEAST, left / SPEED)))
 
 
-class Counter:
+class ScratchCounter:
     """The counts of one kernel, in whose `folder` its limit stands; `home`: its scratch folder as it sees it
     itself. `due`: when the next one begins, on the monotonic clock; None for never.
     `answer`: a descriptor to be waited for while a count is under way, else -1."""
@@ -59,7 +57,7 @@ class Counter:
         """From now on the limit is what it says now: an update may have changed it."""
         if self._active:
             with contextlib.suppress(OSError, ValueError):
-                self._limit = supervisor_place.scratch(self._folder)
+                self._limit = supervisor_setup.scratch_limit(self._folder)
             self.due = time.monotonic() if self._limit and self.answer < 0 else None
 
     def begin(self, processes: Iterable[int]) -> None:
@@ -70,7 +68,7 @@ class Counter:
         out, into = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             if os.fork() == 0:
-                _count(os.path.join(self._folder, "scratch"), self._home, self._limit, pids, into)
+                _count_and_exit(os.path.join(self._folder, "scratch"), self._home, self._limit, pids, into)
             self.answer = out
         except OSError:
             # The machine has no room for a process now, which is no fault of the kernel's.
@@ -79,7 +77,7 @@ class Counter:
         finally:
             os.close(into)
 
-    def heard(self) -> str:
+    def read_answer(self) -> str:
         """Read what the count has to say: why the kernel must end, empty when it need not, or not yet.
 
         A file that is moved while it is counted may count twice: what is too much is counted once more.
@@ -95,14 +93,14 @@ class Counter:
         self.answer = -1
         if not self._limit:
             return ""
-        why, used = self._judged()
+        why, used = self._judge()
         again = bool(why) and not self._over
         self._over = bool(why)
         now = time.monotonic()
         self.due = now if again else now + pause(self._limit - used, now - self._began)
         return "" if again else why
 
-    def _judged(self) -> tuple[str, int]:
+    def _judge(self) -> tuple[str, int]:
         try:
             found = json.loads(self._said)
             used, whole = int(found["used"]), bool(found["whole"])
@@ -117,14 +115,16 @@ def _mib(size: int) -> str:
     return f"{-(-size >> 20)}MiB"
 
 
-def _count(scratch: str, home: str, limit: int, pids: list[int], into: int) -> None:
+def _count_and_exit(scratch: str, home: str, limit: int, pids: list[int], into: int) -> None:
     """Be the process that counts; never returns."""
     try:
         folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         _confine(keep={folder, into})
-        open_ones = _deleted(folder, home, pids, 2 * limit)
-        _read_all()
-        used, whole = usage.count(folder, float("inf"), least=SMALLEST, enough=2 * limit, before=open_ones)
+        open_ones = _deleted_bytes(folder, home, pids, 2 * limit)
+        _become_namespace_root()
+        used, whole = usage.count_usage(
+            folder, float("inf"), least=usage.SMALLEST, enough=2 * limit, before=open_ones
+        )
         os.write(into, json.dumps({"used": used, "whole": whole or used > limit}).encode())
     finally:
         os._exit(0)
@@ -150,7 +150,7 @@ def _confine(keep: set[int]) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
 
 
-def _read_all() -> None:
+def _become_namespace_root() -> None:
     """Who is not root sees into folders of his own that he may not read, as the root of a namespace."""
     import ctypes
 
@@ -164,12 +164,12 @@ def _read_all() -> None:
                 stream.write(text)
 
 
-def _deleted(folder: int, home: str, pids: list[int], enough: int) -> int:
+def _deleted_bytes(folder: int, home: str, pids: list[int], enough: int) -> int:
     """Bytes of files that have no name any more and are still open, or in memory."""
     device = os.fstat(folder).st_dev
     seen: set[int] = set()
     total = 0
-    for path in _held(pids):
+    for path in _open_paths(pids):
         try:
             found = os.stat(path)
             if found.st_nlink or found.st_dev != device or found.st_ino in seen:
@@ -179,13 +179,13 @@ def _deleted(folder: int, home: str, pids: list[int], enough: int) -> int:
             continue
         if name.startswith(f"{home}/") and name.endswith(_DELETED):
             seen.add(found.st_ino)
-            total += max(SMALLEST, found.st_blocks * 512)
+            total += max(usage.SMALLEST, found.st_blocks * 512)
         if total > enough:
             break
     return total
 
 
-def _held(pids: list[int]) -> Iterator[str]:
+def _open_paths(pids: list[int]) -> Iterator[str]:
     for pid in pids:
         for kind in ("fd", "map_files"):
             with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/{kind}") as entries:

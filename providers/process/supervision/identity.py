@@ -23,7 +23,7 @@ class Identity:
     no_new_privs: bool
 
 
-def identity(status: Mapping[str, str], uid_map: str, gid_map: str) -> Identity:
+def parse_identity(status: Mapping[str, str], uid_map: str, gid_map: str) -> Identity:
     """From the process's `status`, `uid_map` and `gid_map` in /proc, read in the machine's user namespace.
 
     Raises ValueError (KeyError for a field that is not there) when its own namespace has no number for it.
@@ -33,8 +33,8 @@ def identity(status: Mapping[str, str], uid_map: str, gid_map: str) -> Identity:
     return Identity(
         uid=uid,
         gid=gid,
-        inner_uid=inside(uid, uid_map),
-        inner_gid=inside(gid, gid_map),
+        inner_uid=map_into_namespace(uid, uid_map),
+        inner_gid=map_into_namespace(gid, gid_map),
         groups=tuple(int(word) for word in status["Groups"].split()),
         power=bounding & int(status["CapPrm"], 16),
         bounding=bounding,
@@ -42,7 +42,7 @@ def identity(status: Mapping[str, str], uid_map: str, gid_map: str) -> Identity:
     )
 
 
-def inside(number: int, mapping: str) -> int:
+def map_into_namespace(number: int, mapping: str) -> int:
     """The machine's number as the namespace has it, by user_namespaces(7)'s lines of first number inside,
     first number outside, length. Raises ValueError."""
     for line in mapping.splitlines():

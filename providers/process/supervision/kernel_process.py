@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from providers.process.linux import procfs
 from providers.process.sandbox.sandbox_init import PREFIX
-from providers.process.supervision.identity import Identity, identity
-from providers.process.supervision.records import Record
-from schemas.problems.errors import NotRunning, ProviderError
+from providers.process.supervision.identity import Identity, parse_identity
+from providers.process.supervision.records import KernelRecord
+from schemas.problems.errors.kernel import NotRunning
+from schemas.problems.errors.provider import ProviderError
 
 FILTER = "filter.bpf"
 """The kernel's filter of system calls in its folder: an array of `struct sock_filter`."""
@@ -28,7 +29,7 @@ _FILTERED = "2"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MainProcess:
     """`handle`: its folder in /proc, open; `sandboxed`: whether it has namespaces to enter."""
 
     handle: int
@@ -40,39 +41,41 @@ class Target:
 
 
 @contextlib.contextmanager
-def held(record: Record, again: Callable[[], Record], boxed: Callable[[], bool]) -> Iterator[Target]:
+def hold_main_process(
+    record: KernelRecord, reread: Callable[[], KernelRecord], is_sandboxed: Callable[[], bool]
+) -> Iterator[MainProcess]:
     """The main process; waits for a sandbox that is being made, which is no place to enter yet.
 
-    `boxed` says whether kernels here have a sandbox. Raises NotRunning, ProviderError.
+    `is_sandboxed` says whether kernels here have a sandbox. Raises NotRunning, ProviderError.
     """
     deadline = time.monotonic() + PATIENCE
-    while (found := _look(record, boxed)) is None:
+    while (found := _find_main_process(record, is_sandboxed)) is None:
         if not record.alive or record.state.get("phase") != "running" or time.monotonic() > deadline:
             raise NotRunning(provider="process", kernel=record.id)
         time.sleep(0.01)
-        record = again()
+        record = reread()
     try:
         yield found
     finally:
         os.close(found.handle)
 
 
-def _look(record: Record, boxed: Callable[[], bool]) -> Target | None:
+def _find_main_process(record: KernelRecord, is_sandboxed: Callable[[], bool]) -> MainProcess | None:
     """None when there is nothing to enter, or not yet."""
     if not record.alive:
         return None
-    filtered = _filter(record)
+    filtered = _read_filter(record)
     sandboxed = bool(record.state.get("inner"))
-    if not sandboxed and boxed():
+    if not sandboxed and is_sandboxed():
         return None
     with contextlib.ExitStack() as stack:
-        handle = _first_below(record) if sandboxed else _recorded(record, "pid")
+        handle = _open_sandboxed_command(record) if sandboxed else _open_recorded(record, "pid")
         if handle is None:
             return None
         stack.callback(os.close, handle)
         try:
             status = procfs.fields(procfs.read_at(handle, "status"))
-            who = identity(status, procfs.read_at(handle, "uid_map"), procfs.read_at(handle, "gid_map"))
+            who = parse_identity(status, procfs.read_at(handle, "uid_map"), procfs.read_at(handle, "gid_map"))
             env = _environment(record, sandboxed=sandboxed)
         except (ProcessLookupError, FileNotFoundError, KeyError):
             return None
@@ -84,10 +87,10 @@ def _look(record: Record, boxed: Callable[[], bool]) -> Target | None:
             return None
         stack.pop_all()
         cpus = procfs.cpulist(status["Cpus_allowed_list"])
-        return Target(handle, sandboxed, who, cpus, env, filtered)
+        return MainProcess(handle, sandboxed, who, cpus, env, filtered)
 
 
-def _recorded(record: Record, name: str) -> int | None:
+def _open_recorded(record: KernelRecord, name: str) -> int | None:
     """The process that bai's record names: number and start time."""
     started = record.state.get(f"{name}_start")
     try:
@@ -100,10 +103,10 @@ def _recorded(record: Record, name: str) -> int | None:
     return None
 
 
-def _first_below(record: Record) -> int | None:
+def _open_sandboxed_command(record: KernelRecord) -> int | None:
     """The command, a child of the sandbox's first process. Until it is there the sandbox is being made: its
     files are still the machine's, and its power as well."""
-    first = _recorded(record, "inner")
+    first = _open_recorded(record, "inner")
     if first is None:
         return None
     inner = int(record.state["inner"])
@@ -120,10 +123,10 @@ def _first_below(record: Record) -> int | None:
     return None
 
 
-def _environment(record: Record, *, sandboxed: bool) -> dict[str, str]:
+def _environment(record: KernelRecord, *, sandboxed: bool) -> dict[str, str]:
     """What bai started the kernel with, secrets included, from the process that it started; what is recorded
     counts before that, as without a sandbox this process is the session's."""
-    handle = _recorded(record, "pid")
+    handle = _open_recorded(record, "pid")
     if handle is None:
         raise ProcessLookupError
     try:
@@ -138,7 +141,7 @@ def _environment(record: Record, *, sandboxed: bool) -> dict[str, str]:
     return {**{name: value for name, _, value in pairs if name}, **record.spec.env}
 
 
-def _filter(record: Record) -> bytes:
+def _read_filter(record: KernelRecord) -> bytes:
     try:
         return (record.folder / FILTER).read_bytes()
     except FileNotFoundError:

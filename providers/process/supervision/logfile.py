@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "log"
 TIMES = "times"
-GRAIN = 1.0
+TIME_GRAIN = 1.0
 """Seconds between two notes of the time."""
 CHUNK = 1 << 16
 LONGEST = 1 << 18
@@ -52,11 +52,11 @@ class LogWriter:
                 self._open()
             elif self._written and self._written + self._beside + len(data) > self._size:
                 self._rotate()
-            self._note(time.time())
+            self._note_time(time.time())
             self._written += os.write(self._descriptor, data)
 
-    def _note(self, now: float) -> None:
-        if not self._noted <= now < self._noted + GRAIN:
+    def _note_time(self, now: float) -> None:
+        if not self._noted <= now < self._noted + TIME_GRAIN:
             with open(self._times, "a", encoding="ascii") as stream:
                 self._beside += stream.write(f"{now:.3f} {self._written}\n")
             self._noted = now
@@ -97,7 +97,7 @@ def last_lines(folder: str, count: int) -> Iterator[bytes]:
     """The last `count` lines, in pieces. A line that is longer than LONGEST may begin later, and says so."""
     blocks: list[bytes] = []
     missing, room = count, count * LONGEST
-    for block in _backwards(folder) if count > 0 else ():
+    for block in _blocks_backwards(folder) if count > 0 else ():
         if not blocks and block.endswith(b"\n"):
             missing += 1
         found = block.count(b"\n")
@@ -113,7 +113,7 @@ def last_lines(folder: str, count: int) -> Iterator[bytes]:
     yield from reversed(blocks)
 
 
-def _backwards(folder: str) -> Iterator[bytes]:
+def _blocks_backwards(folder: str) -> Iterator[bytes]:
     """The log in blocks, the last one first."""
     for path in reversed(parts(folder)):
         with open(path, "rb") as stream:
@@ -134,7 +134,7 @@ class Follower:
         self._folder = folder
         found = parts(folder)
         self._descriptor = -1
-        start = None if since is None else place_of(folder, since)
+        start = None if since is None else position_of(folder, since)
         if start is not None:
             self._descriptor = os.open(start[0], os.O_RDONLY | os.O_CLOEXEC)
             os.lseek(self._descriptor, start[1], os.SEEK_SET)
@@ -191,7 +191,7 @@ def _inode(path: str) -> int:
         return 0
 
 
-def place_of(folder: str, since: float) -> tuple[str, int] | None:
+def position_of(folder: str, since: float) -> tuple[str, int] | None:
     """The part and offset where output of this time (at most a second earlier) begins; None without any."""
     for path in parts(folder):
         times = os.path.join(folder, TIMES + os.path.basename(path).removeprefix(NAME))
@@ -201,12 +201,12 @@ def place_of(folder: str, since: float) -> tuple[str, int] | None:
         except FileNotFoundError:
             return path, 0
         for note in notes:
-            if len(note) == 2 and float(note[0]) > since - GRAIN:
+            if len(note) == 2 and float(note[0]) > since - TIME_GRAIN:
                 return path, int(note[1])
     return None
 
 
-def grow(
+def follow_growth(
     folder: str,
     alive: Callable[[], bool],
     pause: Callable[[], None],
@@ -234,7 +234,7 @@ def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | 
         elif not follow:
             yield from read_all(folder)
         if follow:
-            yield from grow(folder, alive, lambda: time.sleep(0.1), from_end=tail is not None)
+            yield from follow_growth(folder, alive, lambda: time.sleep(0.1), from_end=tail is not None)
     except FileNotFoundError:
         return
 
@@ -242,6 +242,8 @@ def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | 
 def output_since(folder: str, alive: Callable[[], bool], since: float, *, follow: bool) -> Iterator[bytes]:
     """What was written from a time on, in seconds since the epoch; ends as `output` does."""
     try:
-        yield from grow(folder, alive if follow else lambda: False, lambda: time.sleep(0.1), since=since)
+        yield from follow_growth(
+            folder, alive if follow else lambda: False, lambda: time.sleep(0.1), since=since
+        )
     except FileNotFoundError:
         return

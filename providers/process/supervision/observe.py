@@ -11,12 +11,12 @@ from typing import Any
 
 from providers.base import KernelState, Observed, env_digest
 from providers.process.linux import cgroup, files, procfs
-from providers.process.supervision.records import Record, Root
+from providers.process.supervision.records import KernelRecord, KernelRoot
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def look(root: Root, kernel_id: str) -> tuple[Record, Observed] | None:
+def observe_kernel(root: KernelRoot, kernel_id: str) -> tuple[KernelRecord, Observed] | None:
     """One kernel, None when there is none. Raises ValueError and OSError when its record cannot be read.
 
     Who died between the reading of its record and the look at its lock may have recorded its end just before:
@@ -25,17 +25,17 @@ def look(root: Root, kernel_id: str) -> tuple[Record, Observed] | None:
     record = root.read(kernel_id)
     if record is None:
         return None
-    seen = observed(record)
+    seen = observe_record(record)
     if seen.state != "lost":
         return record, seen
     record = root.read(kernel_id)
-    return None if record is None else (record, observed(record))
+    return None if record is None else (record, observe_record(record))
 
 
-def observed(record: Record) -> Observed:
+def observe_record(record: KernelRecord) -> Observed:
     """One kernel as its record and its lock say. Changes nothing."""
     alive, state = record.alive, record.state
-    phase = _state(record, alive)
+    phase = _kernel_state(record, alive)
     pid = main_pid(state) if alive else None
     status = procfs.status(pid) if pid else {}
     ended = phase in ("exited", "lost")
@@ -44,22 +44,22 @@ def observed(record: Record) -> Observed:
         labels=record.spec.labels,
         state=phase,
         exit_code=state.get("exit_code") if phase == "exited" else None,
-        reason=str(state.get("reason") or _reason(record, phase)),
-        created=_time(record.created),
-        started=_time(state.get("started")),
-        finished=_time(state.get("finished")) if ended else None,
+        reason=str(state.get("reason") or _end_reason(record, phase)),
+        created=_as_time(record.created),
+        started=_as_time(state.get("started")),
+        finished=_as_time(state.get("finished")) if ended else None,
         restarts=int(state.get("restarts", 0)),
         pid=pid,
         cpus=procfs.cpulist(status.get("Cpus_allowed_list", "")),
         memory_nodes=procfs.cpulist(status.get("Mems_allowed_list", "")),
-        memory=_limit(record, "memory") if pid else 0,
-        pids=_limit(record, "pids") if pid else 0,
+        memory=_limit_in_force(record, "memory") if pid else 0,
+        pids=_limit_in_force(record, "pids") if pid else 0,
         scratch=record.spec.scratch if pid else 0,
         env_digest=env_digest(record.spec.env),
     )
 
 
-def _state(record: Record, alive: bool) -> KernelState:
+def _kernel_state(record: KernelRecord, alive: bool) -> KernelState:
     phase = record.state.get("phase")
     if phase in ("exited", "lost"):
         return "exited" if phase == "exited" else "lost"
@@ -70,7 +70,7 @@ def _state(record: Record, alive: bool) -> KernelState:
     return "stopping" if (record.folder / "stop.json").exists() else "running"
 
 
-def _reason(record: Record, phase: KernelState) -> str:
+def _end_reason(record: KernelRecord, phase: KernelState) -> str:
     if phase == "lost":
         rebooted = record.state.get("boot") != procfs.boot_id()
         return "the machine was restarted" if rebooted else "its supervisor died"
@@ -87,7 +87,7 @@ def main_pid(state: Any) -> int | None:
     return pid if pid and procfs.start_time(pid) == state.get("pid_start") else None
 
 
-def _limit(record: Record, controller: str) -> int:
+def _limit_in_force(record: KernelRecord, controller: str) -> int:
     """The limit in force; the one asked for when they differ by rounding to pages only."""
     try:
         found = cgroup.enforced(record.groups, controller)
@@ -97,17 +97,17 @@ def _limit(record: Record, controller: str) -> int:
     return asked if controller == "memory" and asked // PAGE * PAGE == found else found
 
 
-def _time(seconds: Any) -> datetime | None:
+def _as_time(seconds: Any) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if isinstance(seconds, int | float) else None
 
 
-def bury(root: Root, record: Record) -> Record:
+def settle_dead(root: KernelRoot, record: KernelRecord) -> KernelRecord:
     """A kernel whose supervisor died: nothing of it runs on, and the record says so.
 
     The kernel's lock is held.
     """
-    sweep(root, record)
-    state = {**record.state, "phase": "lost", "reason": _reason(record, "lost"), "finished": time.time()}
+    sweep_remains(root, record)
+    state = {**record.state, "phase": "lost", "reason": _end_reason(record, "lost"), "finished": time.time()}
     try:
         files.write_atomically(str(record.folder / "state.json"), json.dumps(state))
     except OSError:
@@ -116,7 +116,7 @@ def bury(root: Root, record: Record) -> Record:
     return root.read(record.id) or record
 
 
-def sweep(root: Root, record: Record) -> bool:
+def sweep_remains(root: KernelRoot, record: KernelRecord) -> bool:
     """Kill what is left of a kernel without a supervisor, and drop its groups.
 
     False when something resists.

@@ -32,10 +32,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from providers.base import File, KernelSpec, Labels, Mount, RestartRule, Share
+from providers.base import File, GpuShare, KernelSpec, Labels, Mount, RestartRule
 from providers.process.linux import cgroup, files
 from providers.process.supervision import scratch
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9-]|\.(?!\.)){0,126}[a-z0-9]|[a-z0-9]")
 _DEEP = 100
@@ -52,7 +52,7 @@ def check_id(kernel_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class KernelRecord:
     """One kernel as it is on disk. `state` is the supervisor's last word, as it wrote it."""
 
     id: str
@@ -76,7 +76,7 @@ class Record:
         return cast("list[cgroup.Group]", self.state.get("groups") or [])
 
 
-class Root:
+class KernelRoot:
     """The machine-level folder. Raises OSError when it cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class Root:
         except FileNotFoundError:
             return []
 
-    def read(self, kernel_id: str) -> Record | None:
+    def read(self, kernel_id: str) -> KernelRecord | None:
         """The record, None when there is no such kernel.
 
         Raises ValueError and OSError when it cannot be read.
@@ -114,13 +114,13 @@ class Root:
         try:
             intent = cast(dict[str, Any], files.read_json(str(folder / "intent.json")))
             state = files.read_json(str(folder / "state.json"))
-            spec = _spec_from(intent["spec"])
+            spec = _load_spec(intent["spec"])
             created, nonce = float(intent["created"]), str(intent["nonce"])
         except (KeyError, TypeError) as error:
             if not folder.is_dir():
                 return None
             raise ValueError(f"intent.json: {error}") from error
-        return Record(kernel_id, folder, spec, created, nonce, state)
+        return KernelRecord(kernel_id, folder, spec, created, nonce, state)
 
     @contextlib.contextmanager
     def locked(self, kernel_id: str) -> Iterator[None]:
@@ -130,7 +130,7 @@ class Root:
             descriptor = files.open_lock(path)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if _same(descriptor, path):
+                if _is_same_file(descriptor, path):
                     yield
                     return
             finally:
@@ -140,7 +140,7 @@ class Root:
         """Called by the lock's holder: who waits for it sees that the file is gone and takes a new one."""
         (self.path / "locks" / check_id(kernel_id)).unlink(missing_ok=True)
 
-    def stage(self, spec: KernelSpec, now: float) -> Record:
+    def stage(self, spec: KernelSpec, now: float) -> KernelRecord:
         """Make the kernel's folder, complete or not at all."""
         nonce = uuid.uuid4().hex
         staged = self.path / "staging" / f"{check_id(spec.id)}.{nonce}"
@@ -151,20 +151,20 @@ class Root:
             os.close(files.open_lock(str(staged / "alive")))
             os.rename(staged, self.folder(spec.id))
         except OSError:
-            _delete(staged)
+            _delete_tree(staged)
             self.forget_lock(spec.id)
             raise
         files.sync_directory(str(self.path / "kernels"))
-        return Record(spec.id, self.folder(spec.id), replace(spec, secret_env={}), now, nonce, {})
+        return KernelRecord(spec.id, self.folder(spec.id), replace(spec, secret_env={}), now, nonce, {})
 
-    def rewrite(self, record: Record, spec: KernelSpec, *, again: bool) -> Record:
+    def rewrite(self, record: KernelRecord, spec: KernelSpec, *, again: bool) -> KernelRecord:
         """A new spec for a kernel; `again` also makes supervisors of earlier attempts unwanted."""
         nonce = uuid.uuid4().hex if again else record.nonce
         self._write_intent(record.folder, spec, record.created, nonce)
         return replace(record, spec=replace(spec, secret_env={}), nonce=nonce)
 
     def _write_intent(self, folder: Path, spec: KernelSpec, created: float, nonce: str) -> None:
-        intent = {"version": 1, "created": created, "nonce": nonce, "spec": _spec_to(spec)}
+        intent = {"version": 1, "created": created, "nonce": nonce, "spec": _dump_spec(spec)}
         files.write_atomically(str(folder / "intent.json"), json.dumps(intent))
 
     def discard(self, kernel_id: str) -> None:
@@ -172,11 +172,11 @@ class Root:
 
         Its files go afterwards, and at some later time if this is interrupted.
         """
-        scratch.release(self.folder(kernel_id))
+        scratch.lift_limit(self.folder(kernel_id))
         target = self.path / "trash" / f"{check_id(kernel_id)}.{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.folder(kernel_id), target)
-        _delete(target)
+        _delete_tree(target)
         self.sweep(kernel_id)
 
     def sweep(self, kernel_id: str) -> None:
@@ -187,11 +187,11 @@ class Root:
         for place in ("staging", "trash"):
             for entry in (self.path / place).iterdir():
                 mine = entry.name.rpartition(".")[0] == kernel_id
-                if mine or _age(entry) > STALE_STAGING:
-                    _delete(entry)
+                if mine or _age_of(entry) > STALE_STAGING:
+                    _delete_tree(entry)
 
 
-def _delete(path: Path) -> None:
+def _delete_tree(path: Path) -> None:
     """Never follows links. What the kernel closed, or nested too deep, is opened and moved up first."""
     with contextlib.suppress(OSError):
         os.unlink(path)
@@ -199,18 +199,18 @@ def _delete(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         with contextlib.suppress(OSError):
-            _unravel(path)
+            _flatten_tree(path)
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _unravel(path: Path) -> None:
+def _flatten_tree(path: Path) -> None:
     """All folders may be changed, and none lies deeper than `_DEEP` levels. Nobody is at them any more."""
     top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         waiting = ["."]
         while waiting:
             for at, folders, _, here in os.fwalk(waiting.pop(), dir_fd=top):
-                folders[:] = [name for name in folders if _opened(name, here)]
+                folders[:] = [name for name in folders if _open_up(name, here)]
                 if at.count("/") < _DEEP:
                     continue
                 for name in folders:
@@ -223,7 +223,7 @@ def _unravel(path: Path) -> None:
         os.close(top)
 
 
-def _opened(name: str, here: int) -> bool:
+def _open_up(name: str, here: int) -> bool:
     """Whether it is a folder, and no link to one: then its owner may do anything with it."""
     with contextlib.suppress(OSError):
         if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
@@ -232,38 +232,38 @@ def _opened(name: str, here: int) -> bool:
     return False
 
 
-def _age(path: Path) -> float:
+def _age_of(path: Path) -> float:
     try:
         return time.time() - path.lstat().st_mtime
     except FileNotFoundError:
         return 0.0
 
 
-def _same(descriptor: int, path: str) -> bool:
+def _is_same_file(descriptor: int, path: str) -> bool:
     try:
         return os.fstat(descriptor).st_ino == os.stat(path).st_ino
     except FileNotFoundError:
         return False
 
 
-def _spec_to(spec: KernelSpec) -> dict[str, Any]:
+def _dump_spec(spec: KernelSpec) -> dict[str, Any]:
     value = dataclasses.asdict(replace(spec, secret_env={}, env=dict(spec.env)))
     del value["secret_env"]
     return value
 
 
-def _mount_from(value: Mapping[str, Any]) -> Mount:
+def _load_mount(value: Mapping[str, Any]) -> Mount:
     return Mount(**{**value, "file_systems": tuple(value.get("file_systems", ()))})
 
 
-def _spec_from(value: Any) -> KernelSpec:
+def _load_spec(value: Any) -> KernelSpec:
     fields = dict(value)
     for name in ("command", "cpus", "memory_nodes", "devices", "ports"):
         fields[name] = tuple(fields[name])
     fields["groups"] = tuple(fields.get("groups", ()))
     fields["labels"] = Labels(**fields["labels"])
-    fields["mounts"] = tuple(_mount_from(mount) for mount in fields["mounts"])
-    fields["share"] = Share(**fields["share"]) if fields.get("share") else None
+    fields["mounts"] = tuple(_load_mount(mount) for mount in fields["mounts"])
+    fields["share"] = GpuShare(**fields["share"]) if fields.get("share") else None
     fields["files"] = tuple(File(**file) for file in fields.get("files", ()))
     fields["restart"] = RestartRule(**fields["restart"])
     return KernelSpec(**fields)

@@ -15,46 +15,46 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from providers.process.supervision.file_count import SMALLEST
 from providers.storage.node import mounts, project
-from providers.storage.node.walk import Refused
+from providers.storage.node.usage import SMALLEST
+from providers.storage.node.walk import FolderRefused
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def problem(root: str, *, sandboxed: bool) -> str:
+def quota_problem(root: str, *, sandboxed: bool) -> str:
     """Why no quota can hold the sessions of a root; empty when one can."""
     if not sandboxed:
         return "without a sandbox sessions could change their own quota"
     if os.geteuid() != 0:
         return "quotas are root's to set"
     try:
-        return project.usable(mounts.holding(root))
-    except (OSError, Refused) as error:
+        return project.quota_problem(mounts.mount_of(root))
+    except (OSError, FolderRefused) as error:
         return str(error)
 
 
-def hold(kernel: Path, name: str, most: int, *, new: bool) -> bool:
+def set_limit(kernel: Path, name: str, most: int, *, new: bool) -> bool:
     """Let the scratch folder of a kernel (its folder and id) hold `most` bytes; 0 for any number. False where
     no quota can do that; `new`: nothing is in it yet."""
     try:
         with _opened(kernel) as (folder, above):
-            mount = mounts.holding(str(kernel))
-            mine = project.own(folder, above)
+            mount = mounts.mount_of(str(kernel))
+            mine = project.own_project(folder, above)
             if not mine and not new:
                 return False
-            mine = mine or project.give(mount, folder, name)
-            project.bound(mount, folder, mine, most, most // SMALLEST)
+            mine = mine or project.assign_project(mount, folder, name)
+            project.set_project_limits(mount, folder, mine, most, most // SMALLEST)
             return True
-    except (OSError, Refused):
+    except (OSError, FolderRefused):
         return False
 
 
-def release(kernel: Path) -> None:
+def lift_limit(kernel: Path) -> None:
     """Lift the limit of a kernel that is about to be deleted: no quota outlives its folder."""
-    with contextlib.suppress(OSError, Refused), _opened(kernel) as (folder, above):
-        if mine := project.own(folder, above):
-            project.bound(mounts.holding(str(kernel)), folder, mine, 0, 0)
+    with contextlib.suppress(OSError, FolderRefused), _opened(kernel) as (folder, above):
+        if mine := project.own_project(folder, above):
+            project.set_project_limits(mounts.mount_of(str(kernel)), folder, mine, 0, 0)
 
 
 @contextlib.contextmanager

@@ -17,36 +17,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from providers.process.supervision.records import Record, Root
+    from providers.process.supervision.records import KernelRecord, KernelRoot
 
 FILE = "shared.json"
 LOCK = "shared.pool"
 
 
-def shared(root: str) -> list[int]:
+def read_shared_cores(root: str) -> list[int]:
     """CPU numbers; empty means all: nobody ever had cores alone."""
     cpus = files.read_json(os.path.join(root, FILE)).get("cpus", [])
     assert isinstance(cpus, list)
     return cpus
 
 
-def settle(root: Root, bind: Callable[[Record], None]) -> None:
+def share_out(root: KernelRoot, bind: Callable[[KernelRecord], None]) -> None:
     """Find out who has cores alone, write down what is left, and `bind` the running kernels that share it.
 
     A kernel with cores of its own that is about to start counts already; one that has ended does not.
     """
     with root.locked(LOCK):
-        records = [record for name in root.ids() if (record := _readable(root, name)) is not None]
-        left = _left(records)
-        if left != shared(str(root.path)):
+        records = [record for name in root.ids() if (record := _read_or_none(root, name)) is not None]
+        left = _cores_left(records)
+        if left != read_shared_cores(str(root.path)):
             files.write_atomically(str(root.path / FILE), json.dumps({"cpus": left}))
             for record in records:
                 if record.alive and record.begun and not record.spec.cpus:
-                    _gently(bind, record)
+                    _bind_unless_gone(bind, record)
         root.forget_lock(LOCK)
 
 
-def forget(root: Root) -> None:
+def forget(root: KernelRoot) -> None:
     """With the last kernel the file goes too."""
     if not (root.path / FILE).exists():
         return
@@ -56,12 +56,12 @@ def forget(root: Root) -> None:
         root.forget_lock(LOCK)
 
 
-def _left(records: list[Record]) -> list[int]:
+def _cores_left(records: list[KernelRecord]) -> list[int]:
     alone = {cpu for record in records if record.alive or not record.begun for cpu in record.spec.cpus}
-    return sorted(_usable() - alone)
+    return sorted(_usable_cpus() - alone)
 
 
-def _usable() -> set[int]:
+def _usable_cpus() -> set[int]:
     """What the machine (or the container we are in) gives to everybody; not what our caller was bound to."""
     try:
         return os.sched_getaffinity(1)
@@ -69,14 +69,14 @@ def _usable() -> set[int]:
         return os.sched_getaffinity(0)
 
 
-def _readable(root: Root, name: str) -> Record | None:
+def _read_or_none(root: KernelRoot, name: str) -> KernelRecord | None:
     try:
         return root.read(name)
     except (OSError, ValueError):
         return None
 
 
-def _gently(bind: Callable[[Record], None], record: Record) -> None:
+def _bind_unless_gone(bind: Callable[[KernelRecord], None], record: KernelRecord) -> None:
     """One that ends just now, and whose groups go, is nobody's trouble."""
     try:
         bind(record)

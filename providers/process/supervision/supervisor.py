@@ -17,12 +17,12 @@ import sys
 import time
 
 from providers.process.linux import cgroup, procfs
-from providers.process.supervision import ending, supervisor_place
-from providers.process.supervision.child import Spawned, spawn
+from providers.process.supervision import stopping, supervisor_setup
+from providers.process.supervision.child import Spawned, spawn_main_process
 from providers.process.supervision.console import Console
-from providers.process.supervision.exit_records import Diary
-from providers.process.supervision.file_count import GRACE, Counter
+from providers.process.supervision.file_count import GRACE, ScratchCounter
 from providers.process.supervision.logfile import LogWriter
+from providers.process.supervision.state_file import StateFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ BACKOFF_FORGIVEN = 60.0
 """Seconds a kernel must have run for the back-off to start over."""
 
 
-class Refused(Exception):
+class StartRefused(Exception):
     """The kernel cannot be started as asked."""
 
 
@@ -61,9 +61,9 @@ class Supervisor:
         """Why the kernel is being ended on purpose: `stopped`, `timeout`, or that its files take too much."""
         self.restarts = 0
         self.oom_before = 0
-        self.diary = Diary(self.folder)
+        self.state_file = StateFile(self.folder)
         self.console: Console | None = None
-        self.counter = Counter(self.folder, order["home"], active=order["counted"])
+        self.counter = ScratchCounter(self.folder, order["home"], active=order["counted"])
 
     # starting
 
@@ -72,17 +72,17 @@ class Supervisor:
 
         Nobody else keeps it, nothing of an earlier attempt runs, the groups exist.
         """
-        self._signals()
+        self._set_signal_handlers()
         if self.order["scope"]:
-            self.groups = supervisor_place.split_scope()
+            self.groups = supervisor_setup.split_scope()
         else:
-            supervisor_place.leave_session(self.groups)
+            supervisor_setup.leave_session(self.groups)
         if not self.groups:
-            supervisor_place.become_subreaper()
+            supervisor_setup.become_subreaper()
         own = os.getpid()
         self.record.update(supervisor=own, supervisor_start=procfs.start_time(own), groups=self.groups)
-        self.diary.write(self.record)
-        self.diary.keep_room()
+        self.state_file.write(self.record)
+        self.state_file.keep_room()
         self._sweep()
         cgroup.make(self.groups)
         logs = os.path.join(self.folder, "logs")
@@ -91,15 +91,15 @@ class Supervisor:
             self.console = Console(self.folder)
 
     def start(self) -> None:
-        """One run of the main process. Raises Refused."""
-        limits = supervisor_place.limits(self.folder)
+        """One run of the main process. Raises StartRefused."""
+        limits = supervisor_setup.current_limits(self.folder)
         try:
             cgroup.limit(self.groups, limits)
             self.oom_before = cgroup.oom_kills(self.groups)
             terminal = self.console.renew() if self.console else None
-            self.child = spawn(self.order, self.groups, limits, terminal)
+            self.child = spawn_main_process(self.order, self.groups, limits, terminal)
         except OSError as error:
-            raise Refused(f"{error.filename or self.order['argv'][0]}: {error.strerror}") from error
+            raise StartRefused(f"{error.filename or self.order['argv'][0]}: {error.strerror}") from error
         self.began = time.monotonic()
         self.first = self.first or self.began
         self.inner, self.report = 0, b""
@@ -112,12 +112,12 @@ class Supervisor:
         if self.restarts:
             self.save()
         else:
-            self.diary.write(self.record)
+            self.state_file.write(self.record)
 
     def save(self) -> None:
-        self.diary.save(self.record)
+        self.state_file.save(self.record)
 
-    def _signals(self) -> None:
+    def _set_signal_handlers(self) -> None:
         self.woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
@@ -129,14 +129,14 @@ class Supervisor:
 
     def keep(self) -> None:
         """Until the kernel has ended for good, and that is written down."""
-        while self.child is not None or self.restart_at is not None or self.diary.due is not None:
+        while self.child is not None or self.restart_at is not None or self.state_file.due is not None:
             self._wait()
             self._drain()
             status = self._reap()
             if status is not None:
-                self._ended(status)
-            self._deadlines()
-            self._count()
+                self._child_ended(status)
+            self._check_deadlines()
+            self._count_files()
 
     def _wait(self) -> None:
         poller = select.poll()
@@ -149,7 +149,7 @@ class Supervisor:
             poller.register(self.counter.answer, select.POLLIN)
         for descriptor, events in self.console.wants() if self.console else ():
             poller.register(descriptor, events)
-        moments = [self.restart_at, self.diary.due, self._expiry()]
+        moments = [self.restart_at, self.state_file.due, self._timeout_at()]
         if self.child is not None:
             moments += [self.stop_at, self.kill_at, self.counter.due]
         due = [moment for moment in moments if moment is not None]
@@ -165,7 +165,7 @@ class Supervisor:
         if self.console is not None:
             self.console.handle(ready)
 
-    def _expiry(self) -> float | None:
+    def _timeout_at(self) -> float | None:
         timeout = self.order["timeout"]
         over = self.child is None and self.restart_at is None
         return self.first + timeout if timeout > 0 and not self.ending and not over else None
@@ -234,7 +234,7 @@ class Supervisor:
     # ending
 
     def _asked_to_stop(self) -> None:
-        grace, number = ending.asked(self.folder, self.order["grace"])
+        grace, number = stopping.read_stop_request(self.folder, self.order["grace"])
         if number is not None and grace > 0 and self.child is not None and self.kill_at is None:
             self._notify(number, grace)
         else:
@@ -261,11 +261,11 @@ class Supervisor:
 
     def _signal_group(self, number: int) -> None:
         assert self.child is not None
-        ending.signal_group(self.child.pid, self.inner, number, tty=self.order["tty"])
+        stopping.signal_group(self.child.pid, self.inner, number, tty=self.order["tty"])
 
-    def _deadlines(self) -> None:
+    def _check_deadlines(self) -> None:
         now = time.monotonic()
-        expiry = self._expiry()
+        expiry = self._timeout_at()
         if expiry is not None and now >= expiry:
             self._end("timeout", self.order["grace"])
         if self.stop_at is not None and now >= self.stop_at and self.child is not None:
@@ -273,14 +273,14 @@ class Supervisor:
         if self.kill_at is not None and now >= self.kill_at and self.child is not None:
             self._sweep()
         if self.restart_at is not None and now >= self.restart_at:
-            self._again()
-        if self.diary.due is not None and now >= self.diary.due:
+            self._restart()
+        if self.state_file.due is not None and now >= self.state_file.due:
             self.save()
 
-    def _count(self) -> None:
+    def _count_files(self) -> None:
         """What its files take, when it is time for that."""
         if self.counter.answer >= 0:
-            why = self.counter.heard()
+            why = self.counter.read_answer()
             if why and self.child is not None and not self.ending:
                 self._end(why, min(GRACE, self.order["grace"]))
         if self.child is None or self.ending:
@@ -291,11 +291,11 @@ class Supervisor:
     def _processes(self) -> set[int]:
         return cgroup.members(self.groups) or set(procfs.descendants(os.getpid()))
 
-    def _again(self) -> None:
+    def _restart(self) -> None:
         self.restarts += 1
         try:
             self.start()
-        except Refused as error:
+        except StartRefused as error:
             self.restart_at = None
             self.record.update(exit_code=127, reason=f"cannot start again: {error}")
             self._finish()
@@ -308,7 +308,7 @@ class Supervisor:
                 procfs.send(pid, procfs.start_time(pid), signal.SIGKILL)
             procfs.kill_until_gone([self.order["mark"]], os.getpid())
 
-    def _ended(self, status: int) -> None:
+    def _child_ended(self, status: int) -> None:
         """The main process is gone: its tree goes with it, then restart or finish."""
         child = self.child
         assert child is not None
@@ -321,7 +321,7 @@ class Supervisor:
             os.close(child.status)
         self.child = None
         sandboxed = self.order["sandboxed"]
-        code, reason = ending.explained(status, oom=oom, why=self.ending, sandboxed=sandboxed)
+        code, reason = stopping.explain_exit(status, oom=oom, why=self.ending, sandboxed=sandboxed)
         self.record.update(exit_code=code, reason=reason, pid=0, inner=0, finished=time.time())
         if self._restarts_after(code):
             self._back_off()
@@ -380,16 +380,16 @@ def main() -> None:
         os._exit(0)
     os.umask(0o077)
     os.chdir("/")
-    if supervisor_place.take_over(order) < 0:
-        supervisor_place.answer(state="taken")
+    if supervisor_setup.take_over(order) < 0:
+        supervisor_setup.send_answer(state="taken")
         return
     supervisor = Supervisor(order)
     try:
         supervisor.prepare()
         supervisor.start()
-    except (Refused, OSError) as error:
+    except (StartRefused, OSError) as error:
         supervisor.clear()
-        supervisor_place.answer(state="refused", why=str(error))
+        supervisor_setup.send_answer(state="refused", why=str(error))
         return
-    supervisor_place.answer(state="running")
+    supervisor_setup.send_answer(state="running")
     supervisor.keep()

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from providers.storage.node import allowed, mounts, quota, trash, usage, whose
-from providers.storage.node.mounts import Mounted
-from providers.storage.node.walk import Refused, below, parts_of, reference, root_of
+from providers.storage.node import allowed, mounts, ownership, quota, trash, usage
+from providers.storage.node.mounts import MountEntry
+from providers.storage.node.walk import FolderRefused, open_below, open_root, parts_of, reference
 
 NEW = 0o755
 """Mode of a folder that nobody said one for."""
@@ -19,13 +19,13 @@ NEW = 0o755
 def serve(request: dict[str, Any]) -> list[dict[str, Any]]:
     """`request`: `do` (a verb) and `folders`, each a mapping; an answer has `refused` when it was."""
     verb = _VERBS[request["do"]]
-    return [_answer(verb, folder) for folder in request["folders"]]
+    return [_run_verb(verb, folder) for folder in request["folders"]]
 
 
-def _answer(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str, Any]) -> dict[str, Any]:
+def _run_verb(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str, Any]) -> dict[str, Any]:
     try:
         return verb(folder)
-    except Refused as error:
+    except FolderRefused as error:
         return {"refused": str(error)}
     except OSError as error:
         where = f" at {error.filename}" if error.filename else ""
@@ -33,25 +33,27 @@ def _answer(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str, 
 
 
 @contextlib.contextmanager
-def _root(folder: dict[str, Any]) -> Iterator[tuple[int, Mounted]]:
-    with root_of(folder["root"]) as root:
+def _opened_root(folder: dict[str, Any]) -> Iterator[tuple[int, MountEntry]]:
+    with open_root(folder["root"]) as root:
         if not folder.get("anywhere"):
-            allowed.check(root, folder["root"])
-        yield root, mounts.check(folder["root"], folder.get("fileSystems", ()))
+            allowed.check_root(root, folder["root"])
+        yield root, mounts.check_type(folder["root"], folder.get("fileSystems", ()))
 
 
 def look(folder: dict[str, Any]) -> dict[str, Any]:
     """What is there: owner, mode, quota; with `usage`, how much it holds."""
-    with _root(folder) as (root, on):
+    with _opened_root(folder) as (root, on):
         could = quota.means_of(on)
         parts = parts_of(folder["path"])
-        whose.check(root, parts, folder)
+        ownership.check_owner(root, parts, folder)
         try:
-            with below(root, parts) as here, below(root, parts[:-1]) as above:
+            with open_below(root, parts) as here, open_below(root, parts[:-1]) as above:
                 found = os.fstat(here)
-                place = quota.Place(on, here, above, os.path.join(folder["root"], *parts), folder["volume"])
-                has = quota.look(place)
-                used, whole = _used(here, has) if folder.get("usage") else (has.used, True)
+                target = quota.QuotaFolder(
+                    on, here, above, os.path.join(folder["root"], *parts), folder["volume"]
+                )
+                has = quota.read_limit(target)
+                used, whole = _measure(here, has) if folder.get("usage") else (has.used, True)
                 return {
                     "there": True, "uid": found.st_uid, "gid": found.st_gid,
                     "mode": stat.S_IMODE(found.st_mode), "quota": has.most, "unheld": has.unheld,
@@ -61,42 +63,42 @@ def look(folder: dict[str, Any]) -> dict[str, Any]:
             return {"there": False, "unheld": could.unheld}
 
 
-def _used(here: int, has: quota.Limit) -> tuple[int, bool]:
+def _measure(here: int, has: quota.QuotaLimit) -> tuple[int, bool]:
     if has.used is not None:
         return has.used, True
-    counted = usage.recursive(here)
-    return (counted, True) if counted is not None else usage.count(here)
+    counted = usage.ceph_usage(here)
+    return (counted, True) if counted is not None else usage.count_usage(here)
 
 
 def make(folder: dict[str, Any]) -> dict[str, Any]:
     """Bring a folder to what it must be: there, with this owner, mode and quota. What is in it stays."""
-    with _root(folder) as (root, on):
+    with _opened_root(folder) as (root, on):
         parts = parts_of(folder["path"])
-        whose.check(root, parts, folder)
+        ownership.check_owner(root, parts, folder)
         mode = folder.get("mode")
         new = NEW if mode is None else mode
-        owner, group = folder.get("newOwner"), whose.group(root, folder)
-        with below(root, parts[:-1], NEW, None, group) as above, below(
+        owner, group = folder.get("newOwner"), ownership.group_for(root, folder)
+        with open_below(root, parts[:-1], NEW, None, group) as above, open_below(
             above, parts[-1:], new, owner, group
         ) as here:
-            _own(here, folder.get("uid"), folder.get("gid"))
+            _set_owner(here, folder.get("uid"), folder.get("gid"))
             if mode is not None and stat.S_IMODE(os.fstat(here).st_mode) != mode:
                 os.chmod(reference(here), mode)
             path = os.path.join(folder["root"], *parts)
-            place = quota.Place(on, here, above, path, folder["volume"])
+            target = quota.QuotaFolder(on, here, above, path, folder["volume"])
             wanted = folder.get("quota")
-            unheld = "" if wanted is None else quota.limit(place, wanted)
+            unheld = "" if wanted is None else quota.set_limit(target, wanted)
     return {"unheld": unheld}
 
 
-def _own(here: int, uid: Any, gid: Any) -> None:
+def _set_owner(here: int, uid: Any, gid: Any) -> None:
     found = os.fstat(here)
     wanted = (found.st_uid if uid is None else uid, found.st_gid if gid is None else gid)
     if wanted != (found.st_uid, found.st_gid):
         try:
             os.chown(reference(here), *wanted)
         except PermissionError as error:
-            raise Refused(f"it cannot be given to {wanted[0]}:{wanted[1]}: only root can") from error
+            raise FolderRefused(f"it cannot be given to {wanted[0]}:{wanted[1]}: only root can") from error
 
 
 def check(folder: dict[str, Any]) -> dict[str, Any]:
@@ -105,35 +107,35 @@ def check(folder: dict[str, Any]) -> dict[str, Any]:
 
     With `make`, missing ones are made, and belong to `newOwner`, or to whom the folder above belongs.
     """
-    with _root(folder) as (root, _):
+    with _opened_root(folder) as (root, _):
         make = NEW if folder.get("make") else None
         owner = folder.get("newOwner")
-        with below(root, parts_of(folder["path"]), make, owner, owner):
+        with open_below(root, parts_of(folder["path"]), make, owner, owner):
             return {}
 
 
 def move(folder: dict[str, Any]) -> dict[str, Any]:
     """Into the trash."""
-    with _root(folder) as (root, on):
+    with _opened_root(folder) as (root, on):
         entry = trash.move(root, on, folder["root"], folder["path"], folder["entry"], folder["record"])
         return {"entry": entry}
 
 
 def trashed(folder: dict[str, Any]) -> dict[str, Any]:
     """What is in a root's trash."""
-    with _root(folder) as (root, _):
+    with _opened_root(folder) as (root, _):
         return {"entries": trash.entries(root)}
 
 
 def restore(folder: dict[str, Any]) -> dict[str, Any]:
     """Out of the trash."""
-    with _root(folder) as (root, _):
+    with _opened_root(folder) as (root, _):
         return {"path": trash.restore(root, folder["entry"])}
 
 
 def purge(folder: dict[str, Any]) -> dict[str, Any]:
     """Out of the trash, for good."""
-    with _root(folder) as (root, on):
+    with _opened_root(folder) as (root, on):
         trash.purge(root, on, folder["root"], folder["entry"])
         return {}
 

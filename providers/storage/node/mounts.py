@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from providers.storage.node.walk import Refused
+from providers.storage.node.walk import FolderRefused
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-class Mounted(NamedTuple):
+class MountEntry(NamedTuple):
     """One line of a mountinfo."""
 
     device: str
@@ -27,50 +27,55 @@ class Mounted(NamedTuple):
     """Of the file system as a whole."""
 
 
-def table(process: str = "self") -> list[Mounted]:
+def read_mounts(process: str = "self") -> list[MountEntry]:
     """Every mount that a process sees, in order; those on top come last."""
     with open(f"/proc/{process}/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         return [parsed for parsed in map(_parsed, lines) if parsed is not None]
 
 
-def _parsed(line: str) -> Mounted | None:
+def _parsed(line: str) -> MountEntry | None:
     front, dash, back = line.rstrip("\n").partition(" - ")
     first, second = front.split(" "), back.split(" ")
     if not dash or len(first) < 6 or len(second) < 3:
         return None
-    return Mounted(
-        first[2], _plain(first[3]), _plain(first[4]), second[0], _plain(second[1]), ",".join(second[2:])
+    return MountEntry(
+        first[2],
+        _unescape(first[3]),
+        _unescape(first[4]),
+        second[0],
+        _unescape(second[1]),
+        ",".join(second[2:]),
     )
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), text)
 
 
-def holding(path: str) -> Mounted:
+def mount_of(path: str) -> MountEntry:
     """The mount that a path is on."""
     real = os.path.realpath(path)
     found = None
-    for each in table():
+    for each in read_mounts():
         inside = each.point == "/" or real == each.point or real.startswith(each.point + "/")
         if inside and (found is None or len(each.point) >= len(found.point)):
             found = each
     if found is None:
-        raise Refused(f"no mount holds {path}")
+        raise FolderRefused(f"no mount holds {path}")
     return found
 
 
-def check(root: str, kinds: Sequence[str]) -> Mounted:
-    """The mount that the root is on. Raises Refused when its type is none of `kinds` (any, when empty): what
-    should be mounted there is not, and the node's own disk would be filled instead."""
-    found = holding(root)
+def check_type(root: str, kinds: Sequence[str]) -> MountEntry:
+    """The mount that the root is on. Raises FolderRefused when its type is none of `kinds` (any, when empty):
+    what should be mounted there is not, and the node's own disk would be filled instead."""
+    found = mount_of(root)
     if kinds and found.kind not in kinds:
         wanted = " or ".join(kinds)
-        raise Refused(f"{root} is not mounted: it is on {found.kind} at {found.point}, not on {wanted}")
+        raise FolderRefused(f"{root} is not mounted: it is on {found.kind} at {found.point}, not on {wanted}")
     return found
 
 
-def users(on: Mounted, path: str) -> list[str]:
+def processes_using(on: MountEntry, path: str) -> list[str]:
     """Processes that have a folder, or one below it, mounted somewhere, as containers have their volumes; one
     per view of the file system."""
     inside = os.path.join(on.root, os.path.relpath(os.path.realpath(path), on.point))
@@ -84,7 +89,7 @@ def users(on: Mounted, path: str) -> list[str]:
             if view in seen:
                 continue
             seen.add(view)
-            mounts = table(process)
+            mounts = read_mounts(process)
         except OSError:
             continue
         if any(_covers(each, on, inside) for each in mounts):
@@ -92,7 +97,7 @@ def users(on: Mounted, path: str) -> list[str]:
     return found
 
 
-def _covers(each: Mounted, on: Mounted, inside: str) -> bool:
+def _covers(each: MountEntry, on: MountEntry, inside: str) -> bool:
     return each.device == on.device and (each.root == inside or each.root.startswith(inside + "/"))
 
 
@@ -103,4 +108,4 @@ def _processes() -> Iterator[str]:
 def below_mounts(path: str) -> set[str]:
     """Mount points below a folder, in this view."""
     real = os.path.realpath(path)
-    return {each.point for each in table() if each.point.startswith(real + "/")}
+    return {each.point for each in read_mounts() if each.point.startswith(real + "/")}

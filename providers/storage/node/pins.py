@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from providers.storage.beneath import make_beneath, open_beneath, reference
-from providers.storage.node.walk import Refused, parts_of
+from providers.storage.node.walk import FolderRefused, parts_of
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _DETACH, _NOFOLLOW = 2, 8
@@ -29,13 +29,13 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     """`request`: `do` (`pin`, `unpin`), `place`, `kernel`, and to pin `folders`, each with `root` and `path`.
     The answer has `sources`, in their order, or `refused`."""
     try:
-        at = _at(request["place"], request["kernel"])
+        at = _pin_folder(request["place"], request["kernel"])
         if request["do"] == "unpin":
             unpin(at)
             return {}
         folders = [(folder["root"], folder["path"]) for folder in request["folders"]]
         return {"sources": pin(at, folders)}
-    except Refused as error:
+    except FolderRefused as error:
         return {"refused": str(error)}
     except PermissionError:
         return {"refused": "only root can hold its folder in place"}
@@ -44,9 +44,9 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
         return {"refused": f"{error.strerror or error}{where}"}
 
 
-def _at(place: str, kernel: str) -> str:
+def _pin_folder(place: str, kernel: str) -> str:
     if len(parts_of(kernel)) != 1:
-        raise Refused(f"{kernel!r} is no kernel's name")
+        raise FolderRefused(f"{kernel!r} is no kernel's name")
     return f"{place}/{kernel}"
 
 
@@ -54,14 +54,14 @@ def pin(at: str, folders: Sequence[tuple[str, str]]) -> list[str]:
     """Hold folders (root, path beneath it) at `at`, in place of what was held there; gives where each is.
     Raises OSError."""
     unpin(at)
-    _made(at)
+    _make_place(at)
     sources = []
     try:
         _mount("tmpfs", at, "tmpfs", _NOSUID | _NODEV | _NOEXEC, "mode=0700,size=64k")
         for number, (root, path) in enumerate(folders):
             sources.append(f"{at}/{number}")
             os.mkdir(sources[-1], 0o700)
-            _hold(root, path, sources[-1])
+            _bind_folder(root, path, sources[-1])
         _mount("tmpfs", at, "tmpfs", _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC, "")
     except BaseException:
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def pin(at: str, folders: Sequence[tuple[str, str]]) -> list[str]:
     return sources
 
 
-def _made(at: str) -> None:
+def _make_place(at: str) -> None:
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):
             os.close(make_beneath("/", at.lstrip("/"), 0o700))
@@ -78,7 +78,7 @@ def _made(at: str) -> None:
     raise OSError(errno.ENOENT, "it goes as soon as it is made", at)
 
 
-def _hold(root: str, path: str, target: str) -> None:
+def _bind_folder(root: str, path: str, target: str) -> None:
     """With what is mounted below it; private, so that unmounting here unmounts nothing there."""
     there = open_beneath(root, path)
     try:
@@ -92,7 +92,7 @@ def unpin(at: str) -> None:
     """Let go of all that is held there; nothing is there afterwards. Raises OSError."""
     if not os.path.lexists(at):
         return
-    while _unmounted(at):
+    while _unmount(at):
         pass
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(at)
@@ -101,7 +101,7 @@ def unpin(at: str) -> None:
             os.rmdir(above)
 
 
-def _unmounted(at: str) -> bool:
+def _unmount(at: str) -> bool:
     """Whether something was mounted there."""
     if not ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(at), _DETACH | _NOFOLLOW):
         return True

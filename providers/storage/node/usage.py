@@ -14,12 +14,15 @@ PATIENCE = 20.0
 """Seconds after which counting stops: the figure is then a lower bound."""
 DEEPEST = 1000
 """Levels of folders; each takes two open files and 32 KiB while it is read."""
+SMALLEST = 4096
+"""Bytes that one counts for at least where a limit is on bytes alone: else empty files could use up a file
+system."""
 _REMEMBERED = 200_000
 """Files with several names whose numbers are kept; of further ones each name counts for its part."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def count(
+def count_usage(
     folder: int, patience: float = PATIENCE, *, least: int = 0, enough: int | None = None, before: int = 0
 ) -> tuple[int, bool]:
     """Bytes on disk, and whether everything was counted.
@@ -32,7 +35,7 @@ def count(
     total = before + max(least, os.fstat(folder).st_blocks * 512)
     seen: set[int] = set()
     for found in walk:
-        total += _counted(found, least, seen)
+        total += _counted_size(found, least, seen)
         if enough is not None and total > enough:
             return total, False
         if time.monotonic() > end:
@@ -40,7 +43,7 @@ def count(
     return total, walk.whole
 
 
-def _counted(found: os.stat_result, least: int, seen: set[int]) -> int:
+def _counted_size(found: os.stat_result, least: int, seen: set[int]) -> int:
     size = max(least, found.st_blocks * 512)
     if found.st_nlink <= 1 or stat.S_ISDIR(found.st_mode):
         return size
@@ -117,7 +120,7 @@ def _stat(name: str, here: int) -> os.stat_result | None:
         return None
 
 
-def recursive(folder: int) -> int | None:
+def ceph_usage(folder: int) -> int | None:
     """Bytes as CephFS counts them itself; None elsewhere."""
     try:
         return int(os.getxattr(reference(folder), "ceph.dir.rbytes"))

@@ -9,30 +9,30 @@ from collections.abc import Iterator, Sequence
 from providers.storage.beneath import PATH, reference, step_by_step, steps_of
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-__all__ = ["Refused", "below", "parts_of", "reference", "root_of"]
+__all__ = ["FolderRefused", "open_below", "open_root", "parts_of", "reference"]
 
 
-class Refused(Exception):
+class FolderRefused(Exception):
     """What is there is not what it must be; the text says it to a person."""
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """A relative path's components. Raises Refused for one that leads up."""
+    """A relative path's components. Raises FolderRefused for one that leads up."""
     try:
         return steps_of(path)
     except OSError as error:
-        raise Refused(f"{path!r} is {error.strerror}") from error
+        raise FolderRefused(f"{path!r} is {error.strerror}") from error
 
 
 @contextlib.contextmanager
-def root_of(path: str) -> Iterator[int]:
-    """A descriptor of the root itself; only here may links be followed. Raises Refused."""
+def open_root(path: str) -> Iterator[int]:
+    """A descriptor of the root itself; only here may links be followed. Raises FolderRefused."""
     if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise Refused(f"{path!r} is not an absolute path without `..`")
+        raise FolderRefused(f"{path!r} is not an absolute path without `..`")
     try:
         here = os.open(path, PATH)
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}") from error
+        raise FolderRefused(f"{path}: {error.strerror}") from error
     try:
         yield here
     finally:
@@ -40,7 +40,7 @@ def root_of(path: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def below(
+def open_below(
     root: int,
     parts: Sequence[str],
     make: int | None = None,

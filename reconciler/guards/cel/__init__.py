@@ -10,11 +10,11 @@ order and arithmetic.
 """
 
 from reconciler.guards.cel.evaluate import Expression, compile
-from reconciler.guards.cel.steps import MOST_STEPS, Budget, EvaluationError, TooManySteps
+from reconciler.guards.cel.steps import MAX_STEPS, Budget, EvaluationError, TooManySteps
 from schemas.expressions import InvalidExpression
 
 __all__ = [
-    "MOST_STEPS",
+    "MAX_STEPS",
     "Budget",
     "EvaluationError",
     "Expression",

@@ -1,6 +1,6 @@
 """A tree becomes functions that call each other: several times faster than to walk it each time.
 
-Each function gets the `Run`. What depends on nothing but the text is found once.
+Each function gets the `Evaluation`. What depends on nothing but the text is found once.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from reconciler.guards.cel import values
 from reconciler.guards.cel.functions import FUNCTIONS
-from reconciler.guards.cel.steps import MOST_STEPS, Budget, EvaluationError, Run, TooManySteps
-from reconciler.guards.cel.values import a, kind
+from reconciler.guards.cel.steps import MAX_STEPS, Budget, Evaluation, EvaluationError, TooManySteps
+from reconciler.guards.cel.values import describe_type, kind
 from schemas.expressions import Comprehension, Node, parse, patterns
-from schemas.problems.text import shown
+from schemas.problems.text import format_value
 
-Eval: TypeAlias = Callable[[Run], Any]
+Evaluator: TypeAlias = Callable[[Evaluation], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +25,24 @@ class Expression:
     """`text` compiled; it may be evaluated as often as one likes, also by several threads."""
 
     text: str
-    _evaluate: Eval
+    _evaluate: Evaluator
     _size: int
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> bool:
         """Whether it holds. `variables`: a value for each declared name, of the kinds that `values` tells
         of; they are neither copied nor changed. `budget`: what several evaluations may cost together.
-        Raises EvaluationError, and TooManySteps for one that costs more than `MOST_STEPS`, or than is
+        Raises EvaluationError, and TooManySteps for one that costs more than `MAX_STEPS`, or than is
         left."""
-        most = MOST_STEPS if budget is None else min(MOST_STEPS, budget.left)
-        run = Run(dict(variables), most)
+        most = MAX_STEPS if budget is None else min(MAX_STEPS, budget.left)
+        run = Evaluation(dict(variables), most)
         try:
             run.spend(self._size)
-            return _boolean(self._evaluate(run), "the expression")
+            return _require_boolean(self._evaluate(run), "the expression")
         except TooManySteps:
-            if budget is not None and most < MOST_STEPS:
+            if budget is not None and most < MAX_STEPS:
                 why = f"the expressions of the plan take more than {budget.steps:,} steps together"
                 raise TooManySteps(why) from None
-            raise TooManySteps(f"it takes more than {MOST_STEPS:,} steps") from None
+            raise TooManySteps(f"it takes more than {MAX_STEPS:,} steps") from None
         finally:
             if budget is not None:
                 budget.left -= min(most, most - run.left)
@@ -51,118 +51,124 @@ class Expression:
 def compile(text: str, variables: Collection[str]) -> Expression:
     """`variables`: the names that may be used. Raises InvalidExpression."""
     tree = parse(text, variables)
-    return Expression(text, _compiled(tree), tree.size)
+    return Expression(text, _compile_node(tree), tree.size)
 
 
-def _compiled(node: Node) -> Eval:
+def _compile_node(node: Node) -> Evaluator:
     if isinstance(node, Comprehension):
         return _comprehension(node)
-    made = _MAKERS[node.op](node)
+    made = _COMPILERS[node.op](node)
     return _constant(made) if node.op == "[]" and all(part.op == "literal" for part in node.parts) else made
 
 
-def _constant(made: Eval) -> Eval:
-    found = made(Run({}, MOST_STEPS))
+def _constant(made: Evaluator) -> Evaluator:
+    found = made(Evaluation({}, MAX_STEPS))
     return lambda run: found
 
 
-def _boolean(value: Any, what: str) -> bool:
+def _require_boolean(value: Any, what: str) -> bool:
     if value is True or value is False:
         return value
-    raise EvaluationError(f"{what} is {a(value)}, not a boolean")
+    raise EvaluationError(f"{what} is {describe_type(value)}, not a boolean")
 
 
 # --- values -----------------------------------------------------------------------------------------------
 
 
-def _literal(node: Node) -> Eval:
+def _literal(node: Node) -> Evaluator:
     value = node.value
     return lambda run: value
 
 
-def _name(node: Node) -> Eval:
+def _name(node: Node) -> Evaluator:
     name = str(node.value)
 
-    def named(run: Run) -> Any:
+    def named(run: Evaluation) -> Any:
         try:
-            return run.names[name]
+            return run.variables[name]
         except KeyError:
-            raise EvaluationError(f"the variable {_short(name)} has no value") from None
+            raise EvaluationError(f"the variable {_shown_name(name)} has no value") from None
 
     return named
 
 
-def _field(node: Node) -> Eval:
-    of, name = _compiled(node.parts[0]), str(node.value)
+def _field(node: Node) -> Evaluator:
+    of, name = _compile_node(node.parts[0]), str(node.value)
 
-    def field(run: Run) -> Any:
+    def field(run: Evaluation) -> Any:
         value = of(run)
         if kind(value) != "map":
-            raise EvaluationError(f"{a(value)} has no fields: {shown(name)} is asked of it")
+            raise EvaluationError(
+                f"{describe_type(value)} has no fields: {format_value(name)} is asked of it"
+            )
         try:
             return value[name]
         except KeyError:
-            raise EvaluationError(f"no such field: {_short(name)}") from None
+            raise EvaluationError(f"no such field: {_shown_name(name)}") from None
 
     return field
 
 
-def _short(name: str) -> str:
-    return shown(name)[1:-1]
+def _shown_name(name: str) -> str:
+    return format_value(name)[1:-1]
 
 
-def _has(node: Node) -> Eval:
-    of, name = _compiled(node.parts[0]), str(node.value)
+def _has(node: Node) -> Evaluator:
+    of, name = _compile_node(node.parts[0]), str(node.value)
 
-    def has(run: Run) -> bool:
+    def has(run: Evaluation) -> bool:
         value = of(run)
         if kind(value) != "map":
-            raise EvaluationError(f"{a(value)} has no fields: {shown(name)} is asked of it")
+            raise EvaluationError(
+                f"{describe_type(value)} has no fields: {format_value(name)} is asked of it"
+            )
         return bool(name in value)
 
     return has
 
 
-def _index(node: Node) -> Eval:
-    of, at = (_compiled(part) for part in node.parts)
+def _index(node: Node) -> Evaluator:
+    of, at = (_compile_node(part) for part in node.parts)
 
-    def index(run: Run) -> Any:
+    def index(run: Evaluation) -> Any:
         value, key = of(run), at(run)
         what = kind(value)
         if what == "list":
             if kind(key) != "int":
-                raise EvaluationError(f"elements of a list have whole numbers, not {a(key)}")
+                raise EvaluationError(f"elements of a list have whole numbers, not {describe_type(key)}")
             if not 0 <= key < len(value):
-                raise EvaluationError(f"no such element: {_short(str(values.integer(key)))}")
+                raise EvaluationError(f"no such element: {_shown_name(str(values.integer(key)))}")
             return value[key]
         if what != "map":
-            raise EvaluationError(f"{a(value)} has no elements")
+            raise EvaluationError(f"{describe_type(value)} has no elements")
         if not values.is_key(key) or key not in value:
             raise EvaluationError(
-                f"no such key: {shown(key)}" if values.is_key(key) else f"{a(key)} is no key"
+                f"no such key: {format_value(key)}"
+                if values.is_key(key)
+                else f"{describe_type(key)} is no key"
             )
         return value[key]
 
     return index
 
 
-def _list(node: Node) -> Eval:
-    parts = [_compiled(part) for part in node.parts]
+def _list(node: Node) -> Evaluator:
+    parts = [_compile_node(part) for part in node.parts]
     return lambda run: [part(run) for part in parts]
 
 
-def _map(node: Node) -> Eval:
-    keys = [_compiled(part) for part in node.parts[::2]]
-    parts = [_compiled(part) for part in node.parts[1::2]]
+def _map(node: Node) -> Evaluator:
+    keys = [_compile_node(part) for part in node.parts[::2]]
+    parts = [_compile_node(part) for part in node.parts[1::2]]
 
-    def made(run: Run) -> dict[Any, Any]:
+    def made(run: Evaluation) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for key, part in zip(keys, parts, strict=True):
             at = key(run)
             if kind(at) not in ("string", "int"):
-                raise EvaluationError(f"keys of a map are texts or whole numbers, not {a(at)}")
+                raise EvaluationError(f"keys of a map are texts or whole numbers, not {describe_type(at)}")
             if at in found:
-                raise EvaluationError(f"a key is there twice: {shown(at)}")
+                raise EvaluationError(f"a key is there twice: {format_value(at)}")
             found[at] = part(run)
         return found
 
@@ -172,16 +178,16 @@ def _map(node: Node) -> Eval:
 # --- logic ------------------------------------------------------------------------------------------------
 
 
-def _decides(node: Node) -> Eval:
+def _logical(node: Node) -> Evaluator:
     """`&&` and `||`: one side that decides hides an error of the other, in whatever order they stand."""
-    parts = [_compiled(part) for part in node.parts]
+    parts = [_compile_node(part) for part in node.parts]
     decisive, word = node.op == "||", f"a side of `{node.op}`"
 
-    def decided(run: Run) -> bool:
+    def decided(run: Evaluation) -> bool:
         failed: EvaluationError | None = None
         for part in parts:
             try:
-                if _boolean(part(run), word) is decisive:
+                if _require_boolean(part(run), word) is decisive:
                     return decisive
             except TooManySteps:
                 raise
@@ -194,27 +200,27 @@ def _decides(node: Node) -> Eval:
     return decided
 
 
-def _not(node: Node) -> Eval:
-    part = _compiled(node.parts[0])
-    return lambda run: not _boolean(part(run), "what `!` turns round")
+def _not(node: Node) -> Evaluator:
+    part = _compile_node(node.parts[0])
+    return lambda run: not _require_boolean(part(run), "what `!` turns round")
 
 
-def _conditional(node: Node) -> Eval:
-    condition, then, other = (_compiled(part) for part in node.parts)
-    return lambda run: then(run) if _boolean(condition(run), "the condition of `?`") else other(run)
+def _conditional(node: Node) -> Evaluator:
+    condition, then, other = (_compile_node(part) for part in node.parts)
+    return lambda run: then(run) if _require_boolean(condition(run), "the condition of `?`") else other(run)
 
 
 # --- operators and functions ------------------------------------------------------------------------------
 
 
-def _equals(node: Node) -> Eval:
-    left, right = (_compiled(part) for part in node.parts)
+def _equals(node: Node) -> Evaluator:
+    left, right = (_compile_node(part) for part in node.parts)
     if node.op == "==":
         return lambda run: values.equal(left(run), right(run), run)
     return lambda run: not values.equal(left(run), right(run), run)
 
 
-_OPERATORS: Mapping[str, Callable[[Any, Any, Run], Any]] = {
+_OPERATORS: Mapping[str, Callable[[Any, Any, Evaluation], Any]] = {
     "+": values.add,
     "-": values.subtract,
     "*": values.multiply,
@@ -228,19 +234,19 @@ _OPERATORS: Mapping[str, Callable[[Any, Any, Run], Any]] = {
 }
 
 
-def _binary(node: Node) -> Eval:
-    left, right = (_compiled(part) for part in node.parts)
+def _binary(node: Node) -> Evaluator:
+    left, right = (_compile_node(part) for part in node.parts)
     apply = _OPERATORS[node.op]
     return lambda run: apply(left(run), right(run), run)
 
 
-def _negative(node: Node) -> Eval:
-    part = _compiled(node.parts[0])
+def _negative(node: Node) -> Evaluator:
+    part = _compile_node(node.parts[0])
     return lambda run: values.negative(part(run))
 
 
-def _call(node: Node) -> Eval:
-    function, parts = FUNCTIONS[str(node.value)], [_compiled(part) for part in node.parts]
+def _call(node: Node) -> Evaluator:
+    function, parts = FUNCTIONS[str(node.value)], [_compile_node(part) for part in node.parts]
     if len(parts) == 1:
         only = parts[0]
         return lambda run: function(run, only(run))
@@ -248,22 +254,22 @@ def _call(node: Node) -> Eval:
     return lambda run: function(run, first(run), second(run))
 
 
-def _matches(node: Node) -> Eval:
+def _matches(node: Node) -> Evaluator:
     pattern = str(node.value)
-    part, matches = _compiled(node.parts[0]), patterns.matcher(pattern)
-    cost = 1 + patterns.weight(pattern) // 50
+    part, matches = _compile_node(node.parts[0]), patterns.compile_pattern(pattern)
+    cost = 1 + patterns.pattern_weight(pattern) // 50
 
-    def matched(run: Run) -> bool:
+    def matched(run: Evaluation) -> bool:
         text = part(run)
         if kind(text) != "string":
-            raise EvaluationError(f"matches() is not for {a(text)}")
+            raise EvaluationError(f"matches() is not for {describe_type(text)}")
         run.spend(10 + len(text) * cost)
         return matches(text)
 
     return matched
 
 
-_MAKERS: Mapping[str, Callable[[Node], Eval]] = {
+_COMPILERS: Mapping[str, Callable[[Node], Evaluator]] = {
     **{
         "literal": _literal,
         "name": _name,
@@ -273,7 +279,7 @@ _MAKERS: Mapping[str, Callable[[Node], Eval]] = {
         "[]": _list,
         "{}": _map,
     },
-    **{"&&": _decides, "||": _decides, "!": _not, "?:": _conditional, "==": _equals, "!=": _equals},
+    **{"&&": _logical, "||": _logical, "!": _not, "?:": _conditional, "==": _equals, "!=": _equals},
     **{"negative": _negative, "call": _call, "matches": _matches},
     **dict.fromkeys(_OPERATORS, _binary),
 }
@@ -281,23 +287,23 @@ _MAKERS: Mapping[str, Callable[[Node], Eval]] = {
 
 # --- comprehensions ---------------------------------------------------------------------------------------
 
-Step: TypeAlias = Callable[[Eval, Any], Any]
+Step: TypeAlias = Callable[[Evaluator, Any], Any]
 """What a part of it is, with the variable being so."""
 
 
-def _comprehension(node: Comprehension) -> Eval:
-    over, name, gather = _compiled(node.parts[0]), node.value, _GATHER[node.op]
-    bodies = [_compiled(part) for part in node.parts[1:]]
+def _comprehension(node: Comprehension) -> Evaluator:
+    over, name, gather = _compile_node(node.parts[0]), node.value, _GATHERERS[node.op]
+    bodies = [_compile_node(part) for part in node.parts[1:]]
     cost = 1 + sum(part.size for part in node.parts[1:])
 
-    def looped(run: Run) -> Any:
+    def looped(run: Evaluation) -> Any:
         found = over(run)
         if kind(found) not in ("list", "map"):
-            raise EvaluationError(f"{node.op}() goes through a list or a map, not {a(found)}")
-        names = run.names
+            raise EvaluationError(f"{node.op}() goes through a list or a map, not {describe_type(found)}")
+        names = run.variables
         hidden = {name: names[name]} if name in names else None
 
-        def turn(body: Eval, value: Any) -> Any:
+        def turn(body: Evaluator, value: Any) -> Any:
             run.spend(cost)
             names[name] = value
             return body(run)
@@ -311,14 +317,14 @@ def _comprehension(node: Comprehension) -> Eval:
     return looped
 
 
-def _quantified(decisive: bool, word: str) -> Callable[[Collection[Any], list[Eval], Step], bool]:
+def _quantified(decisive: bool, word: str) -> Callable[[Collection[Any], list[Evaluator], Step], bool]:
     """`all` is `&&` of the elements, `exists` is `||`: what decides hides errors."""
 
-    def gather(found: Collection[Any], bodies: list[Eval], turn: Step) -> bool:
+    def gather(found: Collection[Any], bodies: list[Evaluator], turn: Step) -> bool:
         failed: EvaluationError | None = None
         for value in found:
             try:
-                if _boolean(turn(bodies[0], value), word) is decisive:
+                if _require_boolean(turn(bodies[0], value), word) is decisive:
                     return decisive
             except TooManySteps:
                 raise
@@ -331,28 +337,28 @@ def _quantified(decisive: bool, word: str) -> Callable[[Collection[Any], list[Ev
     return gather
 
 
-def _exists_one(found: Collection[Any], bodies: list[Eval], turn: Step) -> bool:
-    return len(_chosen(found, bodies[0], turn, "the condition of exists_one()")) == 1
+def _exists_one(found: Collection[Any], bodies: list[Evaluator], turn: Step) -> bool:
+    return len(_select(found, bodies[0], turn, "the condition of exists_one()")) == 1
 
 
-def _filter(found: Collection[Any], bodies: list[Eval], turn: Step) -> list[Any]:
-    return _chosen(found, bodies[0], turn, "the condition of filter()")
+def _filter(found: Collection[Any], bodies: list[Evaluator], turn: Step) -> list[Any]:
+    return _select(found, bodies[0], turn, "the condition of filter()")
 
 
-def _chosen(found: Collection[Any], body: Eval, turn: Step, word: str) -> list[Any]:
-    return [value for value in found if _boolean(turn(body, value), word)]
+def _select(found: Collection[Any], body: Evaluator, turn: Step, word: str) -> list[Any]:
+    return [value for value in found if _require_boolean(turn(body, value), word)]
 
 
-def _mapped(found: Collection[Any], bodies: list[Eval], turn: Step) -> list[Any]:
+def _mapped(found: Collection[Any], bodies: list[Evaluator], turn: Step) -> list[Any]:
     *conditions, result = bodies
     return [
         turn(result, value)
         for value in found
-        if all(_boolean(turn(each, value), "the condition of map()") for each in conditions)
+        if all(_require_boolean(turn(each, value), "the condition of map()") for each in conditions)
     ]
 
 
-_GATHER: Mapping[str, Callable[[Collection[Any], list[Eval], Step], Any]] = {
+_GATHERERS: Mapping[str, Callable[[Collection[Any], list[Evaluator], Step], Any]] = {
     "all": _quantified(False, "the condition of all()"),
     "exists": _quantified(True, "the condition of exists()"),
     "exists_one": _exists_one,

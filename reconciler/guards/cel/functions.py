@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, TypeAlias
 
 from reconciler.guards.cel import values
-from reconciler.guards.cel.steps import EvaluationError, Run
-from reconciler.guards.cel.values import a, kind
+from reconciler.guards.cel.steps import Evaluation, EvaluationError
+from reconciler.guards.cel.values import describe_type, kind
 from schemas.expressions import Type
-from schemas.problems.text import shown
+from schemas.problems.text import format_value
 
 Function: TypeAlias = Callable[..., Any]
 """Of the evaluation and the arguments; of a method the target is the first."""
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.A)
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.A)
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|NaN|[+-]?Inf(?:inity)?", re.A
 )
@@ -35,51 +35,51 @@ _TRUE, _FALSE = ("1", "t", "true", "TRUE", "True"), ("0", "f", "false", "FALSE",
 _SECOND = timedelta(seconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_WORD = 100
+_MAX_PARSED_LENGTH = 100
 """Characters of a text that stands for a number or a time."""
-_READING = 20
+_PARSE_COST = 20
 """Steps of reading a time."""
 
 
-def _wrong(name: str, value: Any) -> EvaluationError:
-    return EvaluationError(f"{name}() is not for {a(value)}")
+def _wrong_type(name: str, value: Any) -> EvaluationError:
+    return EvaluationError(f"{name}() is not for {describe_type(value)}")
 
 
 def _unreadable(name: str, text: str) -> EvaluationError:
-    return EvaluationError(f"{name}() cannot read {shown(text)}")
+    return EvaluationError(f"{name}() cannot read {format_value(text)}")
 
 
-def _texts(name: str, *given: Any) -> None:
+def _require_texts(name: str, *given: Any) -> None:
     for value in given:
         if kind(value) != "string":
-            raise _wrong(name, value)
+            raise _wrong_type(name, value)
 
 
-def size(_run: Run, value: Any) -> int:
+def size(_run: Evaluation, value: Any) -> int:
     if kind(value) not in ("string", "list", "map"):
-        raise _wrong("size", value)
+        raise _wrong_type("size", value)
     return len(value)
 
 
-def starts_with(run: Run, text: Any, part: Any) -> bool:
-    _texts("startsWith", text, part)
-    run.spend(values.length(part))
+def starts_with(run: Evaluation, text: Any, part: Any) -> bool:
+    _require_texts("startsWith", text, part)
+    run.spend(values.scan_cost(part))
     return bool(text.startswith(part))
 
 
-def ends_with(run: Run, text: Any, part: Any) -> bool:
-    _texts("endsWith", text, part)
-    run.spend(values.length(part))
+def ends_with(run: Evaluation, text: Any, part: Any) -> bool:
+    _require_texts("endsWith", text, part)
+    run.spend(values.scan_cost(part))
     return bool(text.endswith(part))
 
 
-def contains(run: Run, text: Any, part: Any) -> bool:
-    _texts("contains", text, part)
+def contains(run: Evaluation, text: Any, part: Any) -> bool:
+    _require_texts("contains", text, part)
     run.spend(1 + (len(text) + len(part)) // 8)
     return part in text
 
 
-def as_int(_run: Run, value: Any) -> int:
+def as_int(_run: Evaluation, value: Any) -> int:
     match kind(value):
         case "int":
             return values.integer(value)
@@ -88,26 +88,26 @@ def as_int(_run: Run, value: Any) -> int:
                 raise EvaluationError("a number is beyond 64 bits")
             return int(value)
         case "string":
-            if not _WHOLE.fullmatch(value):
+            if not _WHOLE_NUMBER.fullmatch(value):
                 raise _unreadable("int", value)
             return values.integer(int(value))
         case "timestamp":
             return (_utc(value) - _EPOCH) // _SECOND
-    raise _wrong("int", value)
+    raise _wrong_type("int", value)
 
 
-def as_double(_run: Run, value: Any) -> float:
+def as_double(_run: Evaluation, value: Any) -> float:
     match kind(value):
         case "int" | "double":
             return float(values.integer(value) if kind(value) == "int" else value)
         case "string":
-            if len(value) > _LONGEST_WORD or not _NUMBER.fullmatch(value):
+            if len(value) > _MAX_PARSED_LENGTH or not _NUMBER.fullmatch(value):
                 raise _unreadable("double", value)
             return float(value)
-    raise _wrong("double", value)
+    raise _wrong_type("double", value)
 
 
-def as_bool(_run: Run, value: Any) -> bool:
+def as_bool(_run: Evaluation, value: Any) -> bool:
     match kind(value):
         case "bool":
             return bool(value)
@@ -115,10 +115,10 @@ def as_bool(_run: Run, value: Any) -> bool:
             if value not in _TRUE + _FALSE:
                 raise _unreadable("bool", value)
             return value in _TRUE
-    raise _wrong("bool", value)
+    raise _wrong_type("bool", value)
 
 
-def as_string(_run: Run, value: Any) -> str:
+def as_string(_run: Evaluation, value: Any) -> str:
     match kind(value):
         case "string":
             return str(value)
@@ -136,14 +136,14 @@ def as_string(_run: Run, value: Any) -> str:
             sign = "-" if value < timedelta(0) else ""
             fraction = f".{rest:06}".rstrip("0") if rest else ""
             return f"{sign}{seconds}{fraction}s"
-    raise _wrong("string", value)
+    raise _wrong_type("string", value)
 
 
 def _decimal(value: float) -> str:
     return {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}.get(repr(value), repr(value))
 
 
-def as_timestamp(run: Run, value: Any) -> datetime:
+def as_timestamp(run: Evaluation, value: Any) -> datetime:
     match kind(value):
         case "timestamp":
             return _utc(value)
@@ -153,8 +153,8 @@ def as_timestamp(run: Run, value: Any) -> datetime:
             except OverflowError:
                 raise EvaluationError("a timestamp is not within the years 1 to 9999") from None
         case "string":
-            run.spend(_READING)
-            found = _RFC3339.fullmatch(value) if len(value) <= _LONGEST_WORD else None
+            run.spend(_PARSE_COST)
+            found = _RFC3339.fullmatch(value) if len(value) <= _MAX_PARSED_LENGTH else None
             if not found:
                 raise _unreadable("timestamp", value)
             moment, fraction, zone = found.groups()
@@ -163,17 +163,17 @@ def as_timestamp(run: Run, value: Any) -> datetime:
                 return whole + timedelta(microseconds=int((fraction or "0").ljust(6, "0")[:6]))
             except (ValueError, OverflowError):
                 raise _unreadable("timestamp", value) from None
-    raise _wrong("timestamp", value)
+    raise _wrong_type("timestamp", value)
 
 
-def as_duration(run: Run, value: Any) -> timedelta:
+def as_duration(run: Evaluation, value: Any) -> timedelta:
     match kind(value):
         case "duration":
             return values.duration(value)
         case "string":
-            run.spend(_READING)
+            run.spend(_PARSE_COST)
             return _duration(value)
-    raise _wrong("duration", value)
+    raise _wrong_type("duration", value)
 
 
 def _duration(text: str) -> timedelta:
@@ -182,7 +182,7 @@ def _duration(text: str) -> timedelta:
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return timedelta(0)
-    parts = list(_PART.finditer(rest)) if len(rest) <= _LONGEST_WORD else []
+    parts = list(_PART.finditer(rest)) if len(rest) <= _MAX_PARSED_LENGTH else []
     if not parts or sum(len(part[0]) for part in parts) != len(rest):
         raise _unreadable("duration", text)
     total = 0
@@ -201,25 +201,25 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _zone(run: Run, zone: Any) -> tzinfo:
+def _zone(run: Evaluation, zone: Any) -> tzinfo:
     """`+09:00`, or `Asia/Seoul` of the machine's time zones."""
-    _texts("the time zone", zone)
+    _require_texts("the time zone", zone)
     run.spend(100)
     if found := _OFFSET.fullmatch(zone):
         minutes = int(found[2]) * 60 + int(found[3])
         if minutes < 24 * 60:
             return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
-    elif len(zone) <= _LONGEST_WORD and _ZONE.fullmatch(zone):
+    elif len(zone) <= _MAX_PARSED_LENGTH and _ZONE.fullmatch(zone):
         from zoneinfo import ZoneInfo
 
         try:
             return ZoneInfo(zone)
         except (ValueError, OSError, LookupError):
             pass
-    raise EvaluationError(f"no time zone {shown(zone)}")
+    raise EvaluationError(f"no time zone {format_value(zone)}")
 
 
-def _in_zone(run: Run, moment: datetime, zone: Any) -> datetime:
+def _in_zone(run: Evaluation, moment: datetime, zone: Any) -> datetime:
     try:
         return _utc(moment).astimezone(_zone(run, zone) if zone is not None else UTC)
     except OverflowError:
@@ -229,18 +229,18 @@ def _in_zone(run: Run, moment: datetime, zone: Any) -> datetime:
 def _getter(name: str, of: Callable[[datetime], int], unit: timedelta | None = None) -> Function:
     """`unit`: durations have it as well, as a whole."""
 
-    def get(run: Run, value: Any, zone: Any = None) -> int:
+    def get(run: Evaluation, value: Any, zone: Any = None) -> int:
         match kind(value):
             case "timestamp":
                 return of(_in_zone(run, value, zone))
             case "duration" if unit and zone is None:
                 return -(-value // unit) if value < timedelta(0) else int(value // unit)
-        raise _wrong(name, value)
+        raise _wrong_type(name, value)
 
     return get
 
 
-def _milliseconds(run: Run, value: Any, zone: Any = None) -> int:
+def _milliseconds(run: Evaluation, value: Any, zone: Any = None) -> int:
     """Of the second, not of the whole."""
     match kind(value):
         case "timestamp":
@@ -248,7 +248,7 @@ def _milliseconds(run: Run, value: Any, zone: Any = None) -> int:
         case "duration" if zone is None:
             part = int((abs(value) % _SECOND) // timedelta(milliseconds=1))
             return -part if value < timedelta(0) else part
-    raise _wrong("getMilliseconds", value)
+    raise _wrong_type("getMilliseconds", value)
 
 
 FUNCTIONS: Mapping[str, Function] = {

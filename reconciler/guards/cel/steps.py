@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Of one evaluation: at worst about half a second of a processor, and 50 MiB."""
-MOST_STEPS_OF_A_PLAN = 20_000_000
+MAX_STEPS_PER_PLAN = 20_000_000
 """Of all evaluations that share a budget, unless it says otherwise."""
 
 
@@ -23,17 +23,17 @@ class Budget:
 
     __slots__ = ("left", "steps")
 
-    def __init__(self, steps: int = MOST_STEPS_OF_A_PLAN) -> None:
+    def __init__(self, steps: int = MAX_STEPS_PER_PLAN) -> None:
         self.steps = self.left = steps
 
 
-class Run:
+class Evaluation:
     """One evaluation: the variables by name, and how many steps are left."""
 
-    __slots__ = ("left", "names")
+    __slots__ = ("left", "variables")
 
     def __init__(self, names: dict[str, Any], left: int) -> None:
-        self.names = names
+        self.variables = names
         self.left = left
 
     def spend(self, steps: int) -> None:

@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconciler.guards.cel.steps import EvaluationError, Run
+from reconciler.guards.cel.steps import Evaluation, EvaluationError
 from schemas.expressions import GREATEST, Type
 
 LEAST = -GREATEST - 1
-LONGEST = timedelta(seconds=315_576_000_000)
+MAX_DURATION = timedelta(seconds=315_576_000_000)
 """Of durations: 10,000 years."""
-DEEPEST = 50
+MAX_DEPTH = 50
 """Of lists and maps in each other that are compared."""
 
-NAMES: Mapping[type, str] = {
+TYPE_NAMES: Mapping[type, str] = {
     **{type(None): "null_type", bool: "bool", int: "int", float: "double", str: "string", list: "list"},
     **{tuple: "list", dict: "map", datetime: "timestamp", timedelta: "duration", Type: "type"},
 }
-_WORDS = {
+_TYPE_PHRASES = {
     **{
         "null_type": "null",
         "bool": "a boolean",
@@ -39,29 +39,29 @@ _WORDS = {
 
 def kind(value: Any) -> str:
     """CEL's name of its type. Raises EvaluationError for what expressions cannot read."""
-    found = NAMES.get(type(value))
+    found = TYPE_NAMES.get(type(value))
     if found is None:
-        found = next((name for known, name in NAMES.items() if isinstance(value, known)), None)
+        found = next((name for known, name in TYPE_NAMES.items() if isinstance(value, known)), None)
         if found is None:
             raise EvaluationError("a value is of a kind that expressions cannot read")
     return found
 
 
-def a(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """What it is, in words."""
-    return _WORDS[kind(value)]
+    return _TYPE_PHRASES[kind(value)]
 
 
-def length(text: str) -> int:
+def scan_cost(text: str) -> int:
     """Steps for what looks at each character once, and quickly."""
     return 1 + len(text) // 64
 
 
-def equal(left: Any, right: Any, run: Run, depth: int = 0) -> bool:
+def equal(left: Any, right: Any, run: Evaluation, depth: int = 0) -> bool:
     """Numbers are equal by value, whichever their kind; otherwise other kinds are not equal, and no error."""
     if type(left) is str and type(right) is str:
         if len(left) == len(right):
-            run.spend(length(left))
+            run.spend(scan_cost(left))
         return left == right
     one, other = kind(left), kind(right)
     if one != other:
@@ -70,7 +70,7 @@ def equal(left: Any, right: Any, run: Run, depth: int = 0) -> bool:
         return bool(left == right)
     if len(left) != len(right):
         return False
-    if depth == DEEPEST:
+    if depth == MAX_DEPTH:
         raise EvaluationError("values are nested too deeply to be compared")
     run.spend(1 + len(left))
     if one == "list":
@@ -78,13 +78,13 @@ def equal(left: Any, right: Any, run: Run, depth: int = 0) -> bool:
     return all(key in right and equal(value, right[key], run, depth + 1) for key, value in left.items())
 
 
-def contains(value: Any, container: Any, run: Run) -> bool:
+def contains(value: Any, container: Any, run: Evaluation) -> bool:
     """`in`: an element of a list, or a key of a map."""
     what = kind(container)
     if what == "map":
         return is_key(value) and value in container
     if what != "list":
-        raise EvaluationError(f"`in` looks into a list or a map, not into {a(container)}")
+        raise EvaluationError(f"`in` looks into a list or a map, not into {describe_type(container)}")
     run.spend(len(container))
     return any(equal(value, each, run) for each in container)
 
@@ -93,18 +93,18 @@ def is_key(value: Any) -> bool:
     return type(value) in (str, int, float) or isinstance(value, str)
 
 
-_ORDERED = ("bool", "string", "timestamp", "duration")
+_ORDERED_TYPES = ("bool", "string", "timestamp", "duration")
 
 
-def ordered(operator: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Run], bool]:
+def ordered(operator: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Evaluation], bool]:
     """`<` and its like."""
 
-    def less(left: Any, right: Any, run: Run) -> bool:
+    def less(left: Any, right: Any, run: Evaluation) -> bool:
         one, other = kind(left), kind(right)
-        if not ({one, other} <= {"int", "double"} or (one == other and one in _ORDERED)):
-            raise _no(operator, left, right)
+        if not ({one, other} <= {"int", "double"} or (one == other and one in _ORDERED_TYPES)):
+            raise _unsupported_operands(operator, left, right)
         if one == "string":
-            run.spend(length(left))
+            run.spend(scan_cost(left))
         return bool(compare(left, right))
 
     return less
@@ -117,7 +117,7 @@ def integer(number: int) -> int:
 
 
 def duration(found: timedelta) -> timedelta:
-    if not -LONGEST <= found <= LONGEST:
+    if not -MAX_DURATION <= found <= MAX_DURATION:
         raise EvaluationError("a duration is longer than 10,000 years")
     return found
 
@@ -128,10 +128,10 @@ def negative(value: Any) -> Any:
             return integer(-value)
         case "double":
             return -value
-    raise EvaluationError(f"`-` is not for {a(value)}")
+    raise EvaluationError(f"`-` is not for {describe_type(value)}")
 
 
-def add(left: Any, right: Any, run: Run) -> Any:
+def add(left: Any, right: Any, run: Evaluation) -> Any:
     match kind(left), kind(right):
         case "int", "int":
             return integer(left + right)
@@ -141,13 +141,13 @@ def add(left: Any, right: Any, run: Run) -> Any:
             run.spend(len(left) + len(right))
             return [*left, *right] if kind(left) == "list" else left + right
         case ("timestamp", "duration") | ("duration", "timestamp"):
-            return _moved(lambda: left + right)
+            return _shift_timestamp(lambda: left + right)
         case "duration", "duration":
             return duration(left + right)
-    raise _no("+", left, right)
+    raise _unsupported_operands("+", left, right)
 
 
-def subtract(left: Any, right: Any, _run: Run) -> Any:
+def subtract(left: Any, right: Any, _run: Evaluation) -> Any:
     match kind(left), kind(right):
         case "int", "int":
             return integer(left - right)
@@ -156,20 +156,20 @@ def subtract(left: Any, right: Any, _run: Run) -> Any:
         case ("timestamp", "timestamp") | ("duration", "duration"):
             return duration(left - right)
         case "timestamp", "duration":
-            return _moved(lambda: left - right)
-    raise _no("-", left, right)
+            return _shift_timestamp(lambda: left - right)
+    raise _unsupported_operands("-", left, right)
 
 
-def multiply(left: Any, right: Any, _run: Run) -> Any:
+def multiply(left: Any, right: Any, _run: Evaluation) -> Any:
     match kind(left), kind(right):
         case "int", "int":
             return integer(left * right)
         case "double", "double":
             return left * right
-    raise _no("*", left, right)
+    raise _unsupported_operands("*", left, right)
 
 
-def divide(left: Any, right: Any, _run: Run) -> Any:
+def divide(left: Any, right: Any, _run: Evaluation) -> Any:
     """Of whole numbers towards zero; of others as IEEE 754 has it."""
     match kind(left), kind(right):
         case "int", "int":
@@ -179,14 +179,14 @@ def divide(left: Any, right: Any, _run: Run) -> Any:
                 return left / right
             nothing = math.isnan(left) or not left
             return math.nan if nothing else math.copysign(math.inf, left) * math.copysign(1, right)
-    raise _no("/", left, right)
+    raise _unsupported_operands("/", left, right)
 
 
-def remainder(left: Any, right: Any, _run: Run) -> Any:
+def remainder(left: Any, right: Any, _run: Evaluation) -> Any:
     """With the sign of the left one."""
     if kind(left) == kind(right) == "int":
         return left - right * integer(_quotient(left, right))
-    raise _no("%", left, right)
+    raise _unsupported_operands("%", left, right)
 
 
 def _quotient(left: int, right: int) -> int:
@@ -196,12 +196,12 @@ def _quotient(left: int, right: int) -> int:
     return found if (left < 0) == (right < 0) else -found
 
 
-def _moved(move: Callable[[], datetime]) -> datetime:
+def _shift_timestamp(move: Callable[[], datetime]) -> datetime:
     try:
         return move()
     except OverflowError:
         raise EvaluationError("a timestamp is not within the years 1 to 9999") from None
 
 
-def _no(operator: str, left: Any, right: Any) -> EvaluationError:
-    return EvaluationError(f"`{operator}` is not for {a(left)} and {a(right)}")
+def _unsupported_operands(operator: str, left: Any, right: Any) -> EvaluationError:
+    return EvaluationError(f"`{operator}` is not for {describe_type(left)} and {describe_type(right)}")

@@ -6,23 +6,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.model.types import GroupUse
-from reconciler.plan.context import Case
-from reconciler.plan.requests import group_info, request
-from reconciler.values.accounting import account
+from reconciler.plan.context import PlanContext
+from reconciler.plan.planner_values import group_info, session_request
+from reconciler.values.accounting import account_of
 from reconciler.values.plan import Action
 
 
-def charged(case: Case, actions: Iterable[Action], uses: Iterable[GroupUse]) -> tuple[Action, ...]:
+def charge_accounts(
+    context: PlanContext, actions: Iterable[Action], uses: Iterable[GroupUse]
+) -> tuple[Action, ...]:
     """The actions, where those after which a session runs say whose account it goes on."""
     known = {use.group: use for use in uses}
-    sessions = case.desired.sessions()
+    sessions = context.desired.sessions()
     found = []
     for action in actions:
         after, session = action.after, sessions.get(action.id)
-        group = case.desired.groups.get(after.placement.group) if after and after.placement else None
+        group = context.desired.groups.get(after.placement.group) if after and after.placement else None
         use = known.get(group.name) if group else None
         if session and group and use and after and after.phase == "RUNNING" and action.verb != "no-op":
-            whose = account(request(session, case.desired.repository), group_info(group), use)
+            whose = account_of(session_request(session, context.desired.repository), group_info(group), use)
             action = replace(action, after=replace(after, account=whose))
         found.append(action)
     return tuple(found)

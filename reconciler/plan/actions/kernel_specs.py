@@ -6,19 +6,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from planner.environment import cufile_file, fabric_file
+from planner.environment import cufile_file, nccl_topology_file
 from planner.environment.variables import KernelFacts, SessionFacts, kernel_environment
 from planner.model.types import Fractional, KernelPlacement, NodeInfo, Placement
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.plan.network import kernel_connections
-from reconciler.plan.place.gpu_fractions import share
-from reconciler.plan.requests import fractional
+from reconciler.plan.place.gpu_fractions import fraction_limits
+from reconciler.plan.planner_values import fractional
 from reconciler.values.state import Desired
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.model import Hardware
 from schemas.kinds.session import Container, Session
-from schemas.problems.errors import PlanError
-from schemas.values.linux_users import FIRST_OF_PEOPLE, LAST_OF_IMAGES
+from schemas.problems.errors.plan import PlanError
+from schemas.values.linux_users import FIRST_REGULAR_ID, LAST_IMAGE_ID
+from schemas.values.resource_ref import ref_of
 
 _LONGEST_NAME = 40
 _SEVERAL = 2
@@ -26,24 +27,24 @@ _SEVERAL = 2
 
 def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
     """`<session>-<kernel>-<hash>-g<generation>`: the same for the same thing, safe as hostname and path."""
-    return f"{_short(identity)}-{kernel}-{_scope(desired, identity)}-g{generation}"
+    return f"{_hostname_part(identity)}-{kernel}-{_scope_hash(desired, identity)}-g{generation}"
 
 
 def network_name(desired: Desired, identity: str, generation: int) -> str:
     """Of the network that a session's generation has to itself: its kernels' ids without their names."""
-    return f"bai-{_short(identity)}-{_scope(desired, identity)}-g{generation}"
+    return f"bai-{_hostname_part(identity)}-{_scope_hash(desired, identity)}-g{generation}"
 
 
-def key_reference(desired: Desired, identity: str, generation: int) -> str:
-    """What the key pair of a session's generation is made from, as `secret_values` resolves it."""
+def session_key_reference(desired: Desired, identity: str, generation: int) -> str:
+    """What the key pair of a session's generation is made from, by `reconciler.secrets.session_keys`."""
     return f"session-key:{desired.repo}/{desired.cluster}/{identity}#{generation}"
 
 
-def _short(identity: str) -> str:
-    return identity.rpartition("/")[2][:_LONGEST_NAME].rstrip("-._").lower()
+def _hostname_part(identity: str) -> str:
+    return ref_of(identity).name[:_LONGEST_NAME].rstrip("-._").lower()
 
 
-def _scope(desired: Desired, identity: str) -> str:
+def _scope_hash(desired: Desired, identity: str) -> str:
     return hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
 
 
@@ -61,33 +62,36 @@ def kernel_specs(
     Raises PlanError when the placement lacks a container.
     """
     parts = {part.kernel: part for part in placement.kernels}
-    facts = _facts(desired, session, placement, generation)
-    mounts = _mounts(desired, session)
+    facts = _session_facts(desired, session, placement, generation)
+    mounts = _volume_mounts(desired, session)
     uid, groups = (
         desired.repository.uid_of(desired.cluster, session.metadata.project),
         _linux_groups(desired, session),
     )
-    others = _others(desired, session.metadata.project)
+    others = _foreign_uids(desired, session.metadata.project)
     group = desired.groups.get(session.spec.resource_group or "")
     own = network_name(desired, session.identity, generation)
-    key = key_reference(desired, session.identity, generation)
+    key = session_key_reference(desired, session.identity, generation)
     specs = []
     for container, known in zip(session.spec.containers(), facts.kernels, strict=True):
         part = parts.get(container.name)
         if part is None:
             raise PlanError(why=f"{session.identity}: {container.name} has no placement")
         env = kernel_environment(facts, known, placement, nodes[part.node].hardware, container.env)
-        spec = _spec(desired, session, container, part, known.id, generation, env, mounts)
+        labels = _labels(desired, session, generation, part)
+        spec = _base_spec(session, container, part, known.id, labels, env)
         hardware = nodes[part.node].hardware
         storage = group is not None and group.spec.gpu_direct_storage
-        files = _files(session, part, placement, hardware, env, storage=storage)
-        network = kernel_connections.network(desired, placement, part, own)
-        login = kernel_connections.login(desired, placement, part, key)
-        limits = share(part, group, nodes[part.node].hardware)
-        nics = _rdma(part, placement, nodes[part.node].hardware)
+        files = _generated_files(session, part, placement, hardware, env, storage=storage)
+        network = kernel_connections.kernel_network(desired, placement, part, own)
+        login = kernel_connections.ssh_login(desired, placement, part, key)
+        limits = fraction_limits(part, group, nodes[part.node].hardware)
+        nics = _rdma_nics(part, placement, nodes[part.node].hardware)
         specs.append(
             replace(
                 spec,
+                scratch=container.resources.scratch or (group.spec.scratch.default_bytes if group else 0),
+                mounts=mounts,
                 files=files,
                 network=network,
                 login=login,
@@ -101,7 +105,7 @@ def kernel_specs(
     return tuple(specs)
 
 
-def _files(
+def _generated_files(
     session: Session,
     part: KernelPlacement,
     placement: Placement,
@@ -114,7 +118,11 @@ def _files(
     into GPUs."""
     theirs = {*env, *secret_references(session)}
     made = [
-        File(fabric_file.NAME, fabric_file.nccl_topology(part, placement, hardware), fabric_file.VARIABLE),
+        File(
+            nccl_topology_file.NAME,
+            nccl_topology_file.nccl_topology(part, placement, hardware),
+            nccl_topology_file.VARIABLE,
+        ),
         File(
             cufile_file.NAME,
             cufile_file.cufile_settings(part, hardware) if storage else "",
@@ -129,31 +137,33 @@ def secret_references(session: Session) -> dict[str, str]:
     return {secret.env: secret.source for secret in session.spec.secrets}
 
 
-def _spec(
-    desired: Desired,
+def _labels(desired: Desired, session: Session, generation: int, part: KernelPlacement) -> Labels:
+    return Labels(
+        repo=desired.repo,
+        cluster=desired.cluster,
+        resource=session.identity,
+        generation=generation,
+        digest=desired.digests[session.identity],
+        kernel=part.kernel,
+        node=part.node,
+        protected=session.protected,
+        commit=desired.commit,
+    )
+
+
+def _base_spec(
     session: Session,
     container: Container,
     part: KernelPlacement,
     identifier: str,
-    generation: int,
+    labels: Labels,
     env: dict[str, str],
-    mounts: tuple[Mount, ...],
 ) -> KernelSpec:
+    """What its document and its placement alone say of a kernel."""
     spec = session.spec
-    group = desired.groups.get(spec.resource_group or "")
     return KernelSpec(
         id=identifier,
-        labels=Labels(
-            repo=desired.repo,
-            cluster=desired.cluster,
-            resource=session.identity,
-            generation=generation,
-            digest=desired.digests[session.identity],
-            kernel=container.name,
-            node=part.node,
-            protected=session.protected,
-            commit=desired.commit,
-        ),
+        labels=labels,
         command=container.command,
         env=env,
         workdir=spec.workdir or "",
@@ -165,36 +175,34 @@ def _spec(
         memory=part.memory,
         shm=container.resources.shm or 0,
         pids=container.resources.pids or 0,
-        scratch=container.resources.scratch or (group.spec.scratch.given if group else 0),
         devices=tuple(grant.id for grant in part.devices),
-        mounts=mounts,
         ports=tuple(port.port for port in spec.ports),
         restart=RestartRule(spec.restart.policy, spec.restart.max),
         tty=spec.tty,
         user=spec.container.user or "",
         read_only_root=spec.container.read_only_root,
         capabilities=spec.container.capabilities,
-        ulimits={name: _both(value) for name, value in spec.container.ulimits.items()},
+        ulimits={name: _soft_and_hard(value) for name, value in spec.container.ulimits.items()},
         stop_signal=spec.stop.signal,
         stop_grace=float(spec.stop.grace),
         timeout=float(spec.timeout or 0),
     )
 
 
-def _both(limit: int | str) -> tuple[int, int]:
+def _soft_and_hard(limit: int | str) -> tuple[int, int]:
     """Soft and hard limit."""
     value = limit if isinstance(limit, int) else -1
     return value, value
 
 
-def _rdma(part: KernelPlacement, placement: Placement, hardware: Hardware) -> tuple[str, ...]:
+def _rdma_nics(part: KernelPlacement, placement: Placement, hardware: Hardware) -> tuple[str, ...]:
     """The mapping's RDMA devices, which only containers on several nodes have a use for."""
     if len({each.node for each in placement.kernels}) < _SEVERAL:
         return ()
     return tuple(nic.id for nic in hardware.nics if nic.id in part.nics and nic.rdma)
 
 
-def _facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
+def _session_facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
     group = desired.groups.get(session.spec.resource_group or "")
     ids = kernel_ids(desired, session, generation)
     containers = session.spec.containers()
@@ -210,7 +218,7 @@ def _facts(desired: Desired, session: Session, placement: Placement, generation:
         owner=session.spec.owner or "",
         image=session.spec.image or "",
         ports={port.name: port.port for port in session.spec.ports},
-        addresses=kernel_connections.addresses(desired, placement),
+        addresses=kernel_connections.kernel_addresses(desired, placement),
         fractional=fractional(group) if group else Fractional(),
         gpudirect_storage=group.spec.gpu_direct_storage if group else False,
         network=kernel_connections.network_facts(desired, placement),
@@ -227,20 +235,20 @@ def _linux_groups(desired: Desired, session: Session) -> tuple[int, ...]:
             found.add(volume.spec.gid)
         elif volume is not None and volume.project:
             found.add(desired.repository.uid_of(desired.cluster, volume.project))
-    return tuple(sorted(gid for gid in found if gid >= FIRST_OF_PEOPLE))
+    return tuple(sorted(gid for gid in found if gid >= FIRST_REGULAR_ID))
 
 
-def _others(desired: Desired, project: str) -> str:
+def _foreign_uids(desired: Desired, project: str) -> str:
     """Numbers that an image could have for a user of its own."""
-    owners = desired.repository.owners(desired.cluster)
+    owners = desired.repository.projects_by_id(desired.cluster)
     return format_cpus(
         uid
         for uid, whose in owners.items()
-        if uid <= LAST_OF_IMAGES and any(each != project for each in whose)
+        if uid <= LAST_IMAGE_ID and any(each != project for each in whose)
     )
 
 
-def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
+def _volume_mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
     mounts = []
     for mount in session.spec.mounts:
         volume = desired.repository.volume_of(session, mount.volume)
@@ -250,6 +258,6 @@ def _mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
         source = f"{host.spec.root.rstrip('/')}/{volume.path}"
         if mount.sub_path:
             source += f"/{mount.sub_path}"
-        root, accepted = host.spec.root, host.spec.accepted
+        root, accepted = host.spec.root, host.spec.accepted_file_systems
         mounts.append(Mount(source, mount.path, mount.read_only, root, accepted, mount.sub_path or ""))
     return tuple(mounts)

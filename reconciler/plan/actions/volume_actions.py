@@ -5,62 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from providers.storage.base import Folder, Seen
-from reconciler.plan.context import Case
-from reconciler.plan.requests import recorded_session
+from providers.storage.base import FolderState, VolumeFolder
+from reconciler.plan.context import PlanContext
+from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.plan import Action, Drift
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Existing
-from reconciler.values.volume_folders import folders, recorded_folder
+from reconciler.values.volume_folders import recorded_folder, volume_folders
 from schemas.values.quantities import format_memory
+from schemas.values.resource_ref import identity_of, ref_of
 
 _ROUNDING = 65_536
 """File systems round limits to their blocks, of at most 64 KiB."""
 
 
-def with_folders(case: Case, actions: Iterable[Action]) -> tuple[list[Action], tuple[str, ...]]:
+def add_folders(context: PlanContext, actions: Iterable[Action]) -> tuple[list[Action], tuple[str, ...]]:
     """The actions, those of volumes with what happens to their folders, and what is to be said about them.
 
     Nothing changes where nobody looks after folders.
     """
     found = list(actions)
-    if case.actual.volumes is None:
+    if context.actual.volumes is None:
         return found, ()
-    wanted = {} if case.destroy else folders(case.desired)
-    going = any(action.id.startswith("Volume/") and action.after is None for action in found)
-    users = _users(case, found) if going else {}
+    wanted = {} if context.destroy else volume_folders(context.desired)
+    going = any(ref_of(action.id).kind == "Volume" and action.after is None for action in found)
+    users = _volume_users(context, found) if going else {}
     notes: list[str] = []
     for at, action in enumerate(found):
-        if not action.id.startswith("Volume/"):
+        if ref_of(action.id).kind != "Volume":
             continue
         if action.after is None:
-            found[at] = _moved(case, action, users.get(action.id, {}), notes)
+            found[at] = _trash_folder(context, action, users.get(action.id, {}), notes)
         elif folder := wanted.get(action.id):
-            found[at] = _made(case, action, folder)
+            found[at] = _make_folder(context, action, folder)
     return found, tuple(notes)
 
 
-def _made(case: Case, action: Action, folder: Folder) -> Action:
+def _make_folder(context: PlanContext, action: Action, folder: VolumeFolder) -> Action:
     assert action.after is not None
-    seen = (case.actual.volumes or {}).get(action.id)
-    drifted = tuple(differences(folder, seen)) if action.before is not None else ()
+    seen = (context.actual.volumes or {}).get(action.id)
+    drifted = tuple(folder_differences(folder, seen)) if action.before is not None else ()
     if action.verb == "no-op" and not drifted:
         return action
-    document = case.desired.documents[action.id]
-    old = recorded_folder(case.desired, case.actual, action.id) if action.before is not None else None
+    document = context.desired.documents[action.id]
+    old = recorded_folder(context.desired, context.actual, action.id) if action.before is not None else None
     if folder.quota is None and old is not None and old.quota:
         folder = replace(folder, quota=0)
     after = replace(action.after, document=document, folder=folder)
     before = action.before
     if before is not None and action.verb == "no-op":
-        before = replace(before, document=case.actual.existing[action.id].recorded.document)
-    warnings = (*action.warnings, *_said(folder, old, seen))
+        before = replace(before, document=context.actual.existing[action.id].recorded.document)
+    warnings = (*action.warnings, *_folder_warnings(folder, old, seen))
     why = action.why or f"its folder {drifted[0]}"
     return replace(action, before=before, after=after, why=why, warnings=warnings)
 
 
-def _said(folder: Folder, old: Folder | None, seen: Seen | None) -> Iterator[str]:
+def _folder_warnings(
+    folder: VolumeFolder, old: VolumeFolder | None, seen: FolderState | None
+) -> Iterator[str]:
     if seen is not None and seen.state in ("refused", "unknown"):
         yield f"its folder cannot be used: {seen.why}"
     if seen is not None and folder.quota and seen.unheld:
@@ -69,7 +72,9 @@ def _said(folder: Folder, old: Folder | None, seen: Seen | None) -> Iterator[str
         yield f"what is in {old.source} stays there: move it to {folder.source} yourself"
 
 
-def _moved(case: Case, action: Action, users: Mapping[str, bool], notes: list[str]) -> Action:
+def _trash_folder(
+    context: PlanContext, action: Action, users: Mapping[str, bool], notes: list[str]
+) -> Action:
     """Moved aside once its last session is gone; left alone while one runs on."""
     assert action.before is not None
     staying = sorted(session for session, gone in users.items() if not gone)
@@ -77,25 +82,25 @@ def _moved(case: Case, action: Action, users: Mapping[str, bool], notes: list[st
         notes.append(f"{action.id} is not deleted while {', '.join(staying)} has it mounted")
         side = replace(action.before, document={})
         return replace(action, before=side, after=side, why="", protected=False)
-    folder = recorded_folder(case.desired, case.actual, action.id)
+    folder = recorded_folder(context.desired, context.actual, action.id)
     why = f"{action.why}, its folder goes to the trash of {folder.host}" if folder else action.why
     before = replace(action.before, folder=folder)
     return replace(action, before=before, why=why, depends_on=tuple(sorted({*action.depends_on, *users})))
 
 
-def _users(case: Case, actions: Iterable[Action]) -> dict[str, dict[str, bool]]:
+def _volume_users(context: PlanContext, actions: Iterable[Action]) -> dict[str, dict[str, bool]]:
     """Volume → sessions whose kernels have it mounted, and whether this plan ends these."""
     plans = {action.id: action for action in actions}
     found: dict[str, dict[str, bool]] = {}
-    for each in case.actual.existing.values():
+    for each in context.actual.existing.values():
         if each.phase in HOLDING or any(kernel.state in LIVE for kernel in (*each.kernels, *each.strays)):
-            gone = _ends(plans.get(each.id))
-            for volume in _mounted(case, each):
+            gone = _ends_all_kernels(plans.get(each.id))
+            for volume in _mounted_volumes(context, each):
                 found.setdefault(volume, {})[each.id] = gone
     return found
 
 
-def _ends(action: Action | None) -> bool:
+def _ends_all_kernels(action: Action | None) -> bool:
     """Whether none of the kernels there are now is left."""
     if action is None or action.verb == "no-op":
         return False
@@ -103,24 +108,24 @@ def _ends(action: Action | None) -> bool:
     return after is None or before is None or not set(before.kernels) & set(after.kernels)
 
 
-def _mounted(case: Case, existing: Existing) -> Iterator[str]:
-    session = recorded_session(existing.recorded.document) if existing.id.startswith("Session/") else None
+def _mounted_volumes(context: PlanContext, existing: Existing) -> Iterator[str]:
+    session = recorded_session(existing.recorded.document) if ref_of(existing.id).kind == "Session" else None
     for mount in session.spec.mounts if session else ():
-        own = f"Volume/{session.project}/{mount.volume}" if session else ""
-        yield own if own in case.actual.existing else f"Volume/{mount.volume}"
+        own = identity_of("Volume", mount.volume, session.project) if session else ""
+        yield own if own in context.actual.existing else identity_of("Volume", mount.volume)
 
 
-def volume_drifts(case: Case) -> Iterator[Drift]:
+def volume_drifts(context: PlanContext) -> Iterator[Drift]:
     """Folders of applied volumes that are not what was applied."""
-    wanted = folders(case.desired) if case.actual.volumes else {}
-    for identity, seen in sorted((case.actual.volumes or {}).items()):
-        folder = recorded_folder(case.desired, case.actual, identity)
+    wanted = volume_folders(context.desired) if context.actual.volumes else {}
+    for identity, seen in sorted((context.actual.volumes or {}).items()):
+        folder = recorded_folder(context.desired, context.actual, identity)
         # Where the documents say another place now, nobody looked at the old one.
         if folder is not None and identity in wanted and folder.source == wanted[identity].source:
-            yield from (Drift(identity, what) for what in differences(folder, seen))
+            yield from (Drift(identity, what) for what in folder_differences(folder, seen))
 
 
-def differences(folder: Folder, seen: Seen | None) -> Iterator[str]:
+def folder_differences(folder: VolumeFolder, seen: FolderState | None) -> Iterator[str]:
     """How a folder is not what it must be; nothing where nobody could look."""
     if seen is None or seen.state == "unknown":
         return
@@ -134,8 +139,8 @@ def differences(folder: Folder, seen: Seen | None) -> Iterator[str]:
     if folder.mode is not None and folder.mode != seen.mode:
         yield f"has mode {seen.mode:04o} instead of {folder.mode:04o}"
     if folder.quota is not None and not seen.unheld and abs(folder.quota - seen.quota) >= _ROUNDING:
-        yield f"may hold {_amount(seen.quota)} instead of {_amount(folder.quota)}"
+        yield f"may hold {_format_quota(seen.quota)} instead of {_format_quota(folder.quota)}"
 
 
-def _amount(quota: int) -> str:
+def _format_quota(quota: int) -> str:
     return format_memory(quota) if quota else "any amount"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from reconciler.plan.context import PlanContext
+from reconciler.plan.decide.decision import Decision
 from reconciler.values.state import Existing
 from schemas.kinds.node import Node
 from schemas.kinds.session import Session
 
-if TYPE_CHECKING:
-    from reconciler.plan.context import Case
-    from reconciler.plan.decide.session_needs import Decision
 
-
-def goes_on(session: Session) -> bool:
+def survives_restart(session: Session) -> bool:
     """Whether starting it again loses nothing that its document does not give up: a batch session must say
     how it goes on, by `restart` or by `checkpoint`."""
     spec = session.spec
@@ -23,16 +20,16 @@ def goes_on(session: Session) -> bool:
 
 def may_move(session: Session) -> bool:
     """Whether a session's document lets it be stopped in one place and started again in another."""
-    return session.spec.movable and goes_on(session)
+    return session.spec.movable and survives_restart(session)
 
 
-def may_leave(session: Session, existing: Existing) -> bool:
+def may_be_drained(session: Session, existing: Existing) -> bool:
     """Whether a node that is drained may stop it without force."""
     free = may_move(session) or session.spec.preemptible
     return free and not session.protected and not existing.protected
 
 
-def to_leave(
+def nodes_to_leave(
     session: Session, existing: Existing, nodes: Mapping[str, Node], leaving: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """The nodes that a session has to leave, each with what it has become; `leaving` says so of some that
@@ -43,21 +40,21 @@ def to_leave(
         node = nodes.get(name)
         if node is None:
             found.append((name, "not in the repository"))
-        elif name in leaving and (node.spec.drain.force or may_leave(session, existing)):
+        elif name in leaving and (node.spec.drain.force or may_be_drained(session, existing)):
             found.append((name, leaving[name]))
-        elif node.spec.state == "drained" and (node.spec.drain.force or may_leave(session, existing)):
+        elif node.spec.state == "drained" and (node.spec.drain.force or may_be_drained(session, existing)):
             found.append((name, "drained"))
     return tuple(found)
 
 
-def still_draining(case: Case, found: Mapping[str, Decision]) -> Iterator[str]:
+def blocked_drains(context: PlanContext, found: Mapping[str, Decision]) -> Iterator[str]:
     """A line for each drained node that is not empty after the plan."""
     staying = {
         identity: {part.node for part in each.placement.kernels}
         for identity, each in found.items()
         if each.need in ("keep", "repair", "resize", "away") and each.placement is not None
     }
-    for node in case.desired.nodes:
+    for node in context.desired.nodes:
         names = sorted(identity for identity, where in staying.items() if node.name in where)
         if node.spec.state == "drained" and names:
             shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -13,88 +13,40 @@ from itertools import pairwise
 
 from planner.model.types import KernelPlacement
 from providers.base import Observed
-from reconciler.plan.requests import request
+from reconciler.values.documents.idle_rules import SAMPLE_GAP, IdleRule, idle_rules
 from reconciler.values.records import Sample
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Actual, Desired, Existing
-from reconciler.values.times import clock
-from schemas.kinds.quota import Quota
+from reconciler.values.times import format_time
 from schemas.kinds.session import IdleMetric, Session
 
 QUIET_NETWORK = 1024.0
 """Bytes a second that keep nothing alive but the connection itself."""
-GAP = 300.0
-"""Seconds between two samples of a GPU that may always pass."""
 FRESH = 60.0
 """Most seconds since the last sample: whoever began to work meanwhile is not stopped."""
-_BY_QUOTA = ("interactive", "batch")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """After `after` seconds below the threshold a session is stopped; `source` names the quota that says so,
-    empty for the session itself."""
-
-    after: float
-    metric: IdleMetric
-    below: float
-    grace: float
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Quiet:
+class QuietSpell:
     """That something was quiet since a moment, with the mean of what it used (percent, or bytes a second)."""
 
     since: float
     mean: float
 
 
-def rules(session: Session, desired: Desired) -> tuple[Rule, ...]:
-    """What the documents say about the session's idle time; empty when nothing does."""
-    found = []
-    own = session.spec.idle
-    if own is not None:
-        found.append(Rule(float(own.after), own.metric, float(own.below), float(own.grace)))
-    if session.spec.type in _BY_QUOTA:
-        metric: IdleMetric = "gpu-utilization" if _has_devices(session) else "cpu-utilization"
-        for quota in _quotas(session, desired):
-            after = float(quota.spec.idle_timeout or 0)
-            found.append(Rule(after, metric, 5.0, GAP, quota.name))
-    return tuple(found)
-
-
-def _has_devices(session: Session) -> bool:
-    slots = (slot for each in session.spec.containers() for slot, n in each.resources.slots.items() if n)
-    return any(slot not in ("cpu", "mem") for slot in slots)
-
-
-def _quotas(session: Session, desired: Desired) -> Iterator[Quota]:
-    quotas = [item for item in desired.resources.values() if isinstance(item, Quota)]
-    limits = [quota for quota in quotas if quota.spec.idle_timeout is not None]
-    if not limits:
-        return
-    asked = request(session, desired.repository)
-    subjects = {("domain", asked.domain), ("project", asked.project), ("user", asked.user)}
-    for quota in limits:
-        group = quota.spec.resource_group
-        if quota.spec.subject.kind_and_name in subjects and group in (None, asked.group):
-            yield quota
-
-
-def idle(session: Session, existing: Existing, actual: Actual, desired: Desired, now: float) -> str:
+def idle_reason(session: Session, existing: Existing, actual: Actual, desired: Desired, now: float) -> str:
     """Why an unused session is stopped: `idle since 14:02 UTC (gpu-utilization 0.3 % < 5 %)`; empty when it
     is not."""
-    for rule in rules(session, desired):
-        quiet = _session(rule, existing, actual.samples, now)
-        if quiet is not None and _latest(existing, actual.samples) - quiet.since >= rule.after:
-            return _text(rule, quiet, now)
+    for rule in idle_rules(session, desired):
+        quiet = _session_quiet(rule, existing, actual.samples, now)
+        if quiet is not None and _last_sampled(existing, actual.samples) - quiet.since >= rule.after:
+            return _idle_text(rule, quiet, now)
     return ""
 
 
-def _session(
-    rule: Rule, existing: Existing, samples: Mapping[str, Sequence[Sample]], now: float
-) -> Quiet | None:
+def _session_quiet(
+    rule: IdleRule, existing: Existing, samples: Mapping[str, Sequence[Sample]], now: float
+) -> QuietSpell | None:
     """Since when all its kernels are quiet; None when one is not, or when it is not known."""
     started = existing.recorded.started_at
     placement = existing.recorded.placement
@@ -102,7 +54,7 @@ def _session(
         return None
     parts = {part.kernel: part for part in placement.kernels}
     found = []
-    for kernel in _running(existing):
+    for kernel in _live_kernels(existing):
         part = parts.get(kernel.labels.kernel)
         if part is None:
             return None
@@ -114,11 +66,11 @@ def _session(
         found.append(quiet)
     if not found:
         return None
-    since = max(started + rule.grace, *_ends(existing, samples), *(quiet.since for quiet in found))
-    return Quiet(since, max(quiet.mean for quiet in found))
+    since = max(started + rule.grace, *_end_times(existing, samples), *(quiet.since for quiet in found))
+    return QuietSpell(since, max(quiet.mean for quiet in found))
 
 
-def _ends(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> Iterator[float]:
+def _end_times(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> Iterator[float]:
     """When its other kernels ended: nobody knows how busy they were until then, and those that are left may
     have waited for them."""
     for kernel in existing.kernels:
@@ -129,27 +81,29 @@ def _ends(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> Iterat
                 yield samples[kernel.id][-1].at
 
 
-def _running(existing: Existing) -> list[Observed]:
+def _live_kernels(existing: Existing) -> list[Observed]:
     return [kernel for kernel in existing.kernels if kernel.state in LIVE]
 
 
-def quiet_since(rule: Rule, samples: Sequence[Sample], part: KernelPlacement, now: float) -> Quiet | None:
+def quiet_since(
+    rule: IdleRule, samples: Sequence[Sample], part: KernelPlacement, now: float
+) -> QuietSpell | None:
     """Since when one kernel is quiet up to now; None when it is not, or when it is not known."""
-    reach = max(GAP, rule.after / 4)
+    reach = max(SAMPLE_GAP, rule.after / 4)
     if len(samples) < 2 or abs(now - samples[-1].at) > FRESH:
         return None
     widest = reach if rule.metric == "gpu-utilization" else max(reach, rule.after)
     since, used = None, 0.0
     for one, next_ in reversed(list(pairwise(samples))):
         span = next_.at - one.at
-        value = _used(rule.metric, one, next_, part)
+        value = _use_between(rule.metric, one, next_, part)
         if value is None or span <= 0 or span > widest or value >= _threshold(rule):
             break
         since, used = one.at, used + value * span
-    return None if since is None else Quiet(since, used / (samples[-1].at - since))
+    return None if since is None else QuietSpell(since, used / (samples[-1].at - since))
 
 
-def _used(metric: IdleMetric, one: Sample, next_: Sample, part: KernelPlacement) -> float | None:
+def _use_between(metric: IdleMetric, one: Sample, next_: Sample, part: KernelPlacement) -> float | None:
     """What was used between two samples; None when not known, or when a counter began anew."""
     span = next_.at - one.at
     if metric == "gpu-utilization":
@@ -161,30 +115,18 @@ def _used(metric: IdleMetric, one: Sample, next_: Sample, part: KernelPlacement)
     return rate if metric == "network" else 100.0 * rate / max(part.cpu_milli / 1000, 0.001)
 
 
-def _threshold(rule: Rule) -> float:
+def _threshold(rule: IdleRule) -> float:
     return QUIET_NETWORK if rule.metric == "network" else rule.below
 
 
-def _latest(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> float:
+def _last_sampled(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -> float:
     """The last moment at which something is known of all its kernels."""
-    known = [samples[kernel.id][-1].at for kernel in _running(existing) if samples.get(kernel.id)]
+    known = [samples[kernel.id][-1].at for kernel in _live_kernels(existing) if samples.get(kernel.id)]
     return min(known, default=0.0)
 
 
-def _text(rule: Rule, quiet: Quiet, now: float) -> str:
+def _idle_text(rule: IdleRule, quiet: QuietSpell, now: float) -> str:
     unit = "B/s" if rule.metric == "network" else "%"
     by = f", quota {rule.source}" if rule.source else ""
     measured = f"{rule.metric} {quiet.mean:.1f} {unit} < {_threshold(rule):g} {unit}"
-    return f"idle since {clock(quiet.since, now)} ({measured}{by})"
-
-
-def watched(desired: Desired, actual: Actual) -> frozenset[str]:
-    """The kernels whose use is to be measured: those of sessions that some rule is about."""
-    sessions = desired.sessions()
-    return frozenset(
-        kernel.id
-        for identity, existing in actual.existing.items()
-        if identity in sessions and rules(sessions[identity], desired)
-        for kernel in existing.kernels
-        if kernel.state == "running"
-    )
+    return f"idle since {format_time(quiet.since, now)} ({measured}{by})"

@@ -5,38 +5,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
-from planner.model.types import KernelPlacement, NodeInfo, Placement
-from planner.model.unfit_devices import sentences
+from planner.model.types import NodeInfo
+from planner.model.unhealthy_devices import unhealthy_sentences
 from providers.health.codes import CODES
-from providers.health.values import Health
+from providers.health.values import NodeHealth
+from reconciler.plan.decide.decision import Decision
 from reconciler.values.plan import Change, Drift, Plan
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
+from reconciler.values.state import Actual, Existing
+from reconciler.values.unfit_gpus import unfit_gpus
 from schemas.hardware.model import Hardware
-from schemas.problems.errors import StalePlan
-
-if TYPE_CHECKING:
-    from reconciler.plan.decide.session_needs import Decision
-    from reconciler.values.state import Actual, Existing
+from schemas.problems.errors.plan import StalePlan
 
 _MOST = 20
 
 
-def with_health(info: NodeInfo, health: Health | None) -> NodeInfo:
+def without_unfit_gpus(info: NodeInfo, health: NodeHealth | None) -> NodeInfo:
     """The node without the GPUs that are unfit now; what was recorded of a GPU counts where it is not known
     how it is now."""
     if health is None or health.facts is None:
         return info
-    hardware = _as_judged(info.hardware, health.judged)
+    hardware = _clear_old_complaints(info.hardware, health.judged)
     recorded = frozenset(gpu.id for gpu in hardware.gpus if not gpu.healthy)
     known = {gpu.id for gpu in hardware.gpus}
     ailing = {gpu: why for gpu, why in health.unfit.items() if gpu in known}
     return replace(info, hardware=hardware, unhealthy=recorded.union(ailing), ailing=ailing)
 
 
-def _as_judged(hardware: Hardware, judged: frozenset[str]) -> Hardware:
+def _clear_old_complaints(hardware: Hardware, judged: frozenset[str]) -> Hardware:
     """Without complaints of the past about GPUs that were looked at now; the same value where there are
     none."""
     if all(gpu.healthy or gpu.id not in judged for gpu in hardware.gpus):
@@ -49,27 +47,27 @@ def _as_judged(hardware: Hardware, judged: frozenset[str]) -> Hardware:
 def health_notes(nodes: Iterable[NodeInfo], actual: Actual) -> tuple[str, ...]:
     """Warnings of a plan: every GPU that gets no sessions, whatever else is critical, and how much more there
     is to read."""
-    found = [sentence for node in nodes for sentence in sentences(node)]
-    found += [each for name in sorted(actual.health) for each in _critical(actual.health[name])]
+    found = [sentence for node in nodes for sentence in unhealthy_sentences(node)]
+    found += [each for name in sorted(actual.health) for each in _critical_findings(actual.health[name])]
     found += [
         f"health of {name} is not known: {one.problem}"
         for name, one in sorted(actual.health.items())
         if one.problem
     ]
     more = (f"{len(found) - _MOST} more like these: bai nodes check",) if len(found) > _MOST else ()
-    return (*found[:_MOST], *more, *_rest(actual.health.values()))
+    return (*found[:_MOST], *more, *_smaller_findings(actual.health.values()))
 
 
-def _critical(health: Health) -> Iterator[str]:
-    """Critical findings that `sentences` does not tell: they take no recorded GPU out."""
+def _critical_findings(health: NodeHealth) -> Iterator[str]:
+    """Critical findings that `unhealthy_sentences` does not tell: they take no recorded GPU out."""
     for one in health.findings:
         takes = CODES[one.code].takes
-        told = bool(health.judged) if takes == "gpus" else takes == "device" and one.device in health.judged
-        if one.severity == "critical" and not told:
+        shown = bool(health.judged) if takes == "gpus" else takes == "device" and one.device in health.judged
+        if one.severity == "critical" and not shown:
             yield f"{health.node}{f' {one.device}' if one.device else ''}: {one.what}"
 
 
-def _rest(nodes: Iterable[Health]) -> Iterator[str]:
+def _smaller_findings(nodes: Iterable[NodeHealth]) -> Iterator[str]:
     counts = {one.node: sum(each.severity == "warning" for each in one.findings) for one in nodes}
     found = {node: count for node, count in counts.items() if count}
     if found:
@@ -79,23 +77,18 @@ def _rest(nodes: Iterable[Health]) -> Iterator[str]:
         yield f"{words} on {on}: bai nodes check"
 
 
-def unfit_names(health: Mapping[str, Health]) -> frozenset[str]:
-    """`gpu 3 of n1`, of all that get no sessions."""
-    return frozenset(f"{one.name(gpu)} of {node}" for node, one in health.items() for gpu in one.unfit)
-
-
-def health_drifts(existing: Existing, health: Mapping[str, Health]) -> Iterator[Drift]:
+def health_drifts(existing: Existing, health: Mapping[str, NodeHealth]) -> Iterator[Drift]:
     """Live kernels of a session that hold a GPU which is unfit now."""
     placement = existing.recorded.placement
     if placement is None or existing.phase not in HOLDING:
         return
     ids = dict(zip((part.kernel for part in placement.kernels), existing.recorded.kernels, strict=False))
-    for unfit in _unfit(placement, health):
+    for unfit in unfit_gpus(placement, health):
         what = f"holds {unfit.name} of {unfit.part.node}, which gets no new sessions: {unfit.why}"
         yield Drift(existing.id, what, ids.get(unfit.part.kernel, unfit.part.kernel))
 
 
-def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, Health]]) -> None:
+def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, NodeHealth]]) -> None:
     """Raises StalePlan when a session would start on a GPU that has become unfit since the plan was made.
     Nodes that the plan itself provisions are judged afterwards. `ask`: the health of nodes now; not called
     when nothing starts on a device."""
@@ -109,46 +102,26 @@ def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, Health]]) -> None:
     mended = {each.after.provision.node for each in plan.changes if each.after and each.after.provision}
     health = {node: known for node, known in ask().items() if node not in mended}
     for session, placement in starting.items():
-        for unfit in _unfit(placement, health):
+        for unfit in unfit_gpus(placement, health):
             gone = f"{unfit.name} of {unfit.part.node}, which is out of placement now: {unfit.why}"
             raise StalePlan(why=f"{session} would start on {gone}", hint="plan again")
 
 
-class _Unfit(NamedTuple):
-    """A GPU of a placement that is unfit, and whose kernel's it is."""
-
-    part: KernelPlacement
-    gpu: str
-    name: str
-    why: str
-
-
-def _unfit(placement: Placement, health: Mapping[str, Health]) -> Iterator[_Unfit]:
-    for part in placement.kernels:
-        known = health.get(part.node)
-        if known is None:
-            continue
-        for grant in part.devices:
-            gpu = known.gpu_of(grant.id)
-            if gpu in known.unfit:
-                yield _Unfit(part, gpu, known.name(gpu), known.unfit[gpu])
-
-
-def off_unfit(found: Mapping[str, Decision], actual: Actual) -> dict[str, Decision]:
+def leave_unfit_gpus(found: Mapping[str, Decision], actual: Actual) -> dict[str, Decision]:
     """The decisions; a session that is to be started again on a GPU that is unfit gets another place.
 
     One that runs is left alone: only what has ended or is replaced anyway moves.
     """
     if not any(one.unfit for one in actual.health.values()):
         return dict(found)
-    return {identity: _moved(each, actual.health) for identity, each in found.items()}
+    return {identity: _leave_unfit_gpu(each, actual.health) for identity, each in found.items()}
 
 
-def _moved(decision: Decision, health: Mapping[str, Health]) -> Decision:
+def _leave_unfit_gpu(decision: Decision, health: Mapping[str, NodeHealth]) -> Decision:
     existing, placement = decision.existing, decision.placement
     if decision.need != "repair" or existing is None or placement is None:
         return decision
-    gone = next(_unfit(placement, health), None)
+    gone = next(unfit_gpus(placement, health), None)
     alive = any(kernel.state in LIVE for kernel in existing.kernels)
     if gone is None or (alive and not decision.replaces):
         return decision

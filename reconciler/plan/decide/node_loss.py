@@ -9,36 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.plan.decide.drain import goes_on
-from reconciler.provisioning.reasons import never_joined
+from reconciler.plan.decide.drain import survives_restart
+from reconciler.provisioning.reasons import never_provisioned
 from reconciler.values.plan import Change, Drift
 from reconciler.values.records import Ghost
 from reconciler.values.session_phase import ENDED
-from reconciler.values.state import Actual, Desired, Existing, Missed
-from reconciler.values.times import age, clock, span
+from reconciler.values.state import Actual, Desired, Existing, UnreachableNode
+from reconciler.values.times import age, format_duration, format_time
 from schemas.kinds.resource_group import NodeLoss
 from schemas.kinds.session import Session
 
-CONTACT = "contact."
+CONTACT_PATH = "contact."
 """Beginning of the path of a change that stands for a lost node."""
 
 
-def unseen(existing: Existing) -> bool:
+def is_out_of_reach(existing: Existing) -> bool:
     """Whether what is recorded to run cannot be seen, in whole or in part."""
     return bool(existing.away) and existing.phase not in ENDED and existing.recorded.phase != "PENDING"
 
 
-def strangers(actual: Actual, desired: Desired) -> tuple[str, ...]:
+def unknown_nodes(actual: Actual, desired: Desired) -> tuple[str, ...]:
     """Nodes out of reach of which nobody knows whether something runs there already."""
     nodes = {node.name for node in desired.nodes}
     missed = (name for name, one in actual.missed.items() if one.stranger and name in nodes)
     # What runs sessions is brought there by provisioning: before, nothing of ours can be there.
-    return tuple(name for name in missed if not never_joined(actual.upkeep, actual.standings, name))
+    return tuple(
+        name
+        for name in missed
+        if not never_provisioned(actual.provision_status, actual.provision_records, name)
+    )
 
 
-def stranger_reason(actual: Actual, desired: Desired) -> str:
+def unknown_nodes_reason(actual: Actual, desired: Desired) -> str:
     """Why nothing is placed while there are strangers; empty when there are none."""
-    names = strangers(actual, desired)
+    names = unknown_nodes(actual, desired)
     if not names:
         return ""
     shown = ", ".join(f"{name} ({actual.missed[name].why})" for name in names[:3])
@@ -49,41 +53,43 @@ def stranger_reason(actual: Actual, desired: Desired) -> str:
     )
 
 
-def rule(session: Session, desired: Desired) -> NodeLoss:
+def node_loss_rule(session: Session, desired: Desired) -> NodeLoss:
     """What the documents say about the loss of a session's node."""
     if session.spec.node_loss is not None:
         return session.spec.node_loss
     group = desired.groups.get(session.spec.resource_group or "")
     found = group.spec.node_loss if group else NodeLoss()
-    return found if goes_on(session) else found.model_copy(update={"then": "wait"})
+    return found if survives_restart(session) else found.model_copy(update={"then": "wait"})
 
 
-def given_up(session: Session, existing: Existing, actual: Actual, desired: Desired, now: float) -> list[str]:
+def nodes_given_up(
+    session: Session, existing: Existing, actual: Actual, desired: Desired, now: float
+) -> list[str]:
     """The nodes that the session no longer waits for."""
-    said = rule(session, desired)
-    if said.then != "reschedule":
+    rule = node_loss_rule(session, desired)
+    if rule.then != "reschedule":
         return []
     nodes = sorted(set(existing.away.values()))
-    return [node for node in nodes if age(_since(actual.missed.get(node), now), now) >= said.after]
+    return [node for node in nodes if age(_missed_since(actual.missed.get(node), now), now) >= rule.after]
 
 
-def lost(nodes: list[str]) -> tuple[Change, ...]:
+def node_loss_changes(nodes: list[str]) -> tuple[Change, ...]:
     """Changes that make a session leave these nodes."""
-    return tuple(Change(f"{CONTACT}{node}", "reached", "lost", forces=True) for node in nodes)
+    return tuple(Change(f"{CONTACT_PATH}{node}", "reached", "lost", forces=True) for node in nodes)
 
 
-def why_lost(nodes: list[str], actual: Actual, now: float) -> str:
+def node_loss_reason(nodes: list[str], actual: Actual, now: float) -> str:
     """`no contact with n1 since 14:02 UTC: connection refused`."""
-    return "; ".join(describe(node, actual.missed.get(node), now) for node in nodes)
+    return "; ".join(_describe_loss(node, actual.missed.get(node), now) for node in nodes)
 
 
-def describe(node: str, missed: Missed | None, now: float) -> str:
-    since = f" since {clock(missed.since, now)}" if missed and missed.since is not None else ""
+def _describe_loss(node: str, missed: UnreachableNode | None, now: float) -> str:
+    since = f" since {format_time(missed.since, now)}" if missed and missed.since is not None else ""
     why = f": {missed.why}" if missed and missed.why else ""
     return f"no contact with {node}{since}{why}"
 
 
-def lingering(existing: Existing | None, actual: Actual, generation: int | None) -> tuple[Ghost, ...]:
+def ghosts_at(existing: Existing | None, actual: Actual, generation: int | None) -> tuple[Ghost, ...]:
     """The ghosts that a session has once it is at `generation` (None: deleted): those it had, but for nodes
     that answered, and what it leaves behind now."""
     if existing is None:
@@ -95,23 +101,23 @@ def lingering(existing: Existing | None, actual: Actual, generation: int | None)
     return tuple(ghosts)
 
 
-def contact_drifts(existing: Existing, actual: Actual, desired: Desired, now: float) -> Iterator[Drift]:
+def node_loss_drifts(existing: Existing, actual: Actual, desired: Desired, now: float) -> Iterator[Drift]:
     """What is not seen of a session, and what may be left of it where nobody sees it."""
     session = desired.sessions().get(existing.id)
-    if unseen(existing):
+    if is_out_of_reach(existing):
         nodes = sorted(set(existing.away.values()))
-        plan = _intention(session, desired) if session else "waits for it"
-        yield Drift(existing.id, f"{why_lost(nodes, actual, now)}; {plan}")
+        plan = _loss_rule_text(session, desired) if session else "waits for it"
+        yield Drift(existing.id, f"{node_loss_reason(nodes, actual, now)}; {plan}")
     for ghost in existing.recorded.ghosts:
         if ghost.node in actual.missed:
             what = f"generation {ghost.generation} may still run on {ghost.node}, which is not reached"
             yield Drift(existing.id, what, ghost.kernel)
 
 
-def _intention(session: Session, desired: Desired) -> str:
-    said = rule(session, desired)
-    return f"given up after {span(said.after)}" if said.then == "reschedule" else "waits for it"
+def _loss_rule_text(session: Session, desired: Desired) -> str:
+    rule = node_loss_rule(session, desired)
+    return f"given up after {format_duration(rule.after)}" if rule.then == "reschedule" else "waits for it"
 
 
-def _since(missed: Missed | None, now: float) -> float:
+def _missed_since(missed: UnreachableNode | None, now: float) -> float:
     return missed.since if missed is not None and missed.since is not None else now

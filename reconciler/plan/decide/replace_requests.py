@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from reconciler.plan.decide.session_needs import Decision
+from reconciler.plan.decide.decision import Decision
 from reconciler.values.plan import Change
 from reconciler.values.state import Desired
-from schemas.problems.errors import PlanError
+from schemas.problems.errors.plan import PlanError
 
-CAUSE = "asked for by --replace"
-GENERATION = "generation"
-"""Path of the change that stands for the wish."""
+REPLACE_CAUSE = "asked for by --replace"
+GENERATION_PATH = "generation"
+"""Path of the change that stands for the request."""
 
 
-def asked_for(
+def match_sessions(
     patterns: Sequence[str], desired: Desired, scope: frozenset[str] | None, *, destroy: bool = False
 ) -> frozenset[str]:
     """The sessions that `patterns` (identities, `*` allowed) mean.
@@ -39,8 +39,8 @@ def asked_for(
     return frozenset(found)
 
 
-def anew(decision: Decision) -> Decision:
-    """The decision with the wish added: another generation, in the same place where it runs and may stay.
+def request_replacement(decision: Decision) -> Decision:
+    """The decision with the request added: another generation, in the same place where it runs and may stay.
 
     What never ran or waits starts anyway, and stays as it is decided.
     """
@@ -48,19 +48,21 @@ def anew(decision: Decision) -> Decision:
     if existing is None or decision.need == "delete" or existing.recorded.phase == "PENDING":
         return decision
     before, generation = existing.recorded.generation, existing.recorded.generation + 1
-    forced = Change(GENERATION, str(before), str(generation), forces=True)
+    forced = Change(GENERATION_PATH, str(before), str(generation), forces=True)
     stays = decision.need in ("keep", "repair")
     return replace(
         decision,
         need="repair" if stays else "place",
         placement=decision.placement if stays else None,
         changes=(*decision.changes, forced),
-        why=f"{decision.why}; {CAUSE}" if decision.why and decision.need != "finish" else CAUSE,
+        why=f"{decision.why}; {REPLACE_CAUSE}"
+        if decision.why and decision.need != "finish"
+        else REPLACE_CAUSE,
         generation=generation,
     )
 
 
-def in_error(found: Mapping[str, Decision]) -> Iterator[str]:
+def error_notes(found: Mapping[str, Decision]) -> Iterator[str]:
     """A line for every session that ended in ERROR and that this plan leaves so."""
     for identity, decision in found.items():
         existing = decision.existing
@@ -70,6 +72,9 @@ def in_error(found: Mapping[str, Decision]) -> Iterator[str]:
             yield f"{identity} is in ERROR: {how}; --replace {identity} starts it again"
 
 
-def with_wishes(found: Mapping[str, Decision], wanted: Iterable[str]) -> dict[str, Decision]:
-    """All decisions, those of the sessions in `wanted` as `anew` has them."""
-    return {**found, **{identity: anew(found[identity]) for identity in wanted if identity in found}}
+def add_replace_requests(found: Mapping[str, Decision], wanted: Iterable[str]) -> dict[str, Decision]:
+    """All decisions, those of the sessions in `wanted` as `request_replacement` has them."""
+    return {
+        **found,
+        **{identity: request_replacement(found[identity]) for identity in wanted if identity in found},
+    }

@@ -24,11 +24,12 @@ from planner.model.types import (
     Wait,
 )
 from providers.base import Capabilities
-from reconciler.plan.decide.session_needs import Decision
+from reconciler.plan.decide.decision import Decision
 from reconciler.values.state import Actual, Desired
 from schemas.kinds.cluster import Cluster
-from schemas.kinds.docker_network import NetworkRules
+from schemas.kinds.parts.docker_network import NetworkRules
 from schemas.kinds.session import Session, SessionPort
+from schemas.values.resource_ref import identity_of
 
 SSH_PORT = 2200
 """Where the SSH server of a container listens that has an address of its own: no privilege is needed, and an
@@ -42,54 +43,56 @@ Mode = Literal["default", "host", "bridge", "overlay"]
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class ConnectedPlacement:
     """A placement with its network, and what a person should know about how it came to be."""
 
     placement: Placement
     note: str = ""
 
 
-def connected(
+def connect_sessions(
     desired: Desired,
     actual: Actual,
     nodes: Mapping[str, NodeInfo],
     found: Mapping[str, Decision],
     placements: Mapping[str, Placement],
-) -> dict[str, Connected]:
+) -> dict[str, ConnectedPlacement]:
     """Every session that starts or goes on in this plan, by identity. Ports are given in the order of
     identities, so that equal inputs give equal ports.
 
     `placements`: where each session is to be; the others keep what they hold.
     """
-    rules = rules_of(desired)
+    rules = network_rules(desired)
     if rules is None:
         return {}
-    taken = _taken(actual)
+    taken = _taken_ports(actual)
     made = {}
     for identity in sorted(placements):
         decision = found[identity]
         if decision.session is None:
             continue
-        before = _unchanged(decision, placements[identity])
+        before = _recorded_connection(decision, placements[identity])
         if before is not None:
-            made[identity] = Connected(_carried(placements[identity], before))
+            made[identity] = ConnectedPlacement(_keep_connection(placements[identity], before))
             continue
-        mode, note = choose(placements[identity], rules, actual.capabilities, nodes, rdma=_fabric(desired))
+        mode, note = choose_network(
+            placements[identity], rules, actual.capabilities, nodes, rdma=_has_rdma_fabric(desired)
+        )
         scope = f"{desired.repo}/{desired.cluster}/{identity}"
-        placement = _assigned(decision.session, placements[identity], mode, rules.ports, taken, scope)
-        made[identity] = Connected(placement, note)
+        placement = _assign_ports(decision.session, placements[identity], mode, rules.ports, taken, scope)
+        made[identity] = ConnectedPlacement(placement, note)
     return made
 
 
-def rules_of(desired: Desired) -> NetworkRules | None:
+def network_rules(desired: Desired) -> NetworkRules | None:
     """What the cluster says about networks; None for a provider whose kernels have none of their own."""
-    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
+    cluster = desired.resources.get(identity_of("Cluster", desired.cluster))
     if not isinstance(cluster, Cluster) or cluster.spec.provider not in _CONNECTING:
         return None
     return cluster.spec.docker
 
 
-def _unchanged(decision: Decision, placement: Placement) -> Placement | None:
+def _recorded_connection(decision: Decision, placement: Placement) -> Placement | None:
     """What was decided for this very generation on these nodes."""
     record = decision.existing.recorded if decision.existing else None
     if record is None or record.placement is None or record.generation != decision.generation:
@@ -100,7 +103,7 @@ def _unchanged(decision: Decision, placement: Placement) -> Placement | None:
     return record.placement if record.kernels and same else None
 
 
-def _carried(placement: Placement, before: Placement) -> Placement:
+def _keep_connection(placement: Placement, before: Placement) -> Placement:
     old = {part.kernel: part for part in before.kernels}
     parts = (
         replace(part, network=old[part.kernel].network, ports=old[part.kernel].ports)
@@ -111,7 +114,7 @@ def _carried(placement: Placement, before: Placement) -> Placement:
     return replace(placement, kernels=tuple(parts))
 
 
-def choose(
+def choose_network(
     placement: Placement,
     rules: NetworkRules,
     capabilities: Capabilities | None,
@@ -129,9 +132,9 @@ def choose(
     if rules.network == "host":
         return "host", ""
     parts = placement.kernels
-    if rules.network == "auto" and any(_rdma(part, nodes) or (rdma and part.devices) for part in parts):
+    if rules.network == "auto" and any(_uses_rdma(part, nodes) or (rdma and part.devices) for part in parts):
         return "host", ""  # RDMA's connections are made from addresses of the node's own interfaces
-    why = apart(used, capabilities)
+    why = overlay_obstacle(used, capabilities)
     if rules.network == "overlay":
         return "overlay", f"its containers will not find each other: {why}" if why else ""
     if not why:
@@ -139,18 +142,18 @@ def choose(
     return "host", f"its containers use their nodes' own network: {why}" if capabilities else ""
 
 
-def _fabric(desired: Desired) -> bool:
-    cluster = desired.resources.get(f"Cluster/{desired.cluster}")
+def _has_rdma_fabric(desired: Desired) -> bool:
+    cluster = desired.resources.get(identity_of("Cluster", desired.cluster))
     fabric = cluster.spec.networks.fabric if isinstance(cluster, Cluster) else None
     return fabric is not None and fabric.rdma
 
 
-def _rdma(part: KernelPlacement, nodes: Mapping[str, NodeInfo]) -> bool:
+def _uses_rdma(part: KernelPlacement, nodes: Mapping[str, NodeInfo]) -> bool:
     node = nodes.get(part.node)
     return node is not None and any(nic.rdma and nic.id in part.nics for nic in node.hardware.nics)
 
 
-def apart(nodes: Iterable[str], capabilities: Capabilities | None) -> str:
+def overlay_obstacle(nodes: Iterable[str], capabilities: Capabilities | None) -> str:
     """Why one network cannot span these nodes; empty when it can."""
     if capabilities is None:
         return "nobody looked whether one overlay can span its nodes"
@@ -166,21 +169,21 @@ def apart(nodes: Iterable[str], capabilities: Capabilities | None) -> str:
     return ""
 
 
-def together(
+def require_overlay(
     place: Callable[[Snapshot], Outcome], desired: Desired, actual: Actual
 ) -> Callable[[Snapshot], Outcome]:
     """The planner, where sessions wait that were to be on nodes which no overlay spans although the cluster
     demands one."""
-    rules = rules_of(desired)
+    rules = network_rules(desired)
     if rules is None or rules.network != "overlay" or actual.capabilities is None:
         return place
 
-    def placed(snapshot: Snapshot) -> Outcome:
+    def place_where_spanned(snapshot: Snapshot) -> Outcome:
         outcome = place(snapshot)
         kept, waits = [], list(outcome.waits)
         for placement in outcome.placements:
             used = sorted({part.node for part in placement.kernels})
-            why = apart(used, actual.capabilities) if len(used) > 1 else ""
+            why = overlay_obstacle(used, actual.capabilities) if len(used) > 1 else ""
             if why:
                 reasons = (Reason("no-overlay", f"the cluster demands an overlay network: {why}"),)
                 waits.append(Wait(placement.session, placement.group, 1, reasons))
@@ -190,13 +193,13 @@ def together(
         evictions = tuple(one for one in outcome.evictions if one.by in here)
         return replace(outcome, placements=tuple(kept), waits=tuple(waits), evictions=evictions)
 
-    return placed
+    return place_where_spanned
 
 
 # Ports
 
 
-def _taken(actual: Actual) -> dict[str, set[int]]:
+def _taken_ports(actual: Actual) -> dict[str, set[int]]:
     """Node → ports that anybody holds or is about to give up: nothing waits for a port to become free."""
     taken: dict[str, set[int]] = {}
     placements = (each.recorded.placement for each in actual.existing.values())
@@ -206,7 +209,7 @@ def _taken(actual: Actual) -> dict[str, set[int]]:
     return taken
 
 
-def _assigned(
+def _assign_ports(
     session: Session,
     placement: Placement,
     mode: Mode,
@@ -219,16 +222,20 @@ def _assigned(
     for rank, part in enumerate(placement.kernels):
         held = taken.setdefault(part.node, set())
         ports = []
-        for name, port, udp in _wanted(session, mode, first=rank == 0, alone=len(placement.kernels) == 1):
+        for name, port, udp in _needed_ports(
+            session, mode, first=rank == 0, alone=len(placement.kernels) == 1
+        ):
             on = port if port >= _LOWEST and port not in held | {SSH_PORT} else 0
-            on = on or _free(held, span, f"{scope}/{part.kernel}/{name}")
+            on = on or _free_port(held, span, f"{scope}/{part.kernel}/{name}")
             held.add(on)
             ports.append(PortGrant(name, port or on, on, udp))
         parts.append(replace(part, network=mode, ports=tuple(ports)))
     return replace(placement, kernels=tuple(parts))
 
 
-def _wanted(session: Session, mode: Mode, *, first: bool, alone: bool) -> Iterable[tuple[str, int, bool]]:
+def _needed_ports(
+    session: Session, mode: Mode, *, first: bool, alone: bool
+) -> Iterable[tuple[str, int, bool]]:
     """Name, number and protocol of each port of the node that one kernel needs.
 
     On the node's own network that is every port it serves; elsewhere only what is published, of the main
@@ -245,7 +252,7 @@ def _wanted(session: Session, mode: Mode, *, first: bool, alone: bool) -> Iterab
             yield MASTER, 0, False
 
 
-def _free(held: set[int], span: tuple[int, int], scope: str) -> int:
+def _free_port(held: set[int], span: tuple[int, int], scope: str) -> int:
     """The first free port from one that follows from `scope`; the last of all that are tried where none is
     free, which the node itself then refuses."""
     lowest, highest = span

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
-from reconciler.plan.decide.drain import may_leave
-from reconciler.plan.place.snapshot import LOCAL_ADDRESSES
-from reconciler.provisioning.reasons import cause
+from reconciler.plan.decide.drain import may_be_drained
+from reconciler.plan.node_rollout import Occupant
+from reconciler.provisioning.reasons import provision_reason
 from reconciler.values.adoption import placement_of
+from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.kinds.node import Node
+from schemas.values.resource_ref import ref_of
 
 
-@dataclass(frozen=True, slots=True)
-class Occupant:
-    """`stays`: why it cannot be made to leave; empty when it can. `moved`: it goes on somewhere else."""
-
-    who: str
-    stays: str = ""
-    moved: bool = False
-
-
-def occupants(desired: Desired, actual: Actual, touched: frozenset[str]) -> dict[str, tuple[Occupant, ...]]:
+def node_occupants(
+    desired: Desired, actual: Actual, touched: frozenset[str]
+) -> dict[str, tuple[Occupant, ...]]:
     """Node → who is there. `touched`: the sessions that this plan may change."""
     nodes = {node.name: node for node in desired.nodes}
     found: dict[str, list[Occupant]] = {}
     for existing in actual.existing.values():
-        for node in sorted(where(existing)):
+        for node in sorted(occupied_nodes(existing)):
             one = _occupant(existing, nodes.get(node), desired, touched)
             found.setdefault(node, []).append(one)
     here = [node.name for node in desired.nodes if node.spec.address in LOCAL_ADDRESSES]
@@ -40,7 +34,7 @@ def occupants(desired: Desired, actual: Actual, touched: frozenset[str]) -> dict
     return {node: tuple(each) for node, each in found.items()}
 
 
-def where(existing: Existing) -> frozenset[str]:
+def occupied_nodes(existing: Existing) -> frozenset[str]:
     """The nodes that kernels of a resource may be alive on."""
     live = {kernel.labels.node for kernel in (*existing.kernels, *existing.strays) if kernel.state in LIVE}
     for kernel in (*existing.kernels, *existing.strays):
@@ -53,12 +47,18 @@ def where(existing: Existing) -> frozenset[str]:
     return frozenset(live | {ghost.node for ghost in existing.recorded.ghosts})
 
 
-def on_nodes(actual: Actual, chosen: Collection[str]) -> tuple[str, ...]:
+def resources_to_evacuate(actual: Actual, chosen: Collection[str]) -> tuple[str, ...]:
     """The resources on those of the nodes among `chosen` identities that are to be provisioned."""
-    upkeep = actual.upkeep
-    names = {one.partition("/")[2] for one in chosen if one.startswith("Node/")}
-    going = {name for name in names if upkeep is not None and cause(upkeep, actual.standings, name)}
-    return tuple(each.id for each in actual.existing.values() if going & where(each)) if going else ()
+    provision_status = actual.provision_status
+    names = {ref_of(one).name for one in chosen if ref_of(one).kind == "Node"}
+    going = {
+        name
+        for name in names
+        if provision_status is not None and provision_reason(provision_status, actual.provision_records, name)
+    }
+    return (
+        tuple(each.id for each in actual.existing.values() if going & occupied_nodes(each)) if going else ()
+    )
 
 
 def _occupant(existing: Existing, node: Node | None, desired: Desired, touched: frozenset[str]) -> Occupant:
@@ -71,11 +71,11 @@ def _occupant(existing: Existing, node: Node | None, desired: Desired, touched: 
         return Occupant(existing.id, "it may still run there, where nobody can ask")
     if session is None:
         return Occupant(existing.id)
-    if force or may_leave(session, existing):
+    if force or may_be_drained(session, existing):
         return Occupant(existing.id, moved=True)
     return Occupant(existing.id, "it may not be moved (`movable`, `preemptible`)")
 
 
-def staying(found: Mapping[str, tuple[Occupant, ...]], node: str) -> Iterator[Occupant]:
+def blocking_occupants(found: Mapping[str, tuple[Occupant, ...]], node: str) -> Iterator[Occupant]:
     """Those who keep a node from being emptied."""
     return (one for one in found.get(node, ()) if one.stays)

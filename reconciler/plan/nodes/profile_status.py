@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconciler.provisioning.reasons import Kind, cause, unready
+from reconciler.provisioning.reasons import ReasonKind, provision_reason, unready_reason
 from reconciler.values.state import Actual
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class ProfileStatus:
     """`kind` is empty for a node that is as its profile says; `sealed` and `seen` are seconds since the
     epoch."""
 
     profile: str
-    kind: Kind | None = None
+    kind: ReasonKind | None = None
     why: str = ""
     """Why it is to be provisioned."""
     unready: str = ""
@@ -29,24 +29,24 @@ class Stands:
     deviations: tuple[str, ...] = ()
 
 
-def stands(actual: Actual, node: str) -> Stands | None:
+def profile_status(actual: Actual, node: str) -> ProfileStatus | None:
     """None for a node without a profile."""
-    upkeep = actual.upkeep
-    if upkeep is None or node not in upkeep.targets:
+    provision_status = actual.provision_status
+    if provision_status is None or node not in provision_status.targets:
         return None
-    condition, standing = upkeep.conditions.get(node), actual.standings.get(node)
-    found = cause(upkeep, actual.standings, node)
-    at = condition.sealed.at if condition is not None and condition.sealed is not None else None
+    condition, standing = provision_status.conditions.get(node), actual.provision_records.get(node)
+    found = provision_reason(provision_status, actual.provision_records, node)
+    at = condition.stamp.at if condition is not None and condition.stamp is not None else None
     if at is None and standing is not None and standing.state == "ready":
         at = standing.at
-    return Stands(
-        upkeep.targets[node].profile,
+    return ProfileStatus(
+        provision_status.targets[node].profile,
         found.kind if found else None,
         found.why if found else "",
-        unready(upkeep, actual.standings, node),
+        unready_reason(provision_status, actual.provision_records, node),
         at,
-        upkeep.remembered.get(node),
-        upkeep.unreached.get(node, ""),
+        provision_status.remembered.get(node),
+        provision_status.unreached.get(node, ""),
         condition.reboot_pending if condition else "",
         tuple(str(each) for each in condition.deviations) if condition else (),
     )

@@ -6,47 +6,48 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from planner.model.types import Reason
-from reconciler.plan.context import Case
-from reconciler.provisioning.reasons import unready
+from reconciler.plan.context import PlanContext
+from reconciler.provisioning.reasons import unready_reason
 from reconciler.values.plan import Action
-from reconciler.values.volume_folders import folders
+from reconciler.values.volume_folders import volume_folders
 from schemas.kinds.session import Session
+from schemas.values.resource_ref import identity_of, ref_of
 
 
-def after_nodes(case: Case, actions: Iterable[Action]) -> list[Action]:
+def order_after_nodes(context: PlanContext, actions: Iterable[Action]) -> list[Action]:
     """The actions, those of folders after the node that they are on; left out where that is provisioned
     later only, or where a folder would go meanwhile."""
-    wave = frozenset(case.rolling.wave) if case.rolling is not None else frozenset[str]()
+    wave = frozenset(context.rollout.wave) if context.rollout is not None else frozenset[str]()
     found = []
     for action in actions:
         side = action.after or action.before
         folder = side.folder if side is not None else None
-        if folder is None or not action.id.startswith("Volume/"):
+        if folder is None or ref_of(action.id).kind != "Volume":
             found.append(action)
         elif folder.node in wave and action.after is not None:
-            needs = {*action.depends_on, f"Node/{folder.node}"}
+            needs = {*action.depends_on, identity_of("Node", folder.node)}
             found.append(replace(action, depends_on=tuple(sorted(needs))))
-        elif folder.node not in wave and not _unready(case, folder.node):
+        elif folder.node not in wave and not _unready_reason(context, folder.node):
             found.append(action)
     return found
 
 
-def unmade(session: Session, case: Case) -> Reason | None:
+def volume_obstacle(session: Session, context: PlanContext) -> Reason | None:
     """Why a session's new volume cannot be made in this plan; None when it has none such."""
-    if case.actual.upkeep is None or case.actual.volumes is None:
+    if context.actual.provision_status is None or context.actual.volumes is None:
         return None
-    wave = case.rolling.wave if case.rolling is not None else ()
-    wanted = folders(case.desired)
+    wave = context.rollout.wave if context.rollout is not None else ()
+    wanted = volume_folders(context.desired)
     for mount in session.spec.mounts:
-        volume = case.desired.repository.volume_of(session, mount.volume)
+        volume = context.desired.repository.volume_of(session, mount.volume)
         folder = wanted.get(volume.identity) if volume is not None else None
-        if folder is None or folder.volume in case.actual.existing or folder.node in wave:
+        if folder is None or folder.volume in context.actual.existing or folder.node in wave:
             continue
-        if why := _unready(case, folder.node):
+        if why := _unready_reason(context, folder.node):
             text = f"{folder.volume} cannot be made before {folder.node} is provisioned ({why})"
             return Reason("provisioning", text)
     return None
 
 
-def _unready(case: Case, node: str) -> str:
-    return unready(case.actual.upkeep, case.actual.standings, node)
+def _unready_reason(context: PlanContext, node: str) -> str:
+    return unready_reason(context.actual.provision_status, context.actual.provision_records, node)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Wave = tuple[str, ...]
+from reconciler.plan.node_rollout import Wave
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WaveCandidate:
     """A node that can be provisioned. `serves`: it is in use; `down`: it is out of use and counts as such;
     neither: it never joined. `moves`: sessions that have to leave it."""
 
@@ -27,16 +27,16 @@ class Candidate:
     moves: int = 0
 
 
-def waves(
-    candidates: Sequence[Candidate], *, most: int, down: int, canary: bool, proven: frozenset[str]
+def plan_waves(
+    candidates: Sequence[WaveCandidate], *, most: int, down: int, canary: bool, proven: frozenset[str]
 ) -> tuple[Wave, ...]:
     """All waves, as they come when each one succeeds. `down`: nodes out of use, candidates among them;
     `proven`: profiles that some node carries already. Nodes that there is no room for are in none."""
-    left = sorted(candidates, key=_order)
+    left = sorted(candidates, key=_cheapest_first)
     known = set(proven) if canary else {one.profile for one in left}
     found: list[Wave] = []
     while left:
-        chosen = _next(left, most - down, known)
+        chosen = _next_wave(left, most - down, known)
         if not chosen:
             break
         found.append(tuple(sorted(one.node for one in chosen)))
@@ -47,18 +47,18 @@ def waves(
     return tuple(found)
 
 
-def _order(one: Candidate) -> tuple[bool, bool, int, str]:
+def _cheapest_first(one: WaveCandidate) -> tuple[bool, bool, int, str]:
     """Those that cost nobody anything first."""
     return not one.resumed, one.serves, one.moves, one.node
 
 
-def _next(left: Sequence[Candidate], room: int, proven: set[str]) -> list[Candidate]:
-    resumed = _fitting([one for one in left if one.resumed], room, proven)
-    return resumed or _fitting([one for one in left if not one.resumed], room, proven)
+def _next_wave(left: Sequence[WaveCandidate], room: int, proven: set[str]) -> list[WaveCandidate]:
+    resumed = _fit_room([one for one in left if one.resumed], room, proven)
+    return resumed or _fit_room([one for one in left if not one.resumed], room, proven)
 
 
-def _fitting(left: Sequence[Candidate], room: int, proven: set[str]) -> list[Candidate]:
-    chosen: list[Candidate] = []
+def _fit_room(left: Sequence[WaveCandidate], room: int, proven: set[str]) -> list[WaveCandidate]:
+    chosen: list[WaveCandidate] = []
     for one in left:
         alone = not one.resumed and one.profile not in proven
         if alone and any(other.profile == one.profile for other in chosen):

@@ -14,25 +14,24 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
-from reconciler.plan.decide.node_health import with_health
-from reconciler.plan.requests import (
+from reconciler.plan.decide.node_health import without_unfit_gpus
+from reconciler.plan.planner_values import (
     group_info,
     node_info,
     quota_limit,
-    recorded_session,
-    request,
-    request_of,
+    request_of_placement,
+    session_request,
 )
-from reconciler.provisioning.reasons import unready
+from reconciler.provisioning.reasons import unready_reason
 from reconciler.values.adoption import placement_of
+from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
+from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.session_phase import LIVE
-from reconciler.values.state import Actual, Desired, Existing, Hold
-from reconciler.values.times import clock
+from reconciler.values.state import Actual, Desired, Existing, ForeignHold
+from reconciler.values.times import format_time
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
-
-LOCAL_ADDRESSES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def node_hardware(node: Node, actual: Actual) -> Hardware | None:
@@ -52,19 +51,23 @@ def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], t
         elif group is None:
             homeless.append(node.name)
         else:
-            info = with_health(node_info(node, hardware, group), actual.health.get(node.name))
-            infos[node.name] = _as_found(info, actual)
+            info = without_unfit_gpus(node_info(node, hardware, group), actual.health.get(node.name))
+            infos[node.name] = _with_observed_state(info, actual)
     warnings = []
     silent = [name for name in unknown if name not in actual.unprobed]
     if silent:
-        warnings.append(f"hardware unknown, nothing is placed there: {_some(silent)}; probe or declare it")
-    warnings += _unprobed(unknown, actual.unprobed, actual.missed)
+        warnings.append(
+            f"hardware unknown, nothing is placed there: {_join_names(silent)}; probe or declare it"
+        )
+    warnings += _unprobed_warnings(unknown, actual.unprobed, actual.missed)
     if homeless:
-        warnings.append(f"in no resource group, nothing is placed there: {_some(homeless)}")
+        warnings.append(f"in no resource group, nothing is placed there: {_join_names(homeless)}")
     return infos, tuple(warnings)
 
 
-def _unprobed(unknown: Collection[str], failed: Mapping[str, str], missed: Collection[str]) -> Iterator[str]:
+def _unprobed_warnings(
+    unknown: Collection[str], failed: Mapping[str, str], missed: Collection[str]
+) -> Iterator[str]:
     """One sentence for each reason; nodes that fail alike are told together."""
     nodes: dict[tuple[bool, str], list[str]] = {}
     for node, why in sorted(failed.items()):
@@ -73,23 +76,23 @@ def _unprobed(unknown: Collection[str], failed: Mapping[str, str], missed: Colle
         nodes.setdefault((node in unknown, reason), []).append(node)
     for (never, why), names in nodes.items():
         so = "hardware unknown, nothing is placed there" if never else "planned as last seen"
-        yield f"{_some(names)} could not be probed, {so}: {why}"
+        yield f"{_join_names(names)} could not be probed, {so}: {why}"
 
 
-def _as_found(info: NodeInfo, actual: Actual) -> NodeInfo:
+def _with_observed_state(info: NodeInfo, actual: Actual) -> NodeInfo:
     """A node that cannot be reached takes nothing new, nor does one that is not provisioned yet."""
     missed = actual.missed.get(info.name)
     if info.state == "drained":
         return info
-    if why := unready(actual.upkeep, actual.standings, info.name):
+    if why := unready_reason(actual.provision_status, actual.provision_records, info.name):
         return replace(info, state="unprovisioned", note=why)
     if missed is None:
         return info
-    since = f"since {clock(missed.since)}: " if missed.since is not None else ""
+    since = f"since {format_time(missed.since)}: " if missed.since is not None else ""
     return replace(info, state="unreachable", note=f"{since}{missed.why}")
 
 
-def _some(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     shown = ", ".join(sorted(names)[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -105,15 +108,15 @@ def make_snapshot(
 ) -> Snapshot:
     """The planner's input: what runs keeps its placement, what others hold counts as taken. Only `movable`
     sessions may be pushed out, if they are preemptible."""
-    held = [_running(existing, placement, desired) for existing, placement in running]
-    held = [one if one.request.id in movable else _fixed(one) for one in held]
-    held += foreign(desired, actual.holds, nodes)
-    held += _left_over(actual, nodes)
+    held = [_running_session(existing, placement, desired) for existing, placement in running]
+    held = [one if one.request.id in movable else _not_preemptible(one) for one in held]
+    held += foreign_holds(desired, actual.holds, nodes)
+    held += _left_over_holds(actual, nodes)
     return Snapshot(
         nodes=tuple(nodes[name] for name in sorted(nodes)),
         groups=tuple(group_info(group) for _, group in sorted(desired.groups.items())),
         quotas=_quotas(desired),
-        running=tuple(_where_known(each, nodes) for each in held),
+        running=tuple(_on_known_nodes(each, nodes) for each in held),
         pending=tuple(sorted(pending, key=lambda each: each.id)),
         now=now,
         usage={user: balance.decayed(now) for user, balance in actual.balances.items()},
@@ -125,20 +128,20 @@ def _quotas(desired: Desired) -> tuple[QuotaLimit, ...]:
     return tuple(quota_limit(quota) for quota in quotas)
 
 
-def _running(existing: Existing, placement: Placement, desired: Desired) -> Running:
+def _running_session(existing: Existing, placement: Placement, desired: Desired) -> Running:
     record = existing.recorded
     session = desired.sessions().get(existing.id)
     if session is None or desired.digests[existing.id] != record.digest:
         session = recorded_session(record.document)
     if session is None:
-        wanted = request_of(placement, existing.id, placement.group)
+        wanted = request_of_placement(placement, existing.id, placement.group)
     else:
-        wanted = request(session, desired.repository, enqueued=record.enqueued_at or 0.0)
+        wanted = session_request(session, desired.repository, enqueued=record.enqueued_at or 0.0)
     wanted = replace(wanted, group=placement.group or wanted.group)
     return Running(wanted, replace(placement, group=wanted.group), record.started_at)
 
 
-def _where_known(one: Running, nodes: Mapping[str, NodeInfo]) -> Running:
+def _on_known_nodes(one: Running, nodes: Mapping[str, NodeInfo]) -> Running:
     """What it holds on the nodes that are planned with; its quotas count all that it asked for."""
     kernels = tuple(part for part in one.placement.kernels if part.node in nodes)
     if len(kernels) == len(one.placement.kernels):
@@ -146,11 +149,13 @@ def _where_known(one: Running, nodes: Mapping[str, NodeInfo]) -> Running:
     return replace(one, placement=replace(one.placement, kernels=kernels))
 
 
-def _fixed(one: Running) -> Running:
+def _not_preemptible(one: Running) -> Running:
     return replace(one, request=replace(one.request, preemptible=False))
 
 
-def foreign(desired: Desired, holds: Iterable[Hold], nodes: Mapping[str, NodeInfo]) -> list[Running]:
+def foreign_holds(
+    desired: Desired, holds: Iterable[ForeignHold], nodes: Mapping[str, NodeInfo]
+) -> list[Running]:
     """What other owners' kernels hold, on the node that is the same machine: the local one, else the one of
     the same name."""
     local = [n.name for n in desired.nodes if n.spec.address in LOCAL_ADDRESSES]
@@ -159,27 +164,27 @@ def foreign(desired: Desired, holds: Iterable[Hold], nodes: Mapping[str, NodeInf
         names = [name for name in local if name in nodes] or [hold.placement.node]
         for name in names:
             if name in nodes:
-                found.append(_taken(hold, nodes[name]))
+                found.append(_running_holder(hold, nodes[name]))
     return found
 
 
-def _left_over(actual: Actual, nodes: Mapping[str, NodeInfo]) -> Iterator[Running]:
+def _left_over_holds(actual: Actual, nodes: Mapping[str, NodeInfo]) -> Iterator[Running]:
     """What live kernels of earlier generations sit on until they are gone, and those whose update failed."""
     for existing in actual.existing.values():
         placement = existing.recorded.placement
         decided = {part.kernel: part for part in placement.kernels} if placement else {}
         for kernel in existing.kernels:
             part = placement_of(kernel.labels) if kernel.state in LIVE else None
-            more = _beyond(part, decided.get(kernel.labels.kernel)) if part else None
+            more = _held_beyond(part, decided.get(kernel.labels.kernel)) if part else None
             if more is not None and more.node in nodes:
-                yield _taken(Hold(kernel.id, existing.id, more), nodes[more.node])
+                yield _running_holder(ForeignHold(kernel.id, existing.id, more), nodes[more.node])
         for kernel in existing.strays:
             part = placement_of(kernel.labels) if kernel.state in LIVE else None
             if part is not None and part.node in nodes:
-                yield _taken(Hold(kernel.id, existing.id, part), nodes[part.node])
+                yield _running_holder(ForeignHold(kernel.id, existing.id, part), nodes[part.node])
 
 
-def _beyond(has: KernelPlacement, decided: KernelPlacement | None) -> KernelPlacement | None:
+def _held_beyond(has: KernelPlacement, decided: KernelPlacement | None) -> KernelPlacement | None:
     """The cores and devices that a kernel has beside what was decided for it; None when there are none.
 
     All of them where nothing is: a deleted session came back with its node, and its record holds nothing."""
@@ -196,13 +201,13 @@ def _beyond(has: KernelPlacement, decided: KernelPlacement | None) -> KernelPlac
     return replace(has, cpus=cpus, cpu_milli=milli, memory=0, devices=devices, parts=())
 
 
-def _taken(hold: Hold, node: NodeInfo) -> Running:
+def _running_holder(hold: ForeignHold, node: NodeInfo) -> Running:
     identity = f"Foreign/{hold.kernel}@{node.name}"
-    placement = Placement(identity, node.group, (_on(hold.placement, node),))
-    return Running(request_of(placement, identity, node.group), placement)
+    placement = Placement(identity, node.group, (_part_on_node(hold.placement, node),))
+    return Running(request_of_placement(placement, identity, node.group), placement)
 
 
-def _on(part: KernelPlacement, node: NodeInfo) -> KernelPlacement:
+def _part_on_node(part: KernelPlacement, node: NodeInfo) -> KernelPlacement:
     """What of a foreign placement there is on this node."""
     numa = {each.id for each in node.hardware.numa_nodes}
     cpus = {cpu for each in node.hardware.numa_nodes for cpu in each.cpus}

@@ -3,92 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
-from planner.model.types import Eviction, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
-from reconciler.plan.context import Case, holding, holding_now
-from reconciler.plan.decide.node_loss import CONTACT, lingering, rule, stranger_reason
-from reconciler.plan.decide.replace_requests import GENERATION
-from reconciler.plan.decide.session_needs import Decision
-from reconciler.plan.images import image_refused, machines
-from reconciler.plan.nodes.volume_hosts import unmade
+from planner.model.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
+from reconciler.plan.context import PlanContext
+from reconciler.plan.decide.decision import Decision
+from reconciler.plan.decide.node_loss import CONTACT_PATH, ghosts_at, node_loss_rule, unknown_nodes_reason
+from reconciler.plan.decide.replace_requests import GENERATION_PATH
+from reconciler.plan.images.requirements import common_architectures, image_obstacle
+from reconciler.plan.nodes.volume_hosts import volume_obstacle
 from reconciler.plan.place import gpu_fractions
+from reconciler.plan.place.held_placements import held_now, held_while_placing
+from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot
-from reconciler.plan.requests import request
+from reconciler.plan.planner_values import session_request
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
+from schemas.values.resource_ref import identity_of
 
 _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 
 
-@dataclass(frozen=True)
-class Solution:
-    """Who sits where, who waits and why, who waited too long (`cancelled`: identity → why)."""
-
-    outcome: Outcome
-    placements: Mapping[str, Placement]
-    waits: Mapping[str, Wait]
-    cancelled: Mapping[str, str]
-    kept: frozenset[str] = frozenset()
-    """Sessions that run on as they were, because what they are to become fits nowhere yet."""
-    asked: Snapshot | None = None
-    """What the planner was asked in the end; None where there was nothing to ask."""
-
-    @cached_property
-    def evictions(self) -> Mapping[str, Eviction]:
-        """Running sessions that make room for others, by identity."""
-        return {one.session: one for one in self.outcome.evictions}
-
-
-def solve(case: Case, found: Mapping[str, Decision]) -> Solution:
+def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementResult:
     """Place all pending sessions.
 
     Nothing that runs is stopped for a change that fits nowhere: such a session keeps its place, and the
     others are placed around it. A session whose dependency starts in the same plan counts on it only as long
     as that one is placed too.
     """
-    cancelled, refused, askers = _sort_out(case, found)
-    if not askers and not case.actual.existing:
-        return Solution(Outcome((), ()), {}, refused, cancelled)
-    kept = {identity: wait for identity, wait in refused.items() if _runs_on(found.get(identity))}
+    cancelled, refused, askers = _partition_sessions(context, decisions)
+    if not askers and not context.actual.existing:
+        return PlacementResult(Outcome((), ()), {}, refused, cancelled)
+    kept = {identity: wait for identity, wait in refused.items() if _may_run_on(decisions.get(identity))}
     unmet: frozenset[str] = frozenset()
     while True:
-        asked = _asked(case, found, [d for d in askers.values() if d.id not in kept], unmet, kept)
-        outcome = case.place(asked)
+        snapshot = _make_planner_input(
+            context, decisions, [d for d in askers.values() if d.id not in kept], unmet, kept
+        )
+        outcome = context.place(snapshot)
         placements = {placement.session: placement for placement in outcome.placements}
         waits = {wait.session: wait for wait in outcome.waits}
-        losers = {i: _running_on(wait) for i, wait in waits.items() if i in askers and _runs_on(askers[i])}
+        losers = {
+            i: _running_on_wait(wait) for i, wait in waits.items() if i in askers and _may_run_on(askers[i])
+        }
         more = {identity for identity in askers if identity not in placements} - unmet
-        if not losers and not _depended(placements, askers, more):
+        if not losers and not _counts_on(placements, askers, more):
             break
         kept |= losers
         unmet |= more
-    waits |= refused | kept | _evicted(outcome)
-    full = _with_before(case, found, outcome)
-    return Solution(full, placements, waits, cancelled, frozenset(kept), asked)
+    waits |= refused | kept | _evicted_waits(outcome)
+    full = _count_from_now(context, decisions, outcome)
+    return PlacementResult(full, placements, waits, cancelled, frozenset(kept), snapshot)
 
 
-def _asked(
-    case: Case,
-    found: Mapping[str, Decision],
+def _make_planner_input(
+    context: PlanContext,
+    decisions: Mapping[str, Decision],
     askers: list[Decision],
     unmet: frozenset[str],
     kept: Mapping[str, Wait],
 ) -> Snapshot:
-    pending = [_request(case, decision, found, unmet) for decision in askers]
-    running = holding(found, kept)
-    movable = frozenset() if case.destroy else frozenset(_movable(case, found))
-    return make_snapshot(case.desired, case.actual, case.nodes, running, pending, case.now, movable)
+    pending = [_planner_request(context, decision, decisions, unmet) for decision in askers]
+    running = held_while_placing(decisions, kept)
+    movable = frozenset() if context.destroy else frozenset(_evictable(context, decisions))
+    return make_snapshot(
+        context.desired, context.actual, context.nodes, running, pending, context.now, movable
+    )
 
 
-def _movable(case: Case, found: Mapping[str, Decision]) -> Iterator[str]:
+def _evictable(context: PlanContext, decisions: Mapping[str, Decision]) -> Iterator[str]:
     """Sessions that this plan may stop for others: within its scope, as their documents say, unprotected."""
-    for identity, decision in found.items():
+    for identity, decision in decisions.items():
         session, existing = decision.session, decision.existing
-        if session is None or existing is None or not case.touches(identity):
+        if session is None or existing is None or not context.may_change(identity):
             continue
         # One whose stop was begun, for the same reason perhaps, would only be started again to be stopped.
         begun = decision.need == "repair" and {change.path for change in decision.changes} == {"phase"}
@@ -98,7 +87,7 @@ def _movable(case: Case, found: Mapping[str, Decision]) -> Iterator[str]:
             yield identity
 
 
-def _evicted(outcome: Outcome) -> dict[str, Wait]:
+def _evicted_waits(outcome: Outcome) -> dict[str, Wait]:
     """Those who are pushed out wait again, behind everybody who waits already."""
     last: dict[str, int] = {}
     for wait in outcome.waits:
@@ -111,7 +100,7 @@ def _evicted(outcome: Outcome) -> dict[str, Wait]:
     return found
 
 
-def _runs_on(decision: Decision | None) -> bool:
+def _may_run_on(decision: Decision | None) -> bool:
     """Whether a session runs, may stay where it is, and would only be stopped for what its document says
     now."""
     if decision is None or decision.existing is None or decision.existing.recorded.placement is None:
@@ -119,7 +108,7 @@ def _runs_on(decision: Decision | None) -> bool:
     if decision.existing.missing:
         return False  # half a session is of no use, and nothing would make it whole
     must = any(
-        change.forces and not change.path.startswith(("spec", "metadata", GENERATION, CONTACT))
+        change.forces and not change.path.startswith(("spec", "metadata", GENERATION_PATH, CONTACT_PATH))
         for change in decision.changes
     )
     existing = decision.existing
@@ -130,101 +119,107 @@ def _runs_on(decision: Decision | None) -> bool:
     )
 
 
-def _running_on(wait: Wait) -> Wait:
+def _running_on_wait(wait: Wait) -> Wait:
     note = Reason("runs-on", "runs on as it was, until there is room for what its document says now")
     return replace(wait, reasons=(*wait.reasons, note))
 
 
-def _depended(placements: Mapping[str, Placement], askers: Mapping[str, Decision], waiting: set[str]) -> bool:
+def _counts_on(
+    placements: Mapping[str, Placement], askers: Mapping[str, Decision], waiting: set[str]
+) -> bool:
     """Whether somebody was placed who counts on a session that was not."""
     placed = (askers[identity].session for identity in placements if identity in askers)
     return any(set(session.spec.depends_on) & waiting for session in placed if session is not None)
 
 
-def _sort_out(
-    case: Case, found: Mapping[str, Decision]
+def _partition_sessions(
+    context: PlanContext, decisions: Mapping[str, Decision]
 ) -> tuple[dict[str, str], dict[str, Wait], dict[str, Decision]]:
     """Sessions that waited too long, sessions that cannot be asked for, and those that the planner is asked
     about."""
     cancelled: dict[str, str] = {}
     refused: dict[str, Wait] = {}
     askers: dict[str, Decision] = {}
-    unknown = stranger_reason(case.actual, case.desired)
-    for identity, decision in found.items():
+    unknown = unknown_nodes_reason(context.actual, context.desired)
+    for identity, decision in decisions.items():
         if decision.need not in ("place", "resize") or decision.session is None:
             continue
-        late = _too_late(case, decision)
-        why = gpu_fractions.refused(decision.session, case.desired, case.actual.capabilities)
-        unsure = unknown or _haunted(case, decision)
+        late = _pending_timeout(context, decision)
+        why = gpu_fractions.fraction_obstacle(decision.session, context.desired, context.actual.capabilities)
+        unsure = unknown or _ghost_obstacle(context, decision)
         if late:
             cancelled[identity] = late
         elif why or unsure:
             group = decision.session.spec.resource_group or ""
             reason = Reason("fraction-not-enforced", why) if why else Reason("not-observed", unsure)
             refused[identity] = Wait(identity, group, 0, (reason,))
-        elif unfit := _unfit(decision.session, case):
+        elif unfit := _document_obstacle(decision.session, context):
             refused[identity] = Wait(identity, decision.session.spec.resource_group or "", 0, (unfit,))
         else:
             askers[identity] = decision
-    blind = "" if case.actual.complete else "what runs could not be observed completely: " + _errors(case)
+    blind = (
+        ""
+        if context.actual.complete
+        else "what runs could not be observed completely: " + _observation_errors(context)
+    )
     blind = blind or unknown
-    if blind and not case.destroy:
-        for identity, session in case.desired.sessions().items():
-            if identity not in found and (case.scope is None or identity in case.scope):
+    if blind and not context.destroy:
+        for identity, session in context.desired.sessions().items():
+            if identity not in decisions and (context.scope is None or identity in context.scope):
                 group = session.spec.resource_group or ""
                 reason = Reason("not-observed", blind)
                 refused[identity] = Wait(identity, group, 0, (reason,))
     return cancelled, refused, askers
 
 
-def _unfit(session: Session, case: Case) -> Reason | None:
+def _document_obstacle(session: Session, context: PlanContext) -> Reason | None:
     """Why no node can be asked to take a session: its images, or its volumes."""
-    return image_refused(session, case.desired, case.actual) or unmade(session, case)
+    return image_obstacle(session, context.desired, context.actual) or volume_obstacle(session, context)
 
 
-def _haunted(case: Case, decision: Decision) -> str:
+def _ghost_obstacle(context: PlanContext, decision: Decision) -> str:
     """Why a session that may not run twice is not placed: an older one of it may run where nobody sees it."""
-    session, ghosts = decision.session, lingering(decision.existing, case.actual, decision.generation)
-    if session is None or not ghosts or decision.id in case.anew:
+    session, ghosts = decision.session, ghosts_at(decision.existing, context.actual, decision.generation)
+    if session is None or not ghosts or decision.id in context.replace_requests:
         return ""
-    if rule(session, case.desired).then == "reschedule":
+    if node_loss_rule(session, context.desired).then == "reschedule":
         return ""
     nodes = ", ".join(sorted({ghost.node for ghost in ghosts}))
     return f"an earlier one may still run on {nodes}, which is not reached (`nodeLoss: {{then: wait}}`)"
 
 
-def _errors(case: Case) -> str:
-    return "; ".join(case.actual.errors) or "the provider could not say why"
+def _observation_errors(context: PlanContext) -> str:
+    return "; ".join(context.actual.errors) or "the provider could not say why"
 
 
-def _too_late(case: Case, decision: Decision) -> str:
+def _pending_timeout(context: PlanContext, decision: Decision) -> str:
     existing, session = decision.existing, decision.session
     if existing is None or session is None or existing.recorded.phase != "PENDING" or decision.changes:
         return ""
-    group = case.desired.resources.get(f"ResourceGroup/{session.spec.resource_group}")
+    group = context.desired.resources.get(identity_of("ResourceGroup", session.spec.resource_group or ""))
     limit = group.spec.queue_options.pending_timeout if isinstance(group, ResourceGroup) else None
     since = existing.recorded.enqueued_at
-    if limit is None or since is None or case.now - since <= limit:
+    if limit is None or since is None or context.now - since <= limit:
         return ""
     return f"waited longer than {limit} s, the group's pendingTimeout"
 
 
-def _request(
-    case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]
+def _planner_request(
+    context: PlanContext, decision: Decision, decisions: Mapping[str, Decision], unmet: frozenset[str]
 ) -> SessionRequest:
     assert decision.session is not None
     record = decision.existing.recorded if decision.existing else None
     waiting = record is not None and record.phase == "PENDING"
-    asked = request(
+    asked = session_request(
         decision.session,
-        case.desired.repository,
-        enqueued=entered(case, decision),
+        context.desired.repository,
+        enqueued=queue_entry_time(context, decision),
         skips=record.skips if record is not None and waiting else 0,
-        blocked_by=_blocked(case, decision, found, unmet),
+        blocked_by=_unmet_dependencies(context, decision, decisions, unmet),
     )
-    runs_on = machines(decision.session, case.desired, case.actual, case.nodes)
+    runs_on = common_architectures(decision.session, context.desired, context.actual, context.nodes)
     asked = replace(asked, architectures=runs_on)
-    able = gpu_fractions.nodes(decision.session, case.desired, case.actual.capabilities)
+    able = gpu_fractions.enforcing_nodes(decision.session, context.desired, context.actual.capabilities)
     if able is not None:
         asked = replace(asked, designated=able & asked.designated or able)
     if decision.need == "resize" and decision.placement is not None:
@@ -233,28 +228,33 @@ def _request(
     return asked
 
 
-def entered(case: Case, decision: Decision) -> float:
+def queue_entry_time(context: PlanContext, decision: Decision) -> float:
     """When a session joined its queue: what waits or runs keeps its turn, whatever becomes of its
     document."""
     existing = decision.existing
     if existing is None or existing.phase in ENDED or existing.recorded.enqueued_at is None:
-        return case.now
+        return context.now
     return existing.recorded.enqueued_at
 
 
-def _blocked(
-    case: Case, decision: Decision, found: Mapping[str, Decision], unmet: frozenset[str]
+def _unmet_dependencies(
+    context: PlanContext, decision: Decision, decisions: Mapping[str, Decision], unmet: frozenset[str]
 ) -> tuple[str, ...]:
     assert decision.session is not None
-    states = ((dep, _unmet(dep, found.get(dep), case, unmet)) for dep in decision.session.spec.depends_on)
+    states = (
+        (dep, _dependency_state(dep, decisions.get(dep), context, unmet))
+        for dep in decision.session.spec.depends_on
+    )
     return tuple(f"{dep} ({state})" for dep, state in states if state)
 
 
-def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozenset[str]) -> str:
+def _dependency_state(
+    identity: str, decision: Decision | None, context: PlanContext, unmet: frozenset[str]
+) -> str:
     """Why a dependency does not hold yet: batch must have succeeded, anything else must run; empty when it
     does."""
-    existing = case.actual.existing.get(identity)
-    session = case.desired.sessions().get(identity)
+    existing = context.actual.existing.get(identity)
+    session = context.desired.sessions().get(identity)
     batch = session is not None and session.spec.type == "batch"
     if decision is None or existing is None:
         starts = decision is not None and not batch and identity not in unmet
@@ -274,12 +274,14 @@ def _unmet(identity: str, decision: Decision | None, case: Case, unmet: frozense
     return ""
 
 
-def _with_before(case: Case, found: Mapping[str, Decision], outcome: Outcome) -> Outcome:
+def _count_from_now(context: PlanContext, decisions: Mapping[str, Decision], outcome: Outcome) -> Outcome:
     """What was used before counts what this plan frees, too."""
-    freed = any(d.need in _FREEING and d.existing and d.existing.phase in HOLDING for d in found.values())
+    freed = any(d.need in _FREEING and d.existing and d.existing.phase in HOLDING for d in decisions.values())
     if not freed:
         return outcome
-    now = case.place(
-        make_snapshot(case.desired, case.actual, case.nodes, holding_now(case.actual), (), case.now)
+    now = context.place(
+        make_snapshot(
+            context.desired, context.actual, context.nodes, held_now(context.actual), (), context.now
+        )
     )
     return outcome.counted_from(now)

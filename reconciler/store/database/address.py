@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
-from schemas.problems.errors import StoreError
+from schemas.problems.errors.store import StoreError
 
 SCHEMES = ("postgresql", "postgres")
 ENVIRONMENT = "BAI_STATE"
 _FOLDER, _FILE, _KEY_FILE = ".bai", "store.db", "store.key"
 _KEY, _PASSWORD, _SCHEMA = "keyFile", "passwordFrom", "schema"
-_OWN = (_KEY, _PASSWORD, _SCHEMA)
-_SECRET = frozenset({"password", "sslpassword"})
+_OWN_PARAMETERS = (_KEY, _PASSWORD, _SCHEMA)
+_SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class StoreAddress:
     """`path` of a file, or `url` of a database. As text it shows no password."""
 
     path: Path | None = None
@@ -34,7 +34,7 @@ class Address:
     def parse(cls, text: str | Path, folder: Path = Path()) -> Self:
         """A URL, a file, or the folder of a file called `store.db`. Raises StoreError."""
         if isinstance(text, str) and "://" in text:
-            return cls(url=_checked(text), folder=folder)
+            return cls(url=_validate_url(text), folder=folder)
         path = Path(text)
         return cls(path=path / _FILE if path.is_dir() else path, folder=folder)
 
@@ -42,7 +42,7 @@ class Address:
     def choose(
         cls,
         directory: Path,
-        given: str | Path | Address | None,
+        given: str | Path | StoreAddress | None,
         *,
         named: str | None = None,
         default: Path | None = None,
@@ -60,8 +60,8 @@ class Address:
             hint = f"if it is yours: --state, or export {ENVIRONMENT}='{shown}'"
             raise StoreError(store=shown, why=why, hint=hint)
         if not chosen:
-            return cls(path=default or _own(folder), folder=folder)
-        if isinstance(chosen, Address):
+            return cls(path=default or _default_file(folder), folder=folder)
+        if isinstance(chosen, StoreAddress):
             return cls(chosen.path, chosen.url, folder if chosen.folder == Path() else chosen.folder)
         return cls.parse(chosen, folder)
 
@@ -91,8 +91,8 @@ class Address:
     def plain_url(self) -> str:
         """The URL without our own parameters, as libpq reads it."""
         parts = urlsplit(self.url)
-        rest = [(key, value) for key, value in _query(parts) if key not in _OWN]
-        return _joined(parts, parts.netloc, rest)
+        rest = [(key, value) for key, value in _query(parts) if key not in _OWN_PARAMETERS]
+        return _join_url(parts, parts.netloc, rest)
 
     def __str__(self) -> str:
         if self.path is not None:
@@ -100,8 +100,8 @@ class Address:
         parts = urlsplit(self.url)
         user, at, host = parts.netloc.rpartition("@")
         name, colon, _ = user.partition(":")
-        shown = [(key, "***" if key in _SECRET else value) for key, value in _query(parts)]
-        return _joined(parts, f"{name}{':***' if colon else ''}{at}{host}", shown)
+        shown = [(key, "***" if key in _SECRET_PARAMETERS else value) for key, value in _query(parts)]
+        return _join_url(parts, f"{name}{':***' if colon else ''}{at}{host}", shown)
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
@@ -110,7 +110,7 @@ class Address:
         return dict(_query(urlsplit(self.url))).get(name, "")
 
 
-def _own(folder: Path) -> Path:
+def _default_file(folder: Path) -> Path:
     """The store in this folder. Git makes links where a commit has some. Raises StoreError."""
     for path in (folder, folder / _FILE, folder / _KEY_FILE):
         if path.is_symlink():
@@ -119,7 +119,7 @@ def _own(folder: Path) -> Path:
     return folder / _FILE
 
 
-def _checked(url: str) -> str:
+def _validate_url(url: str) -> str:
     """The URL with a scheme that libpq knows. What is wrong is said without repeating what may be secret."""
     scheme = url.partition(":")[0]
     if scheme.partition("+")[0] not in SCHEMES:
@@ -130,13 +130,13 @@ def _checked(url: str) -> str:
         dict(_query(parts))
     except ValueError:
         raise StoreError(store=f"{scheme}://...", why="the URL cannot be read") from None
-    return _joined(parts._replace(scheme="postgresql"), parts.netloc, _query(parts))
+    return _join_url(parts._replace(scheme="postgresql"), parts.netloc, _query(parts))
 
 
 def _query(parts: SplitResult) -> list[tuple[str, str]]:
     return parse_qsl(parts.query, keep_blank_values=True)
 
 
-def _joined(parts: SplitResult, place: str, query: list[tuple[str, str]]) -> str:
+def _join_url(parts: SplitResult, place: str, query: list[tuple[str, str]]) -> str:
     words = urlencode(query, safe="/:,*", quote_via=quote)
     return f"{parts.scheme}://{place}{quote(unquote(parts.path))}{'?' + words if words else ''}"

@@ -9,15 +9,15 @@ from reconciler.values.times import clamped
 
 ROWID = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database gives, ascending."""
-BYTEWISE = Text().with_variant(Text(collation="C"), "postgresql")
+BYTEWISE_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text that compares and sorts by its bytes, whatever language a server was set up for."""
 
 
-class Words(TypeDecorator[str]):
+class EscapedText(TypeDecorator[str]):
     """Text from anywhere. What one of the engines cannot hold (NUL, halves of surrogate pairs) is kept as its
     escape, which inside of JSON means the same."""
 
-    impl = BYTEWISE
+    impl = BYTEWISE_TEXT
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
@@ -26,7 +26,7 @@ class Words(TypeDecorator[str]):
         return value.replace("\0", "\\u0000").encode(errors="backslashreplace").decode()
 
 
-class Moment(TypeDecorator[float]):
+class Timestamp(TypeDecorator[float]):
     """Seconds since the epoch, as a calendar has them: what a wrong clock has written harms nobody later."""
 
     impl = Float

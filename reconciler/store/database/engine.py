@@ -11,27 +11,16 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from reconciler.store.database.address import Address
-from reconciler.store.database.database_errors import complaints, is_conflict
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.database_errors import is_conflict, translate_errors
 from reconciler.store.database.sqlite import BEGIN, IMMEDIATE, sqlite_engine
 
-__all__ = [
-    "asking",
-    "committed",
-    "complaints",
-    "is_server",
-    "open_engine",
-    "reading",
-    "sqlite_engine",
-    "writing",
-]
-
-RETRIES = (0.01, 0.03, 0.1, 0.3, 1.0, 1.0)
+RETRY_DELAYS = (0.01, 0.03, 0.1, 0.3, 1.0, 1.0)
 """Seconds to wait, more or less, before a transaction that lost to another one is tried again."""
 T = TypeVar("T")
 
 
-def open_engine(address: Address) -> Engine:
+def open_engine(address: StoreAddress) -> Engine:
     """Nothing is connected yet. The server's driver is loaded only for a server."""
     if address.path is not None:
         return sqlite_engine(address.path)
@@ -45,41 +34,41 @@ def is_server(connection: Connection | Engine) -> bool:
 
 
 @contextlib.contextmanager
-def reading(engine: Engine, store: object) -> Iterator[Connection]:
+def read_transaction(engine: Engine, store: object) -> Iterator[Connection]:
     """One consistent read: everything in it sees the same moment."""
     if is_server(engine):
         engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    with complaints(store), engine.begin() as connection:
+    with translate_errors(store), engine.begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def asking(engine: Engine, store: object) -> Iterator[Connection]:
+def query_connection(engine: Engine, store: object) -> Iterator[Connection]:
     """For one question: the server needs no transaction for it, and no round trips to begin and end one."""
     if is_server(engine):
         engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-    with complaints(store), engine.begin() as connection:
+    with translate_errors(store), engine.begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def writing(engine: Engine, store: object) -> Iterator[Connection]:
+def write_transaction(engine: Engine, store: object) -> Iterator[Connection]:
     """One write transaction; rolled back when the body raises.
 
     SQLite's is exclusive from its start. The server's waits for others where it takes a lease's row.
     """
-    with complaints(store), _begun(engine) as connection:
+    with translate_errors(store), _begin_write(engine) as connection:
         yield connection
 
 
-def committed(engine: Engine, store: object, do: Callable[[Connection], T]) -> T:
+def run_transaction(engine: Engine, store: object, do: Callable[[Connection], T]) -> T:
     """What `do` gives, once its transaction has been committed. It is done again, from its start, when it
     lost against another one, or its connection broke before there was anything to commit."""
-    with complaints(store):
-        for delay in RETRIES:
+    with translate_errors(store):
+        for delay in RETRY_DELAYS:
             complete = False
             try:
-                with _begun(engine) as connection:
+                with _begin_write(engine) as connection:
                     result = do(connection)
                     complete = True
                 return result
@@ -88,9 +77,9 @@ def committed(engine: Engine, store: object, do: Callable[[Connection], T]) -> T
                 if not is_conflict(error) and (complete or not error.connection_invalidated):
                     raise
             time.sleep(delay * random.uniform(0.5, 1.5))
-        with _begun(engine) as connection:
+        with _begin_write(engine) as connection:
             return do(connection)
 
 
-def _begun(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
+def _begin_write(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
     return engine.execution_options(**{BEGIN: IMMEDIATE}).begin()

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
-from reconciler.store.database.address import Address
-from schemas.problems.errors import StoreError
+from reconciler.secrets.operator_values import resolve_reference
+from reconciler.store.database.address import StoreAddress
+from schemas.problems.errors.plan import SecretMissing
+from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,11 +24,11 @@ _DEFAULTS = {
     "keepalives_count": 3, "tcp_user_timeout": 30_000, "client_encoding": "utf8",
 }  # fmt: skip
 """A server that is gone is noticed within half a minute; what a URL says wins."""
-_SESSION = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'"
+_SESSION_SETTINGS = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'"
 """A writer that is stopped in the middle holds the others up for a minute at most."""
 
 
-def postgres_engine(address: Address) -> Engine:
+def postgres_engine(address: StoreAddress) -> Engine:
     """Raises StoreError when the driver cannot be loaded."""
     try:
         import psycopg  # noqa: F401
@@ -36,11 +38,11 @@ def postgres_engine(address: Address) -> Engine:
         "postgresql+psycopg://", creator=lambda: connect(address), isolation_level="READ COMMITTED",
         use_native_hstore=False, pool_size=4, max_overflow=16, pool_timeout=30,
     )  # fmt: skip
-    event.listen(engine, "checkout", _look)
+    event.listen(engine, "checkout", _check_connection)
     return engine
 
 
-def _look(connection: Any, _: object, __: object) -> None:
+def _check_connection(connection: Any, _: object, __: object) -> None:
     """A connection that broke while nobody used it is found by its socket, which costs no round trip: a
     server that ends one says so."""
     import psycopg
@@ -57,20 +59,22 @@ def _look(connection: Any, _: object, __: object) -> None:
     raise DisconnectionError
 
 
-def connect(address: Address, *, autocommit: bool = False) -> psycopg.Connection[Any]:
+def connect(address: StoreAddress, *, autocommit: bool = False) -> psycopg.Connection[Any]:
     """One connection; its `search_path` is the store's schema, where it has one of its own.
 
     Raises psycopg.Error, or StoreError where the address itself is wrong.
     """
     import psycopg
 
-    connection = psycopg.connect(_words(address), autocommit=True)
+    connection = psycopg.connect(_connection_parameters(address), autocommit=True)
     try:
         if connection.info.parameter_status("server_encoding") != "UTF8":
             raise StoreError(store=address, why="the database's encoding is not UTF8")
-        connection.execute(_SESSION)
+        connection.execute(_SESSION_SETTINGS)
         if address.schema:
-            connection.execute("SELECT set_config('search_path', %s, false)", [_quoted(address.schema)])
+            connection.execute(
+                "SELECT set_config('search_path', %s, false)", [_quote_identifier(address.schema)]
+            )
         connection.autocommit = autocommit
     except BaseException:
         connection.close()
@@ -78,7 +82,7 @@ def connect(address: Address, *, autocommit: bool = False) -> psycopg.Connection
     return connection
 
 
-def _words(address: Address) -> str:
+def _connection_parameters(address: StoreAddress) -> str:
     """The URL as libpq's key words, with the password that it refers to."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -95,15 +99,12 @@ def _words(address: Address) -> str:
     return make_conninfo("", **given)
 
 
-def _password(address: Address) -> str:
-    from reconciler.secrets.operator_values import resolve
-    from schemas.problems.errors import SecretMissing
-
+def _password(address: StoreAddress) -> str:
     try:
-        return resolve(address.password_from)
+        return resolve_reference(address.password_from)
     except SecretMissing as error:
         raise StoreError(store=address, why=f"its password: {error.message}", hint=error.hint) from None
 
 
-def _quoted(name: str) -> str:
+def _quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -12,21 +12,21 @@ import os
 from pathlib import Path
 
 
-def this_process() -> str:
+def current_process_identity() -> str:
     """A name for this process; empty where /proc cannot tell."""
-    return _name(os.getpid()) or ""
+    return _process_identity(os.getpid()) or ""
 
 
-def is_gone(process: str) -> bool:
+def is_process_gone(process: str) -> bool:
     """True only when the process named so is certainly not running any more."""
-    mine = this_process()
+    mine = current_process_identity()
     if not process or not mine or process.split("/")[:2] != mine.split("/")[:2]:
         return False
     pid = process.split("/")[2]
-    return not pid.isdecimal() or _name(int(pid)) != process
+    return not pid.isdecimal() or _process_identity(int(pid)) != process
 
 
-def _name(pid: int) -> str | None:
+def _process_identity(pid: int) -> str | None:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink("/proc/self/ns/pid")

@@ -10,37 +10,39 @@ from sqlalchemy import Connection, Engine, delete
 
 from reconciler.store import audit
 from reconciler.store.database import tables
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import complaints, open_engine, reading, sqlite_engine, writing
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.database_errors import translate_errors
+from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
+from reconciler.store.database.sqlite import sqlite_engine
 from reconciler.store.maintenance import files, transfer
-from reconciler.store.maintenance.migrate import current, migrate
+from reconciler.store.maintenance.migrate import current_revision, migrate
 from reconciler.values.records import Audit
-from schemas.problems.errors import StoreError
+from schemas.problems.errors.store import StoreError
 
 
-def backup(engine: Engine, address: Address, target: Path) -> None:
+def backup(engine: Engine, address: StoreAddress, target: Path) -> None:
     """Copy the store to `target` (mode 0600), through a temporary file beside it."""
-    with complaints(target), files.beside(target) as draft:
+    with translate_errors(target), files.draft_beside(target) as draft:
         if address.path is not None:
-            files.copy(address.path, draft)
+            files.copy_database(address.path, draft)
         else:
-            _export(engine, address, draft)
-        files.make_single(draft)
-        files.finish(draft, target)
+            _export_server(engine, address, draft)
+        files.leave_wal_mode(draft)
+        files.publish_draft(draft, target)
 
 
-def _export(engine: Engine, address: Address, draft: Path) -> None:
+def _export_server(engine: Engine, address: StoreAddress, draft: Path) -> None:
     """A server's store as a file."""
     copy = sqlite_engine(draft)
     try:
         migrate(copy, draft)
-        with reading(engine, address) as source, writing(copy, draft) as target:
-            transfer.fill(target, source)
+        with read_transaction(engine, address) as source, write_transaction(copy, draft) as target:
+            transfer.replace_contents(target, source)
     finally:
         copy.dispose()
 
 
-def restore(address: Address, source: Path, now: float, actor: str) -> None:
+def restore(address: StoreAddress, source: Path, now: float, actor: str) -> None:
     """See `Store.restore`."""
     if not source.is_file():
         raise StoreError(store=source, why="there is no such file")
@@ -51,72 +53,74 @@ def restore(address: Address, source: Path, now: float, actor: str) -> None:
 
 
 def _restore_file(path: Path, source: Path, now: float, actor: str) -> None:
-    with complaints(path):
+    with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with files.beside(path) as draft:
-            with _of_a_copy():
-                _take(source, draft)
-            kept = _kept(path, now)
+        with files.draft_beside(path) as draft:
+            with _with_backup_hint():
+                _copy_checked(source, draft)
+            kept = _preserved_rows(path, now)
             engine = sqlite_engine(draft)
             try:
-                with writing(engine, draft) as connection:
-                    _settle(connection, kept, source, now, actor)
+                with write_transaction(engine, draft) as connection:
+                    _finish_restore(connection, kept, source, now, actor)
             finally:
                 engine.dispose()
-            files.put_in_place(draft, path)
+            files.replace_store_file(draft, path)
 
 
-def _restore_server(address: Address, source: Path, now: float, actor: str) -> None:
+def _restore_server(address: StoreAddress, source: Path, now: float, actor: str) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="bai-restore-") as folder:
         draft = Path(folder) / "store.db"
         draft.touch(mode=0o600)
-        with _of_a_copy():
-            _take(source, draft)
+        with _with_backup_hint():
+            _copy_checked(source, draft)
         copy, engine = sqlite_engine(draft), open_engine(address)
         try:
             migrate(engine, address, schema=address.schema, moved=True)
-            with writing(engine, address) as target, reading(copy, source) as found:
-                transfer.lock(target)
-                kept = transfer.Kept.of(target, now)
-                transfer.fill(target, found)
-                _settle(target, kept, source, now, actor)
+            with write_transaction(engine, address) as target, read_transaction(copy, source) as found:
+                transfer.lock_tables(target)
+                kept = transfer.PreservedRows.of(target, now)
+                transfer.replace_contents(target, found)
+                _finish_restore(target, kept, source, now, actor)
         finally:
             copy.dispose()
             engine.dispose()
 
 
-def _settle(connection: Connection, kept: transfer.Kept, source: Path, now: float, actor: str) -> None:
-    transfer.settle(connection, kept)
+def _finish_restore(
+    connection: Connection, kept: transfer.PreservedRows, source: Path, now: float, actor: str
+) -> None:
+    transfer.restore_preserved(connection, kept)
     # What was placed since the backup is not known: every node must be seen again first.
     connection.execute(delete(tables.contacts))
     entry = Audit("restore", "", now, f"the store was replaced by the copy {source.name}", actor)
-    for cluster in transfer.clusters(connection):
-        audit.add(connection, cluster, [entry], actor)
+    for cluster in transfer.written_clusters(connection):
+        audit.append_entries(connection, cluster, [entry], actor)
 
 
-def _take(source: Path, draft: Path) -> None:
+def _copy_checked(source: Path, draft: Path) -> None:
     """A copy of `source` that is sound, bai's, and of this program's revision."""
-    with complaints(source):
-        files.copy(source, draft)
+    with translate_errors(source):
+        files.copy_database(source, draft)
     engine = sqlite_engine(draft)
     try:
-        with reading(engine, source) as connection:
+        with read_transaction(engine, source) as connection:
             verdict = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
             if verdict != "ok":
                 raise StoreError(store=source, why=f"it is damaged: {verdict}")
-            if current(connection, source) is None:
+            if current_revision(connection, source) is None:
                 raise StoreError(store=source, why="it is empty")
         migrate(engine, source, moved=True)
-        with writing(engine, source) as connection:
-            transfer.forget_move(connection)
+        with write_transaction(engine, source) as connection:
+            transfer.clear_move_mark(connection)
     finally:
         engine.dispose()
 
 
 @contextlib.contextmanager
-def _of_a_copy() -> Iterator[None]:
+def _with_backup_hint() -> Iterator[None]:
     """What is to be done about a damaged store is no advice about a copy of one."""
     try:
         yield
@@ -125,19 +129,19 @@ def _of_a_copy() -> Iterator[None]:
         raise
 
 
-def _kept(path: Path, now: float) -> transfer.Kept:
+def _preserved_rows(path: Path, now: float) -> transfer.PreservedRows:
     """Of the file to be replaced; nothing when it is missing, unreadable, or older than what there is to
     keep."""
     if not path.exists() or path.stat().st_size == 0:
-        return transfer.Kept()
+        return transfer.PreservedRows()
     engine = sqlite_engine(path)
     try:
         migrate(engine, path, moved=True)
-        with reading(engine, path) as connection:
-            return transfer.Kept.of(connection, now)
+        with read_transaction(engine, path) as connection:
+            return transfer.PreservedRows.of(connection, now)
     except StoreError as error:
         if type(error) is not StoreError:
             raise
-        return transfer.Kept()
+        return transfer.PreservedRows()
     finally:
         engine.dispose()

@@ -10,24 +10,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from reconciler.store.database.address import Address
-from schemas.files.plain_files import open_plain
+from reconciler.store.database.address import StoreAddress
+from schemas.files.regular_files import open_regular_file
 
 
-def prepare(address: Address) -> None:
+def create_store_file(address: StoreAddress) -> None:
     """Make the file (mode 0600, in a directory that git ignores) where there is none."""
     path = address.path
     if path is None:
         return
-    make_folder(path)
+    create_store_folder(path)
     try:
-        os.close(open_plain(path))
+        os.close(open_regular_file(path))
     except FileNotFoundError:
         # Made before the database opens it: its side files take over the mode.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
-def make_folder(path: Path) -> None:
+def create_store_folder(path: Path) -> None:
     """The folder of a store's file."""
     if path.parent.exists():
         return
@@ -37,7 +37,7 @@ def make_folder(path: Path) -> None:
         (path.parent / ".gitignore").write_text("*\n")
 
 
-def copy(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
     """What `source` holds now, also while others write to it."""
     read_only = f"file:{quote(str(source.absolute()))}?mode=ro"
     with (
@@ -47,25 +47,25 @@ def copy(source: Path, target: Path) -> None:
         reader.backup(writer)
 
 
-def make_single(path: Path) -> None:
+def leave_wal_mode(path: Path) -> None:
     """One file, readable from anywhere: no write-ahead log beside it."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 
 
-def finish(draft: Path, target: Path) -> None:
+def publish_draft(draft: Path, target: Path) -> None:
     """Give a draft its name, on the disk for good."""
-    _sync(draft)
+    _fsync(draft)
     os.replace(draft, target)
-    _sync(target.parent)
+    _fsync(target.parent)
 
 
-def put_in_place(draft: Path, path: Path) -> None:
+def replace_store_file(draft: Path, path: Path) -> None:
     """Over a readable store through SQLite, so that its write-ahead log cannot be mixed up; else by replacing
     the file."""
     try:
         if path.exists() and path.stat().st_size:
-            copy(draft, path)
+            copy_database(draft, path)
             return
     except sqlite3.OperationalError:
         raise
@@ -74,11 +74,11 @@ def put_in_place(draft: Path, path: Path) -> None:
     for side in ("-wal", "-shm"):
         path.with_name(path.name + side).unlink(missing_ok=True)
     os.replace(draft, path)
-    _sync(path.parent)
+    _fsync(path.parent)
 
 
 @contextlib.contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def draft_beside(path: Path) -> Iterator[Path]:
     """A draft (mode 0600) in the same folder, gone afterwards with everything that belongs to it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -89,7 +89,7 @@ def beside(path: Path) -> Iterator[Path]:
             Path(name + side).unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def _fsync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -7,15 +7,15 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, column, func, inspect, select, table, text
 from sqlalchemy.schema import CreateSchema
 
-from reconciler.store.database.engine import asking, is_server, writing
+from reconciler.store.database.engine import is_server, query_connection, write_transaction
 from reconciler.store.database.tables import REVISION, meta
-from reconciler.store.maintenance.new_store import make
-from schemas.problems.errors import StoreError, StoreMoved, StoreUnavailable
+from reconciler.store.maintenance.new_store import create_tables
+from schemas.problems.errors.store import StoreError, StoreMoved, StoreUnavailable
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
-MOVED = "moved"
+MOVED_KEY = "moved"
 """The entry of `meta` that says where the contents went."""
-_LOCK = 0x62616900
+_MIGRATION_LOCK = 0x62616900
 """Advisory lock of the server that whoever migrates a store holds."""
 
 
@@ -26,27 +26,27 @@ def migrate(engine: Engine, store: object, *, schema: str = "", moved: bool = Fa
     Raises StoreError for a database that is not bai's, or that a newer bai has written; StoreMoved for one
     whose contents went elsewhere, unless `moved`.
     """
-    found, gone = _glance(engine, store)
+    found, gone = _read_revision_and_move(engine, store)
     if found == REVISION:
         if gone is not None and not moved:
-            raise _moved(store, gone)
+            raise _moved_error(store, gone)
         return
-    with writing(engine, store) as connection:
+    with write_transaction(engine, store) as connection:
         if is_server(connection):
-            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+            connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
             if schema:
                 connection.execute(CreateSchema(schema, if_not_exists=True))
-        found = current(connection, store)
+        found = current_revision(connection, store)
         if found is None and not is_server(connection):
-            make(connection)
+            create_tables(connection)
         elif found != REVISION:
-            _refuse_unknown(found, store)
-            upgrade(connection)
+            _raise_if_newer(found, store)
+            run_migrations(connection)
         if not moved:
-            refuse_moved(connection, store)
+            raise_if_moved(connection, store)
 
 
-def current(connection: Connection, store: object) -> str | None:
+def current_revision(connection: Connection, store: object) -> str | None:
     """The store's revision; None for an empty database."""
     tables = set(inspect(connection).get_table_names())
     if not tables:
@@ -58,25 +58,25 @@ def current(connection: Connection, store: object) -> str | None:
     return found
 
 
-def refuse_moved(connection: Connection, store: object) -> None:
+def raise_if_moved(connection: Connection, store: object) -> None:
     """Raise StoreMoved for a store whose contents went elsewhere."""
-    target = connection.execute(select(meta.c.value).where(meta.c.key == MOVED)).scalar()
+    target = connection.execute(select(meta.c.value).where(meta.c.key == MOVED_KEY)).scalar()
     if target is not None:
-        raise _moved(store, target)
+        raise _moved_error(store, target)
 
 
-def _moved(store: object, target: str) -> StoreMoved:
+def _moved_error(store: object, target: str) -> StoreMoved:
     return StoreMoved(
         store=store, target=target, hint="use that one: --state, BAI_STATE, or the cluster's `state:`"
     )
 
 
-def _glance(engine: Engine, store: object) -> tuple[str | None, str | None]:
+def _read_revision_and_move(engine: Engine, store: object) -> tuple[str | None, str | None]:
     """Revision, and where it was moved to, in one question; nothing where that cannot be answered so."""
-    went = select(meta.c.value).where(meta.c.key == MOVED).scalar_subquery()
+    went = select(meta.c.value).where(meta.c.key == MOVED_KEY).scalar_subquery()
     question = select(column("version_num"), went).select_from(table("alembic_version"))
     try:
-        with asking(engine, store) as connection:
+        with query_connection(engine, store) as connection:
             row = connection.execute(question).first()
     except StoreUnavailable:
         raise
@@ -85,7 +85,7 @@ def _glance(engine: Engine, store: object) -> tuple[str | None, str | None]:
     return (row[0], row[1]) if row is not None else (None, None)
 
 
-def _refuse_unknown(found: str | None, store: object) -> None:
+def _raise_if_newer(found: str | None, store: object) -> None:
     known = {path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py")}
     if found is not None and found not in known:
         raise StoreError(
@@ -95,7 +95,7 @@ def _refuse_unknown(found: str | None, store: object) -> None:
         )
 
 
-def upgrade(connection: Connection) -> None:
+def run_migrations(connection: Connection) -> None:
     """Run the migrations that are missing."""
     from alembic import command
     from alembic.config import Config

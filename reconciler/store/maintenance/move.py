@@ -12,70 +12,76 @@ from sqlalchemy import Connection, delete, func, select
 
 from reconciler.store import audit
 from reconciler.store.database import tables
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import complaints, open_engine, writing
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.database_errors import translate_errors
+from reconciler.store.database.engine import open_engine, write_transaction
 from reconciler.store.database.upsert import replace_row
 from reconciler.store.maintenance import transfer
-from reconciler.store.maintenance.files import beside, finish, make_folder, prepare
-from reconciler.store.maintenance.migrate import MOVED, migrate
+from reconciler.store.maintenance.files import (
+    create_store_file,
+    create_store_folder,
+    draft_beside,
+    publish_draft,
+)
+from reconciler.store.maintenance.migrate import MOVED_KEY, migrate
 from reconciler.values.records import Audit
-from schemas.problems.errors import StoreError
+from schemas.problems.errors.store import StoreError
 
-_FROM = "moved-from"
-_REPOSITORY = "repo"
+_MOVED_FROM_KEY = "moved-from"
+_REPOSITORY_KEY = "repo"
 
 
-def move(source: Address, target: Address, *, now: float, actor: str) -> int:
+def move_store(source: StoreAddress, target: StoreAddress, *, now: float, actor: str) -> int:
     """Move everything; gives how many resources are recorded.
 
     Raises LeaseHeld while somebody is applying, StoreError when `target` has records of its own.
     """
     if (source.path, source.plain_url, source.schema) == (target.path, target.plain_url, target.schema):
         raise StoreError(store=target, why="it is the same store")
-    prepare(target)
+    create_store_file(target)
     old, new = open_engine(source), open_engine(target)
     try:
         migrate(old, source, schema=source.schema)
         migrate(new, target, schema=target.schema, moved=True)
-        with writing(old, source) as here, writing(new, target) as there:
-            transfer.lock(here)
-            transfer.lock(there)
-            leaving = transfer.Kept.of(here, now)
-            kept = transfer.Kept.of(there, now)
-            _refuse_occupied(there, source, target)
-            transfer.fill(there, here)
-            transfer.settle(there, kept)
-            _arrive(there, source, target, now, actor)
+        with write_transaction(old, source) as here, write_transaction(new, target) as there:
+            transfer.lock_tables(here)
+            transfer.lock_tables(there)
+            leaving = transfer.PreservedRows.of(here, now)
+            kept = transfer.PreservedRows.of(there, now)
+            _raise_if_occupied(there, source, target)
+            transfer.replace_contents(there, here)
+            transfer.restore_preserved(there, kept)
+            _record_arrival(there, source, target, now, actor)
             count: int = there.execute(select(func.count()).select_from(tables.resources)).scalar_one()
             # The new one is complete and on its disk before the old one is given up.
             there.commit()
-            _leave(here, leaving, target)
-        _bring_key(source.key_file, target.key_file)
+            _mark_moved(here, leaving, target)
+        _copy_key_file(source.key_file, target.key_file)
         return count
     finally:
         old.dispose()
         new.dispose()
 
 
-def _bring_key(source: Path, target: Path) -> None:
+def _copy_key_file(source: Path, target: Path) -> None:
     """The key of the sessions' key pairs, unless there is one already; the store tells when it is another."""
     if source.exists() and not target.exists():
-        with complaints(target):
-            make_folder(target)
-            with beside(target) as draft:
+        with translate_errors(target):
+            create_store_folder(target)
+            with draft_beside(target) as draft:
                 draft.write_bytes(source.read_bytes())
-                finish(draft, target)
+                publish_draft(draft, target)
 
 
-def _refuse_occupied(connection: Connection, source: Address, target: Address) -> None:
+def _raise_if_occupied(connection: Connection, source: StoreAddress, target: StoreAddress) -> None:
     """It may be empty, or given up, or filled by an attempt at this move that did not come to its end."""
     pairs = connection.execute(select(tables.meta.c.key, tables.meta.c.value))
     known = {key: value for key, value in pairs}
     newest = connection.execute(
         select(tables.audit.c.verb).order_by(tables.audit.c.seq.desc()).limit(1)
     ).scalar()
-    again = known.get(_FROM) == str(source) and newest in (None, "move")
-    if MOVED in known or again:
+    again = known.get(_MOVED_FROM_KEY) == str(source) and newest in (None, "move")
+    if MOVED_KEY in known or again:
         return
     for table in (tables.resources, tables.events, tables.audit):
         if connection.execute(select(table.c.cluster).limit(1)).first() is not None:
@@ -86,24 +92,26 @@ def _refuse_occupied(connection: Connection, source: Address, target: Address) -
             )
 
 
-def _arrive(connection: Connection, source: Address, target: Address, now: float, actor: str) -> None:
-    transfer.forget_move(connection)
-    clusters = transfer.clusters(connection)
+def _record_arrival(
+    connection: Connection, source: StoreAddress, target: StoreAddress, now: float, actor: str
+) -> None:
+    transfer.clear_move_mark(connection)
+    clusters = transfer.written_clusters(connection)
     repository = connection.execute(
-        select(tables.meta.c.value).where(tables.meta.c.key == _REPOSITORY)
+        select(tables.meta.c.value).where(tables.meta.c.key == _REPOSITORY_KEY)
     ).scalar()
     if repository is not None:
         # A file belongs to one repository, a server serves many.
         for cluster in clusters:
-            replace_row(connection, tables.meta, {"key": f"{_REPOSITORY}/{cluster}", "value": repository})
-        connection.execute(delete(tables.meta).where(tables.meta.c.key == _REPOSITORY))
-    replace_row(connection, tables.meta, {"key": _FROM, "value": str(source)})
+            replace_row(connection, tables.meta, {"key": f"{_REPOSITORY_KEY}/{cluster}", "value": repository})
+        connection.execute(delete(tables.meta).where(tables.meta.c.key == _REPOSITORY_KEY))
+    replace_row(connection, tables.meta, {"key": _MOVED_FROM_KEY, "value": str(source)})
     entry = Audit("move", "", now, f"the store was moved from {source} to {target}", actor)
     for cluster in clusters:
-        audit.add(connection, cluster, [entry], actor)
+        audit.append_entries(connection, cluster, [entry], actor)
 
 
-def _leave(connection: Connection, kept: transfer.Kept, target: Address) -> None:
+def _mark_moved(connection: Connection, kept: transfer.PreservedRows, target: StoreAddress) -> None:
     """Whoever still has a lease here is refused from now on."""
-    transfer.settle(connection, transfer.Kept(kept.leases))
-    replace_row(connection, tables.meta, {"key": MOVED, "value": str(target)})
+    transfer.restore_preserved(connection, transfer.PreservedRows(kept.leases))
+    replace_row(connection, tables.meta, {"key": MOVED_KEY, "value": str(target)})

@@ -9,17 +9,17 @@ from sqlalchemy import Column, Connection, MetaData, String, Table
 
 from reconciler.store.database.tables import REVISION, metadata
 
-_VERSION = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-_REFUSED = "the audit is append-only"
+_VERSION_TABLE = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
+_APPEND_ONLY_MESSAGE = "the audit is append-only"
 
 
-def make(connection: Connection) -> None:
+def create_tables(connection: Connection) -> None:
     """Fill an empty SQLite database, within the transaction of `connection`."""
     metadata.create_all(connection, checkfirst=False)
     for what in ("UPDATE", "DELETE"):
         connection.exec_driver_sql(
             f"CREATE TRIGGER audit_no_{what.lower()} BEFORE {what} ON audit "
-            f"BEGIN SELECT RAISE(ABORT, '{_REFUSED}'); END"
+            f"BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY_MESSAGE}'); END"
         )
-    _VERSION.create(connection, checkfirst=False)
-    connection.execute(_VERSION.insert().values(version_num=REVISION))
+    _VERSION_TABLE.create(connection, checkfirst=False)
+    connection.execute(_VERSION_TABLE.insert().values(version_num=REVISION))

@@ -8,49 +8,49 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect
 
-from reconciler.store.database.database_errors import is_out_of_order
-from reconciler.store.database.engine import reading
+from reconciler.store.database.database_errors import is_environment_failure
+from reconciler.store.database.engine import read_transaction
 from reconciler.store.database.sqlite import sqlite_engine
 from reconciler.store.database.tables import metadata
 from reconciler.store.maintenance.migrate import migrate
-from schemas.files.plain_files import open_plain
-from schemas.problems.errors import StoreError, StoreMoved, StoreUnavailable
+from schemas.files.regular_files import open_regular_file
+from schemas.problems.errors.store import StoreError, StoreMoved, StoreUnavailable
 
-SIDES = ("", "-wal", "-shm", "-journal")
+FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 """What belongs to one store, by how the names end."""
 
 
-def why_unusable(path: Path) -> str:
+def unusable_reason(path: Path) -> str:
     """What is wrong with a store's file; empty where there is none, or nothing is wrong.
 
     Raises StoreError for what is not the file's fault: another writer, a full disk, a store that was moved.
     """
-    for side in SIDES:
-        if why := _not_a_file(Path(f"{path}{side}")):
+    for side in FILE_SUFFIXES:
+        if why := _file_problem(Path(f"{path}{side}")):
             return why
     if not path.exists() or not path.stat().st_size:
         return ""
     engine = sqlite_engine(path)
     try:
         migrate(engine, path)
-        with reading(engine, path) as connection:
-            return _damage(connection)
+        with read_transaction(engine, path) as connection:
+            return _database_damage(connection)
     except (StoreMoved, StoreUnavailable):
         raise
     except StoreError as error:
-        if is_out_of_order(error):
+        if is_environment_failure(error):
             raise
         return str(error.fields["why"])
     finally:
         engine.dispose()
 
 
-def set_aside(path: Path) -> Path:
+def quarantine_files(path: Path) -> Path:
     """Rename the store's files; gives the new name of the first. Raises StoreError."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = Path(f"{path}.set-aside-{stamp}-{os.getpid()}")
     try:
-        for side in reversed(SIDES):
+        for side in reversed(FILE_SUFFIXES):
             if os.path.lexists(old := f"{path}{side}"):
                 os.rename(old, f"{target}{side}")
     except OSError as error:
@@ -59,9 +59,9 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def _not_a_file(path: Path) -> str:
+def _file_problem(path: Path) -> str:
     try:
-        os.close(open_plain(path))
+        os.close(open_regular_file(path))
         if not os.access(path, os.W_OK):
             return "it may not be written by this user"
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def _not_a_file(path: Path) -> str:
     return ""
 
 
-def _damage(connection: Connection) -> str:
+def _database_damage(connection: Connection) -> str:
     verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
     if verdict != "ok":
         return f"it is damaged: {verdict}"

@@ -12,50 +12,50 @@ from reconciler.store import audit, leases
 from reconciler.store.database import tables
 from reconciler.store.database.engine import is_server
 from reconciler.store.database.upsert import insert_missing
-from reconciler.store.maintenance.migrate import MOVED
+from reconciler.store.maintenance.migrate import MOVED_KEY
 
 _CHUNK = 1000
-_NUMBERED = (tables.journal, tables.events, tables.audit)
-_COPIED = tuple(table for table in tables.metadata.sorted_tables if table is not tables.audit)
+_SEQUENCED_TABLES = (tables.journal, tables.events, tables.audit)
+_COPIED_TABLES = tuple(table for table in tables.metadata.sorted_tables if table is not tables.audit)
 
 
 @dataclass(frozen=True)
-class Kept:
+class PreservedRows:
     """What of a store outlives the replacement of its contents."""
 
     leases: tuple[RowMapping, ...] = ()
     audit: tuple[RowMapping, ...] = ()
 
     @classmethod
-    def of(cls, connection: Connection, now: float) -> Kept:
+    def of(cls, connection: Connection, now: float) -> PreservedRows:
         """Raises LeaseHeld while somebody is applying."""
         held = tuple(connection.execute(select(tables.leases)).mappings())
-        at = leases.moment(connection, now)
+        at = leases.lease_clock(connection, now)
         for row in held:
             leases.refuse_while_held(row, at)
         entries = connection.execute(select(tables.audit).order_by(tables.audit.c.seq)).mappings()
         return cls(held, tuple(entries))
 
 
-def lock(connection: Connection) -> None:
+def lock_tables(connection: Connection) -> None:
     """Nobody else writes anything until this transaction ends; reading goes on."""
     if is_server(connection):
-        names = ", ".join(f'"{table.name}"' for table in _COPIED)
+        names = ", ".join(f'"{table.name}"' for table in _COPIED_TABLES)
         connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
-def fill(target: Connection, source: Connection) -> None:
+def replace_contents(target: Connection, source: Connection) -> None:
     """Replace what `target` holds by what `source` holds. The audit is only added to."""
-    for table in _COPIED:
+    for table in _COPIED_TABLES:
         target.execute(delete(table))
-    for table in _COPIED:
-        for rows in _chunks(source, table):
+    for table in _COPIED_TABLES:
+        for rows in _read_chunks(source, table):
             target.execute(insert(table), rows)
-    audit.add_missing(target, (row for rows in _chunks(source, tables.audit) for row in rows))
-    _count_on(target)
+    audit.append_missing(target, (row for rows in _read_chunks(source, tables.audit) for row in rows))
+    _advance_sequences(target)
 
 
-def settle(connection: Connection, kept: Kept) -> None:
+def restore_preserved(connection: Connection, kept: PreservedRows) -> None:
     """No token comes twice: whoever held a lease of the contents that are replaced, or of those that came,
     stays refused. Nothing that was in the audit is lost."""
     table = tables.leases
@@ -67,11 +67,11 @@ def settle(connection: Connection, kept: Kept) -> None:
         numbers = {name: max(row[name], old[name]) + 1 for name in ("token", "revision")}
         mine = table.c.cluster == row["cluster"]
         connection.execute(update(table).where(mine).values(**numbers, held=False))
-    audit.add_missing(connection, [dict(row) for row in kept.audit])
-    _count_on(connection)
+    audit.append_missing(connection, [dict(row) for row in kept.audit])
+    _advance_sequences(connection)
 
 
-def _chunks(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
+def _read_chunks(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
     """Rows in the order of their keys, never all at once."""
     query = select(table).order_by(*table.primary_key.columns)
     found = connection.execute(query, execution_options={"yield_per": _CHUNK})
@@ -79,23 +79,23 @@ def _chunks(connection: Connection, table: Table) -> Iterator[list[dict[str, Any
         yield [dict(row) for row in rows]
 
 
-def _count_on(connection: Connection) -> None:
+def _advance_sequences(connection: Connection) -> None:
     """The server counts on from the numbers that came."""
     if not is_server(connection):
         return
-    for table in _NUMBERED:
+    for table in _SEQUENCED_TABLES:
         newest = connection.execute(select(func.max(table.c.seq))).scalar()
         if newest is not None:
             sequence = func.pg_get_serial_sequence(table.name, "seq")
             connection.execute(select(func.setval(sequence, newest)))
 
 
-def clusters(connection: Connection) -> list[str]:
+def written_clusters(connection: Connection) -> list[str]:
     """All that were ever written to; leaders' leases stand under names that are no cluster's."""
     name = tables.leases.c.cluster
     return [each for each in connection.execute(select(name).order_by(name)).scalars() if "/" not in each]
 
 
-def forget_move(connection: Connection) -> None:
+def clear_move_mark(connection: Connection) -> None:
     """These contents are here, wherever the store that they come from went later."""
-    connection.execute(delete(tables.meta).where(tables.meta.c.key == MOVED))
+    connection.execute(delete(tables.meta).where(tables.meta.c.key == MOVED_KEY))

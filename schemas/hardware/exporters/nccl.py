@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from schemas.hardware.model import Disk, Gpu, Hardware, Nic
-from schemas.hardware.sysfs.pci import address_of
+from schemas.hardware.sysfs.pci import normalize_address
 
 _BRIDGE, _GPU, _AMD_GPU, _SWITCH = "0x060400", "0x030200", "0x038000", "0x068000"
 _ETHERNET, _INFINIBAND = "0x020000", "0x020700"
@@ -22,17 +22,17 @@ _VERSION = {"cuda": "1", "rocm": "2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class DeviceSubset:
     """The devices that the file shall name, by id; None for all of the machine."""
 
     gpus: Collection[str] | None = None
     nics: Collection[str] | None = None
 
 
-WHOLE = Excerpt()
+WHOLE = DeviceSubset()
 
 
-def problem(hardware: Hardware, excerpt: Excerpt = WHOLE) -> str:
+def export_problem(hardware: Hardware, excerpt: DeviceSubset = WHOLE) -> str:
     """Why this machine's topology cannot be written; empty when it can."""
     gpus, nics = _gpus(hardware, excerpt), _nics(hardware, excerpt)
     if not gpus:
@@ -42,7 +42,7 @@ def problem(hardware: Hardware, excerpt: Excerpt = WHOLE) -> str:
     nodes = {numa.id for numa in hardware.numa_nodes}
     devices: list[Gpu | Nic] = [*gpus, *nics]
     for device in devices:
-        if address_of(device.pci or "") is None:
+        if normalize_address(device.pci or "") is None:
             return f"the PCI address of {device.id} is not known"
         if device.numa_node not in nodes:
             return f"the NUMA node of {device.id} is not known"
@@ -65,37 +65,37 @@ def _tree_problem(devices: list[Gpu | Nic]) -> str:
     return ""
 
 
-def topology(hardware: Hardware, excerpt: Excerpt = WHOLE) -> str:
-    """The XML text; the same facts give the same text. Raises ValueError with the `problem`.
+def export_nccl(hardware: Hardware, excerpt: DeviceSubset = WHOLE) -> str:
+    """The XML text; the same facts give the same text. Raises ValueError with the `export_problem`.
 
     GPUs are numbered (`dev`) where all are named; a container counts those it sees, so NCCL asks its driver.
     """
-    why = problem(hardware, excerpt)
+    why = export_problem(hardware, excerpt)
     if why:
         raise ValueError(why)
     gpus, nics = _gpus(hardware, excerpt), _nics(hardware, excerpt)
-    tree = _Tree(hardware, Element("system", version=_VERSION[gpus[0].slot]))
-    links = _links(hardware, gpus)
+    tree = _TopologyTree(hardware, Element("system", version=_VERSION[gpus[0].slot]))
+    links = _direct_links(hardware, gpus)
     for gpu in gpus:
-        _gpu(tree.device(gpu), gpu, links.get(gpu.id, []), number=len(gpus) == len(hardware.gpus))
+        _add_gpu(tree.device(gpu), gpu, links.get(gpu.id, []), number=len(gpus) == len(hardware.gpus))
     for nic in nics:
-        _nic(tree.device(nic), nic)
+        _add_nic(tree.device(nic), nic)
     indent(tree.root)
     # NCCL's parser takes a space for the beginning of another attribute.
     return tostring(tree.root, encoding="unicode").replace(" />", "/>") + "\n"
 
 
-def _gpus(hardware: Hardware, excerpt: Excerpt) -> list[Gpu]:
+def _gpus(hardware: Hardware, excerpt: DeviceSubset) -> list[Gpu]:
     kept = [gpu for gpu in hardware.gpus if excerpt.gpus is None or gpu.id in excerpt.gpus]
     return sorted(kept, key=lambda gpu: gpu.index)
 
 
-def _nics(hardware: Hardware, excerpt: Excerpt) -> list[Nic]:
+def _nics(hardware: Hardware, excerpt: DeviceSubset) -> list[Nic]:
     """RDMA is not asked for: what NCCL does not use it leaves out itself."""
     return [nic for nic in hardware.nics if excerpt.nics is None or nic.id in excerpt.nics]
 
 
-def _upper(path: tuple[str, ...]) -> tuple[str, ...]:
+def _upstream_ports(path: tuple[str, ...]) -> tuple[str, ...]:
     """The upstream port of each switch on a path of ports: every second one, counted from the device."""
     return path[-2::-2][::-1]
 
@@ -114,12 +114,14 @@ def _switches(hardware: Hardware) -> Callable[[tuple[str, ...]], tuple[str, ...]
                 continue  # functions of one card are behind one port
             together = a.pcie_path[-1] == b.pcie_path[-1]
             shared = set(a.pcie_path) & set(b.pcie_path)
-            if together or (shared and not set(_upper(a.pcie_path)) & set(_upper(b.pcie_path))):
+            if together or (
+                shared and not set(_upstream_ports(a.pcie_path)) & set(_upstream_ports(b.pcie_path))
+            ):
                 return lambda path: path
-    return _upper
+    return _upstream_ports
 
 
-class _Tree:
+class _TopologyTree:
     """The document under way: elements are found again by what makes them unique."""
 
     def __init__(self, hardware: Hardware, root: Element) -> None:
@@ -131,23 +133,27 @@ class _Tree:
         for numa in hardware.numa_nodes:
             if numa.cpus or numa.id in homes:
                 self._cpus[numa.id] = SubElement(
-                    root, "cpu", numaid=str(numa.id), affinity=_mask(numa.cpus), arch=hardware.architecture
+                    root,
+                    "cpu",
+                    numaid=str(numa.id),
+                    affinity=_format_mask(numa.cpus),
+                    arch=hardware.architecture,
                 )
 
     def device(self, device: Gpu | Nic) -> Element:
         """The `<pci>` of a device below its bridges; functions that share an address share it."""
         here = self._cpus[device.numa_node if device.numa_node is not None else 0]
         for bridge in self._switches(device.pcie_path):
-            here = self._below(here, bridge, {"class": _BRIDGE})
-        return self._below(here, str(device.pci), {})
+            here = self._element_below(here, bridge, {"class": _BRIDGE})
+        return self._element_below(here, str(device.pci), {})
 
-    def _below(self, parent: Element, address: str, fields: Mapping[str, str]) -> Element:
+    def _element_below(self, parent: Element, address: str, fields: Mapping[str, str]) -> Element:
         if address not in self._pci:
             self._pci[address] = SubElement(parent, "pci", busid=address, attrib=dict(fields))
         return self._pci[address]
 
 
-def _mask(cpus: Collection[int]) -> str:
+def _format_mask(cpus: Collection[int]) -> str:
     """The kernel's notation: words of 32 bits, the highest first."""
     bits = sum(1 << cpu for cpu in cpus)
     words = max(1, -(-bits.bit_length() // 32))
@@ -155,7 +161,7 @@ def _mask(cpus: Collection[int]) -> str:
 
 
 @dataclass(slots=True)
-class _Target:
+class _LinkTarget:
     """Where one GPU's direct links lead."""
 
     address: str
@@ -164,7 +170,7 @@ class _Target:
     tag: str = field(default="nvlink")
 
 
-def _links(hardware: Hardware, gpus: list[Gpu]) -> dict[str, list[_Target]]:
+def _direct_links(hardware: Hardware, gpus: list[Gpu]) -> dict[str, list[_LinkTarget]]:
     """Direct links between these GPUs, by GPU; into switches where there are any."""
     addresses = {gpu.id: str(gpu.pci) for gpu in gpus}
     counts: dict[str, dict[str, int]] = {}
@@ -174,14 +180,14 @@ def _links(hardware: Hardware, gpus: list[Gpu]) -> dict[str, list[_Target]]:
             xgmi = xgmi or link.kind == "XGMI"
             counts.setdefault(link.a, {})[link.b] = link.count
             counts.setdefault(link.b, {})[link.a] = link.count
-    if not xgmi and _switched(hardware, counts):
+    if not xgmi and _has_switches(hardware, counts):
         return {
             gpu: _into_switches(hardware, max(counts[gpu].values())) for gpu in addresses if gpu in counts
         }
     tag, kind = ("xgmi", _AMD_GPU) if xgmi else ("nvlink", "0x030200")
     return {
         gpu: [
-            _Target(addresses[to], kind, counts[gpu][to], tag)
+            _LinkTarget(addresses[to], kind, counts[gpu][to], tag)
             for to in addresses
             if to in counts.get(gpu, {})
         ]
@@ -189,21 +195,21 @@ def _links(hardware: Hardware, gpus: list[Gpu]) -> dict[str, list[_Target]]:
     }
 
 
-def _switched(hardware: Hardware, counts: Mapping[str, Mapping[str, int]]) -> bool:
+def _has_switches(hardware: Hardware, counts: Mapping[str, Mapping[str, int]]) -> bool:
     return bool(hardware.nv_switches) or any(sum(to.values()) > _MOST_DIRECT for to in counts.values())
 
 
-def _into_switches(hardware: Hardware, count: int) -> list[_Target]:
+def _into_switches(hardware: Hardware, count: int) -> list[_LinkTarget]:
     """Spread evenly. Where a switch sits is not known and of no consequence: NCCL counts the links only.
 
     The addresses are of a domain that no machine has, as in files that clouds hand to their machines.
     """
     switches = min(max(1, hardware.nv_switches), count)
     share, more = divmod(count, switches)
-    return [_Target(f"ffff:fe:{at:02x}.0", _SWITCH, share + (at < more)) for at in range(switches)]
+    return [_LinkTarget(f"ffff:fe:{at:02x}.0", _SWITCH, share + (at < more)) for at in range(switches)]
 
 
-def _gpu(pci: Element, gpu: Gpu, links: list[_Target], *, number: bool) -> None:
+def _add_gpu(pci: Element, gpu: Gpu, links: list[_LinkTarget], *, number: bool) -> None:
     amd = gpu.slot == "rocm"
     pci.set("class", _AMD_GPU if amd else _GPU)
     pci.set("vendor", "0x1002" if amd else "0x10de")
@@ -212,7 +218,7 @@ def _gpu(pci: Element, gpu: Gpu, links: list[_Target], *, number: bool) -> None:
         SubElement(element, link.tag, target=link.address, count=str(link.count), tclass=link.kind)
 
 
-def _nic(pci: Element, nic: Nic) -> None:
+def _add_nic(pci: Element, nic: Nic) -> None:
     pci.set("class", _INFINIBAND if nic.link_layer == "infiniband" else _ETHERNET)
     element = pci.find("nic")
     element = SubElement(pci, "nic") if element is None else element

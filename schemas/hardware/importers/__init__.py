@@ -9,16 +9,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schemas.hardware.importers import hwloc, markup, nccl, smi_query, smi_topo, snapshot, tables
+from schemas.hardware.importers import hwloc, nccl, numactl_lscpu, safe_xml, smi_query, smi_topo, snapshot
 from schemas.hardware.importers.combine import combine
-from schemas.hardware.importers.facts import Facts, NotReadable
+from schemas.hardware.importers.facts import Facts, UnreadableCapture
 from schemas.hardware.model import Hardware
 
 __all__ = [
     "FORMATS",
     "Facts",
     "Importer",
-    "NotReadable",
+    "UnreadableCapture",
     "combine",
     "import_captures",
     "read_facts",
@@ -44,10 +44,10 @@ class Importer:
 
 
 def _is_xml(name: str) -> Callable[[bytes, str], bool]:
-    return lambda data, _: markup.root_name(data) == name
+    return lambda data, _: safe_xml.root_element_name(data) == name
 
 
-def _has(pattern: str) -> Callable[[bytes, str], bool]:
+def _contains(pattern: str) -> Callable[[bytes, str], bool]:
     compiled = re.compile(pattern, re.MULTILINE)
     return lambda _, text: bool(compiled.search(text))
 
@@ -57,31 +57,40 @@ FORMATS: tuple[Importer, ...] = (
         "snapshot of /sys (tar)",
         0,
         lambda data, _: snapshot.is_tarball(data),
-        lambda data, _: snapshot.snapshot(data),
+        lambda data, _: snapshot.read_snapshot(data),
     ),
-    Importer("hwloc XML", 1, _is_xml("topology"), lambda data, _: hwloc.hwloc(data)),
-    Importer("NCCL topology XML", 6, _is_xml("system"), lambda data, _: nccl.nccl(data)),
-    Importer("NCCL graph XML", 9, _is_xml("graphs"), lambda data, _: nccl.nccl(data)),
-    Importer("nvidia-smi -q -x", 5, _is_xml("nvidia_smi_log"), lambda data, _: smi_query.query(data)),
-    Importer("lscpu -J", 4, _has(r'\A\s*\{\s*"lscpu"\s*:'), lambda data, _: tables.lscpu_json(data)),
+    Importer("hwloc XML", 1, _is_xml("topology"), lambda data, _: hwloc.read_hwloc(data)),
+    Importer("NCCL topology XML", 6, _is_xml("system"), lambda data, _: nccl.read_nccl(data)),
+    Importer("NCCL graph XML", 9, _is_xml("graphs"), lambda data, _: nccl.read_nccl(data)),
+    Importer(
+        "nvidia-smi -q -x", 5, _is_xml("nvidia_smi_log"), lambda data, _: smi_query.read_smi_query(data)
+    ),
+    Importer(
+        "lscpu -J",
+        4,
+        _contains(r'\A\s*\{\s*"lscpu"\s*:'),
+        lambda data, _: numactl_lscpu.read_lscpu_json(data),
+    ),
     Importer(
         "nvidia-smi topo -m",
         7,
         lambda _, text: any(smi_topo.is_header(line) for line in text.splitlines()),
-        lambda _, text: smi_topo.topo(text),
+        lambda _, text: smi_topo.read_smi_topo(text),
     ),
-    Importer("numactl -H", 3, _has(r"^\s*node \d+ cpus:"), lambda _, text: tables.numactl(text)),
+    Importer(
+        "numactl -H", 3, _contains(r"^\s*node \d+ cpus:"), lambda _, text: numactl_lscpu.read_numactl(text)
+    ),
     Importer(
         "lscpu -e",
         2,
-        _has(r"^\s*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
-        lambda _, text: tables.lscpu_table(text),
+        _contains(r"^\s*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
+        lambda _, text: numactl_lscpu.read_lscpu_table(text),
     ),
     Importer(
         "lscpu",
         4,
-        _has(r"^\s*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
-        lambda _, text: tables.lscpu(text),
+        _contains(r"^\s*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
+        lambda _, text: numactl_lscpu.read_lscpu(text),
     ),
 )
 """In the order in which they are tried."""
@@ -89,38 +98,39 @@ FORMATS: tuple[Importer, ...] = (
 
 def recognise(data: bytes) -> Importer | None:
     """The importer for a capture, by its content alone; None when no format fits."""
-    return _of(data, data.decode("utf-8-sig", "replace"))
+    return _matching_importer(data, data.decode("utf-8-sig", "replace"))
 
 
-def _of(data: bytes, text: str) -> Importer | None:
+def _matching_importer(data: bytes, text: str) -> Importer | None:
     return next((importer for importer in FORMATS if importer.recognises(data, text)), None)
 
 
 def read_facts(data: bytes) -> list[tuple[int, Facts]]:
-    """(rank, facts) of a capture; several when it is a transcript of several commands. Raises NotReadable."""
+    """(rank, facts) of a capture; several when it is a transcript of several commands. Raises
+    UnreadableCapture."""
     text = "" if snapshot.is_tarball(data) else data.decode("utf-8-sig", "replace")
-    parts = _transcript(text)
+    parts = _split_transcript(text)
     if parts:
         return [
             (found.rank, found.read(part.encode(), part))
             for part in parts
-            if (found := _of(part.encode(), part))
+            if (found := _matching_importer(part.encode(), part))
         ]
-    found = _of(data, text)
+    found = _matching_importer(data, text)
     if found is None:
-        raise NotReadable(
+        raise UnreadableCapture(
             f"not a known capture of a machine; known are {', '.join(each.name for each in FORMATS)}"
         )
     return [(found.rank, found.read(data, text))]
 
 
 def import_captures(captures: Sequence[bytes]) -> Hardware:
-    """The machine that these captures are of; raises NotReadable."""
+    """The machine that these captures are of; raises UnreadableCapture."""
     ranked = [entry for data in captures for entry in read_facts(data)]
     return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
 
 
-def _transcript(text: str) -> list[str]:
+def _split_transcript(text: str) -> list[str]:
     """The outputs of the known commands in a text that shows each command behind a prompt."""
     parts: list[list[str]] = []
     taking = False
@@ -136,5 +146,7 @@ def _transcript(text: str) -> list[str]:
         elif taking:
             parts[-1].append(line)
     return [
-        "\n".join(part) for part in parts if _of(b"", "\n".join(part)) or _of("\n".join(part).encode(), "")
+        "\n".join(part)
+        for part in parts
+        if _matching_importer(b"", "\n".join(part)) or _matching_importer("\n".join(part).encode(), "")
     ]

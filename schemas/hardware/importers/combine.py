@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.hardware.cpulist import format_cpus
-from schemas.hardware.importers.facts import Facts, LinkFacts, NodeFacts, NotReadable
+from schemas.hardware.importers.facts import Facts, LinkFacts, NodeFacts, UnreadableCapture
 from schemas.hardware.model import Hardware
 
 Fields = dict[str, Any]
@@ -22,16 +22,17 @@ _INSIDE = ("PIX", "PXB", "PHB", "NODE")
 
 
 def combine(captures: Sequence[Facts]) -> Hardware:
-    """One machine from at least one capture of it; raises NotReadable when they are of different machines."""
-    _same_machine(captures)
+    """One machine from at least one capture of it; raises UnreadableCapture when they are of different
+    machines."""
+    _require_same_machine(captures)
     notes: list[str] = []
     for capture in captures:
         notes += [note for note in capture.notes if note not in notes]
-    nodes = _nodes(captures, notes)
-    gpus, gpu_ids = _devices(captures, lambda capture: capture.gpus, by_index=True)
-    nics, nic_ids = _devices(captures, lambda capture: capture.nics)
-    disks, _ = _devices(captures, lambda capture: capture.disks)
-    links = _links(captures, [{**a, **b} for a, b in zip(gpu_ids, nic_ids, strict=True)])
+    nodes = _merge_nodes(captures, notes)
+    gpus, gpu_ids = _merge_devices(captures, lambda capture: capture.gpus, by_index=True)
+    nics, nic_ids = _merge_devices(captures, lambda capture: capture.nics)
+    disks, _ = _merge_devices(captures, lambda capture: capture.disks)
+    links = _merge_links(captures, [{**a, **b} for a, b in zip(gpu_ids, nic_ids, strict=True)])
     _place_nics(nics or [], gpus or [], links)
     software: dict[str, str | None] = {}
     for capture in reversed(captures):
@@ -40,35 +41,35 @@ def combine(captures: Sequence[Facts]) -> Hardware:
         source="",
         nodes=nodes,
         all_nodes=any(capture.all_nodes for capture in captures),
-        architecture=_first(capture.architecture for capture in captures),
-        hostname=_first(capture.hostname for capture in captures),
-        siblings=_first(capture.siblings for capture in captures),
-        offline=_first(capture.offline for capture in captures),
-        isolated=_first(capture.isolated for capture in captures),
+        architecture=_first_known(capture.architecture for capture in captures),
+        hostname=_first_known(capture.hostname for capture in captures),
+        siblings=_first_known(capture.siblings for capture in captures),
+        offline=_first_known(capture.offline for capture in captures),
+        isolated=_first_known(capture.isolated for capture in captures),
         gpus=gpus,
         nics=nics,
         disks=disks,
         links=links,
-        nv_switches=_first(capture.nv_switches for capture in captures),
+        nv_switches=_first_known(capture.nv_switches for capture in captures),
         software=software,
         notes=notes,
     )
-    return _finished(whole)
+    return _build_hardware(whole)
 
 
-def _first(values: Iterable[Any]) -> Any:
+def _first_known(values: Iterable[Any]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _same_machine(captures: Sequence[Facts]) -> None:
+def _require_same_machine(captures: Sequence[Facts]) -> None:
     for name in ("hostname", "architecture"):
         known = {getattr(capture, name): capture.source for capture in captures if getattr(capture, name)}
         if len(known) > 1:
             said = ", ".join(f"{value} by {source}" for value, source in known.items())
-            raise NotReadable(f"these are captures of different machines: {name} is {said}")
+            raise UnreadableCapture(f"these are captures of different machines: {name} is {said}")
 
 
-def _nodes(captures: Sequence[Facts], notes: list[str]) -> dict[int, NodeFacts]:
+def _merge_nodes(captures: Sequence[Facts], notes: list[str]) -> dict[int, NodeFacts]:
     found: dict[int, NodeFacts] = {}
     told: dict[int, str] = {}
     for capture in captures:
@@ -87,7 +88,7 @@ def _nodes(captures: Sequence[Facts], notes: list[str]) -> dict[int, NodeFacts]:
     return found
 
 
-def _devices(
+def _merge_devices(
     captures: Sequence[Facts], of: Callable[[Facts], list[Fields] | None], *, by_index: bool = False
 ) -> tuple[list[Fields] | None, list[dict[str, str]]]:
     """The devices of all captures, and for each capture what its ids became."""
@@ -101,11 +102,11 @@ def _devices(
             continue
         found = found if found is not None else []
         for device in devices:
-            same = next((entry for entry in merged if _same(entry[0], device, by_index)), None)
+            same = next((entry for entry in merged if _is_same_device(entry[0], device, by_index)), None)
             if same is None:
                 same = ({}, [])
                 merged.append(same)
-            _add(same[0], device)
+            _merge_fields(same[0], device)
             same[1].append((at, str(device["id"])))
     for fields, names in merged:
         for at, name in names:
@@ -113,26 +114,26 @@ def _devices(
     if found is not None:
         found = [fields for fields, _ in merged]
         if by_index:
-            _number(found)
+            _number_gpus(found)
     return found, renamed
 
 
-def _same(known: Fields, device: Fields, by_index: bool) -> bool:
+def _is_same_device(known: Fields, device: Fields, by_index: bool) -> bool:
     if known.get("pci") and device.get("pci"):
-        return bool(known["pci"] == device["pci"]) and (by_index or _compatible(known, device))
+        return bool(known["pci"] == device["pci"]) and (by_index or _may_be_same(known, device))
     if known["id"] == device["id"]:
         return True
     return by_index and known.get("index") is not None and known.get("index") == device.get("index")
 
 
-def _compatible(known: Fields, device: Fields) -> bool:
+def _may_be_same(known: Fields, device: Fields) -> bool:
     """Two ports of one card share an address and are still two interfaces, unless one capture has no name
     for it."""
     unnamed = [fields["id"] == fields.get("pci") for fields in (known, device)]
     return bool(known["id"] == device["id"]) or any(unnamed)
 
 
-def _add(known: Fields, device: Fields) -> None:
+def _merge_fields(known: Fields, device: Fields) -> None:
     better_id = not known or (str(known["id"]) in (known.get("pci"), f"gpu{known.get('index')}"))
     for name, value in device.items():
         if known.get(name) in (None, "", 0, (), []) and value is not None:
@@ -141,7 +142,7 @@ def _add(known: Fields, device: Fields) -> None:
         known["id"] = device["id"]
 
 
-def _number(gpus: list[Fields]) -> None:
+def _number_gpus(gpus: list[Fields]) -> None:
     """GPUs without a number of their own get one in the order of their addresses, as the driver counts."""
     if any(gpu.get("index") is None for gpu in gpus) or len({gpu["index"] for gpu in gpus}) < len(gpus):
         gpus.sort(key=lambda gpu: (str(gpu.get("pci") or "~"), str(gpu["id"])))
@@ -150,7 +151,7 @@ def _number(gpus: list[Fields]) -> None:
     gpus.sort(key=lambda gpu: int(gpu["index"]))
 
 
-def _links(captures: Sequence[Facts], renamed: list[dict[str, str]]) -> list[LinkFacts]:
+def _merge_links(captures: Sequence[Facts], renamed: list[dict[str, str]]) -> list[LinkFacts]:
     """One link for a pair: a direct one if anybody saw it, else the first that was told."""
     found: dict[frozenset[str], LinkFacts] = {}
     for capture, names in zip(captures, renamed, strict=True):
@@ -178,17 +179,17 @@ def _place_nics(nics: list[Fields], gpus: list[Fields], links: list[LinkFacts]) 
             nic["numa_node"] = near.pop()
 
 
-def _finished(facts: Facts) -> Hardware:
+def _build_hardware(facts: Facts) -> Hardware:
     try:
-        return Hardware.model_validate(_document(facts))
+        return Hardware.model_validate(_hardware_document(facts))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise NotReadable(f"what was captured cannot be: {where}: {first['msg']}") from None
+        raise UnreadableCapture(f"what was captured cannot be: {where}: {first['msg']}") from None
 
 
-def _document(facts: Facts) -> Fields:
-    unknown = [*_unknown(facts), *facts.notes]
+def _hardware_document(facts: Facts) -> Fields:
+    unknown = [*_unknown_facts(facts), *facts.notes]
     nodes = facts.nodes or {0: NodeFacts()}
     return {
         "architecture": facts.architecture or "x86_64",
@@ -210,9 +211,9 @@ def _document(facts: Facts) -> Fields:
         "siblings": tuple(core for core in facts.siblings or () if len(core) > 1),
         "offline_cpus": facts.offline or (),
         "isolated_cpus": facts.isolated or (),
-        "gpus": [_known(gpu) for gpu in facts.gpus or ()],
-        "nics": [_known(nic) for nic in facts.nics or ()],
-        "disks": [_known(disk) for disk in facts.disks or ()],
+        "gpus": [_without_unknown(gpu) for gpu in facts.gpus or ()],
+        "nics": [_without_unknown(nic) for nic in facts.nics or ()],
+        "disks": [_without_unknown(disk) for disk in facts.disks or ()],
         "links": [{"a": link.a, "b": link.b, "kind": link.kind, "count": link.count} for link in facts.links],
         "nv_switches": facts.nv_switches or 0,
         "software": facts.software,
@@ -220,11 +221,11 @@ def _document(facts: Facts) -> Fields:
     }
 
 
-def _known(fields: Fields) -> Fields:
+def _without_unknown(fields: Fields) -> Fields:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _unknown(facts: Facts) -> list[str]:
+def _unknown_facts(facts: Facts) -> list[str]:
     """What no capture told, in words."""
     gpus, nics, nodes = facts.gpus or [], facts.nics or [], facts.nodes
     ids = {str(gpu["id"]) for gpu in gpus}
@@ -234,8 +235,12 @@ def _unknown(facts: Facts) -> list[str]:
         "architecture": facts.architecture is None,
         "NUMA nodes and CPUs": not nodes,
         "NUMA nodes that no GPU is near": bool(nodes) and not facts.all_nodes,
-        f"CPUs of NUMA nodes {_numbers(nodes, 'cpus')}": bool(_numbers(nodes, "cpus")),
-        f"memory of NUMA nodes {_numbers(nodes, 'memory')}": bool(_numbers(nodes, "memory")),
+        f"CPUs of NUMA nodes {_format_nodes_without(nodes, 'cpus')}": bool(
+            _format_nodes_without(nodes, "cpus")
+        ),
+        f"memory of NUMA nodes {_format_nodes_without(nodes, 'memory')}": bool(
+            _format_nodes_without(nodes, "memory")
+        ),
         "NUMA distances": len(nodes) > 1 and not any(node.distances for node in nodes.values()),
         "SMT siblings": facts.siblings is None,
         "GPUs": facts.gpus is None,
@@ -252,5 +257,5 @@ def _unknown(facts: Facts) -> list[str]:
     return [words for words, is_missing in missing.items() if is_missing]
 
 
-def _numbers(nodes: dict[int, NodeFacts], name: str) -> str:
+def _format_nodes_without(nodes: dict[int, NodeFacts], name: str) -> str:
     return format_cpus(number for number, node in nodes.items() if getattr(node, name) is None)

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.hardware.model import Hardware
 
 
-class NotReadable(ValueError):
+class UnreadableCapture(ValueError):
     """A capture that is not what it seems, in words, with the line (from 1) where that is known."""
 
     def __init__(self, why: str, line: int = 1) -> None:
@@ -83,7 +83,7 @@ _TOLD_AGAIN = (
 """How what `combine` finds missing begins; it is found again."""
 
 
-def of_hardware(hardware: Hardware, source: str) -> Facts:
+def hardware_facts(hardware: Hardware, source: str) -> Facts:
     """A machine that was read before, as facts to combine with others."""
     parts: Mapping[str, Any] = hardware.model_dump(mode="python")
     missing = set(hardware.unknown)

@@ -7,73 +7,65 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from schemas.hardware.cpulist import format_cpus, parse_mask
-from schemas.hardware.importers.facts import Facts, NotReadable
+from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.importers.facts import Facts, UnreadableCapture
+from schemas.hardware.importers.hwloc_cpuset import parse_cpuset
 from schemas.hardware.importers.hwloc_devices import add_devices
 from schemas.hardware.importers.hwloc_distances import add_distances
-from schemas.hardware.importers.markup import number, parse
+from schemas.hardware.importers.safe_xml import parse_number, parse_xml
 
 _KINDS = {"HBM": "hbm", "MCDRAM": "hbm", "CXL-DRAM": "cxl", "CXL": "cxl", "GPUMemory": "gpu", "DRAM": "dram"}
 _NODE_TYPES = ("NUMANode", "Node")
 
 
-class _Node(NamedTuple):
+class _MemoryNode(NamedTuple):
     number: int
     near: frozenset[int]
     subtype: str
     memory: int | None
 
 
-def hwloc(data: bytes) -> Facts:
-    """Raises NotReadable."""
-    root = parse(data)
+def read_hwloc(data: bytes) -> Facts:
+    """Raises UnreadableCapture."""
+    root = parse_xml(data)
     machine = root.find("object")
     if machine is None or machine.get("type") not in ("Machine", "System"):
-        raise NotReadable("an hwloc topology without a Machine")
+        raise UnreadableCapture("an hwloc topology without a Machine")
     facts = Facts("hwloc XML", all_nodes=True)
     everything = [element for element in machine.iter("object")]
-    processors = tuple(sorted(_index(element) for element in everything if element.get("type") == "PU"))
+    processors = tuple(sorted(_os_index(element) for element in everything if element.get("type") == "PU"))
     if not processors:
-        raise NotReadable("an hwloc topology without processing units")
-    online = cpuset(machine.get("online_cpuset"), processors) if machine.get("online_cpuset") else processors
+        raise UnreadableCapture("an hwloc topology without processing units")
+    online = (
+        parse_cpuset(machine.get("online_cpuset"), processors) if machine.get("online_cpuset") else processors
+    )
     usable = frozenset(online)
     _add_nodes(facts, machine, everything, usable)
     cores = (
-        cpuset(element.get("cpuset"), processors) for element in everything if element.get("type") == "Core"
+        parse_cpuset(element.get("cpuset"), processors)
+        for element in everything
+        if element.get("type") == "Core"
     )
     facts.siblings = tuple(
         sorted(core for core in (tuple(sorted(usable & set(core))) for core in cores) if len(core) > 1)
     )
-    complete = cpuset(machine.get("complete_cpuset"), processors)
+    complete = parse_cpuset(machine.get("complete_cpuset"), processors)
     facts.offline = tuple(cpu for cpu in complete if cpu not in usable)
     if facts.offline:
         withheld = format_cpus(facts.offline)
         facts.notes.append(f"whether CPUs {withheld} are offline, or were withheld from who ran hwloc")
     _add_infos(facts, [*machine.findall("info"), *root.findall("info")])
     add_distances(
-        facts, root, [_index(element) for element in everything if element.get("type") in _NODE_TYPES]
+        facts, root, [_os_index(element) for element in everything if element.get("type") in _NODE_TYPES]
     )
     add_devices(facts, root, machine, {number_: node.cpus or () for number_, node in facts.nodes.items()})
     return facts
 
 
-def cpuset(text: str | None, processors: tuple[int, ...]) -> tuple[int, ...]:
-    """CPU numbers of hwloc's mask; `0xf...f` in front stands for all higher ones."""
-    words = (text or "").strip()
-    endless = words.startswith("0xf...f")
-    words = words[len("0xf...f") :].lstrip(",") if endless else words
-    try:
-        found = set(parse_mask(words)) if words else set()
-    except ValueError as error:
-        raise NotReadable(f"{error}") from None
-    above = 32 * (words.count(",") + 1) if words else 0
-    return tuple(sorted(found | {cpu for cpu in processors if endless and cpu >= above}))
-
-
-def _index(element: Element) -> int:
-    found = number(element.get("os_index", "0"))
+def _os_index(element: Element) -> int:
+    found = parse_number(element.get("os_index", "0"))
     if found is None or found > 1 << 16:
-        raise NotReadable(f"{element.get('os_index')!r} is not a number of a {element.get('type')}")
+        raise UnreadableCapture(f"{element.get('os_index')!r} is not a number of a {element.get('type')}")
     return found
 
 
@@ -83,11 +75,13 @@ def _add_nodes(facts: Facts, machine: Element, everything: list[Element], usable
     nodes = []
     for element in everything:
         if element.get("type") in _NODE_TYPES:
-            near = frozenset(cpuset(element.get("cpuset"), tuple(usable))) & usable
+            near = frozenset(parse_cpuset(element.get("cpuset"), tuple(usable))) & usable
             subtype = element.get("subtype") or ""
-            nodes.append(_Node(_index(element), near, subtype, number(element.get("local_memory"))))
+            nodes.append(
+                _MemoryNode(_os_index(element), near, subtype, parse_number(element.get("local_memory")))
+            )
     if not nodes:
-        nodes = [_Node(0, usable, "", number(machine.get("local_memory")))]
+        nodes = [_MemoryNode(0, usable, "", parse_number(machine.get("local_memory")))]
         facts.notes.append("NUMA nodes: hwloc shows none, all is taken as one")
     by_preference = sorted(
         nodes,
@@ -102,7 +96,7 @@ def _add_nodes(facts: Facts, machine: Element, everything: list[Element], usable
         if not found.cpus and node.near and found.kind is None:
             facts.notes.append(f"what kind of memory NUMA node {node.number} (without CPUs) is")
     if usable - taken:
-        raise NotReadable("some processing units are near no NUMA node")
+        raise UnreadableCapture("some processing units are near no NUMA node")
 
 
 def _add_infos(facts: Facts, infos: list[Element]) -> None:

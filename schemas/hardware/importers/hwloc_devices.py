@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from schemas.hardware.importers.facts import Facts, LinkFacts
+from schemas.hardware.importers.hwloc_cpuset import parse_cpuset
 from schemas.hardware.importers.hwloc_distances import Matrix, matrices
-from schemas.hardware.importers.markup import number
-from schemas.hardware.importers.pci_links import function, pci_links, switched
-from schemas.hardware.sysfs.pci import Function, address_of
+from schemas.hardware.importers.pci_links import pci_links, switched_links, unknown_function
+from schemas.hardware.importers.safe_xml import parse_number
+from schemas.hardware.sysfs.pci import PciFunction, normalize_address
 
 _VENDORS = {"10de": ("cuda", "nvidia"), "1002": ("rocm", "amd")}
 _RDMA, _NETWORK = (3, 1 << 5), (2, 1 << 4)
@@ -19,18 +20,20 @@ _RDMA, _NETWORK = (3, 1 << 5), (2, 1 << 4)
 _UNITS = (25_000, 20_000)
 
 
-class _Pci(NamedTuple):
+class _PciDevice(NamedTuple):
     element: Element
-    place: Function
+    place: PciFunction
     kind: int
     vendor: str
     system: list[Element]
     """The operating system's devices below it."""
     version: int
 
-    def named(self, kind: tuple[int, int]) -> list[str]:
+    def names_of_kind(self, kind: tuple[int, int]) -> list[str]:
         """The names of the devices of a kind."""
-        types = [(element.get("name"), number(element.get("osdev_type")) or 0) for element in self.system]
+        types = [
+            (element.get("name"), parse_number(element.get("osdev_type")) or 0) for element in self.system
+        ]
         old, bit = kind
         return [str(name) for name, given in types if (given & bit if self.version >= 3 else given == old)]
 
@@ -42,17 +45,17 @@ class _Pci(NamedTuple):
 def add_devices(facts: Facts, root: Element, machine: Element, cpus: Mapping[int, tuple[int, ...]]) -> None:
     """Whether a topology was taken without I/O cannot be told from one without any: no PCI device at all
     means unknown."""
-    version = number((root.get("version") or "1").partition(".")[0]) or 1
-    placed: list[tuple[Element, Function]] = []
-    _walk(machine, _all_near(cpus), "", (), cpus, placed)
-    found = [_pci(element, place, version) for element, place in placed]
+    version = parse_number((root.get("version") or "1").partition(".")[0]) or 1
+    placed: list[tuple[Element, PciFunction]] = []
+    _collect_pci_devices(machine, _only_cpu_node(cpus), "", (), cpus, placed)
+    found = [_pci_device(element, place, version) for element, place in placed]
     if not found:
         return
     facts.gpus, facts.nics, facts.disks = [], [], []
-    places: list[tuple[str, Function]] = []
+    places: list[tuple[str, PciFunction]] = []
     serials: dict[str, str] = {}
     for pci in found:
-        for fields, target in _devices(pci, facts):
+        for fields, target in _device_fields(pci, facts):
             where = {"pci": pci.place.address, "numa_node": pci.place.numa_node, "pcie_path": pci.place.path}
             target.append({**fields, **where})
             if target is not facts.disks:
@@ -61,37 +64,37 @@ def add_devices(facts: Facts, root: Element, machine: Element, cpus: Mapping[int
                 elements = [pci.element, *pci.system]
                 serials.update({f"{e.get('type')}:{e.get('gp_index')}": str(fields["id"]) for e in elements})
     if version < 3 and not any(matrix.name == "NVLinkBandwidth" for matrix in matrices(root)):
-        _say_hidden_links(facts)
+        _note_hidden_links(facts)
     facts.nv_switches = sum(pci.element.get("subtype") == "NVSwitch" for pci in found)
     for matrix in matrices(root):
         if matrix.name in ("NVLinkBandwidth", "XGMIBandwidth"):
-            facts.links += _direct(matrix, serials)
+            facts.links += _bandwidth_links(matrix, serials)
     facts.links += pci_links(places, facts.links)
 
 
-def _say_hidden_links(facts: Facts) -> None:
+def _note_hidden_links(facts: Facts) -> None:
     if sum(gpu["vendor"] == "nvidia" for gpu in facts.gpus or ()) > 1:
         facts.notes.append("NVLinks between GPUs: this capture shows none, and older hwloc never did")
 
 
-def _all_near(cpus: Mapping[int, tuple[int, ...]]) -> int | None:
+def _only_cpu_node(cpus: Mapping[int, tuple[int, ...]]) -> int | None:
     """The only node with CPUs, where there is only one."""
     owners = [node for node, own in cpus.items() if own]
     return owners[0] if len(owners) == 1 else None
 
 
-def _walk(
+def _collect_pci_devices(
     element: Element,
     near: int | None,
     bridge: str,
     path: tuple[str, ...],
     cpus: Mapping[int, tuple[int, ...]],
-    found: list[tuple[Element, Function]],
+    found: list[tuple[Element, PciFunction]],
 ) -> None:
     for at, child in enumerate(element.findall("object")):
-        kind, address = child.get("type"), address_of(child.get("pci_busid", ""))
+        kind, address = child.get("type"), normalize_address(child.get("pci_busid", ""))
         if kind == "Bridge" and (child.get("bridge_type") or "").startswith("0-"):
-            _walk(
+            _collect_pci_devices(
                 child,
                 near,
                 f"{bridge}/{child.get('gp_index') or at}/{child.get('bridge_pci')}",
@@ -100,38 +103,36 @@ def _walk(
                 found,
             )
         elif kind == "Bridge" and address:
-            _walk(child, near, bridge, (*path, address), cpus, found)
+            _collect_pci_devices(child, near, bridge, (*path, address), cpus, found)
         elif kind == "PCIDev" and address:
-            found.append((child, function(address, bridge or "pci", path, near)))
+            found.append((child, unknown_function(address, bridge or "pci", path, near)))
         elif kind not in ("PU", "OSDev", "Bridge", "PCIDev"):
-            _walk(child, _near(child, near, cpus), bridge, path, cpus, found)
+            _collect_pci_devices(child, _nearest_node(child, near, cpus), bridge, path, cpus, found)
 
 
-def _near(element: Element, near: int | None, cpus: Mapping[int, tuple[int, ...]]) -> int | None:
+def _nearest_node(element: Element, near: int | None, cpus: Mapping[int, tuple[int, ...]]) -> int | None:
     """The node with CPUs that an object belongs to, when it is one."""
-    from schemas.hardware.importers.hwloc import cpuset
-
     if not element.get("cpuset"):
         return near
-    own = set(cpuset(element.get("cpuset"), ()))
+    own = set(parse_cpuset(element.get("cpuset"), ()))
     owners = [node for node, theirs in cpus.items() if theirs and own & set(theirs)]
     return owners[0] if len(owners) == 1 else None
 
 
-def _pci(element: Element, place: Function, version: int) -> _Pci:
+def _pci_device(element: Element, place: PciFunction, version: int) -> _PciDevice:
     told = re.match(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", (element.get("pci_type") or "").lower())
     kind, vendor = (int(told[1], 16), told[2]) if told else (0, "")
     system = [child for child in element.iter("object") if child.get("type") == "OSDev"]
-    return _Pci(element, place, kind, vendor, system, version)
+    return _PciDevice(element, place, kind, vendor, system, version)
 
 
-def _devices(pci: _Pci, facts: Facts) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _device_fields(pci: _PciDevice, facts: Facts) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     names = [str(element.get("name")) for element in pci.system]
-    if facts.gpus is not None and _computes(pci, names):
-        return [(_gpu(pci, names), facts.gpus)]
+    if facts.gpus is not None and _is_compute_gpu(pci, names):
+        return [(_gpu_fields(pci, names), facts.gpus)]
     if pci.kind >> 8 == 0x02 and facts.nics is not None:
-        fields = {"interface": next(iter(pci.named(_NETWORK)), None)}
-        return [({"id": name, **fields}, facts.nics) for name in pci.named(_RDMA)]
+        fields = {"interface": next(iter(pci.names_of_kind(_NETWORK)), None)}
+        return [({"id": name, **fields}, facts.nics) for name in pci.names_of_kind(_RDMA)]
     drives = [name for name in names if re.match(r"nvme\d+", name)]
     if pci.kind == 0x0108 and drives and facts.disks is not None:
         size = re.match(r"(\d{1,15})", pci.info("Size") or "")
@@ -142,7 +143,7 @@ def _devices(pci: _Pci, facts: Facts) -> list[tuple[dict[str, Any], list[dict[st
     return []
 
 
-def _computes(pci: _Pci, names: list[str]) -> bool:
+def _is_compute_gpu(pci: _PciDevice, names: list[str]) -> bool:
     """Whether a display device is a GPU to compute on: NVIDIA's are; AMD made server consoles, too."""
     if pci.kind >> 8 != 0x03 or pci.vendor not in _VENDORS:
         return pci.kind == 0x1200 and pci.vendor in _VENDORS
@@ -151,9 +152,9 @@ def _computes(pci: _Pci, names: list[str]) -> bool:
     )
 
 
-def _gpu(pci: _Pci, names: list[str]) -> dict[str, Any]:
+def _gpu_fields(pci: _PciDevice, names: list[str]) -> dict[str, Any]:
     slot, vendor = _VENDORS[pci.vendor]
-    memory = number(
+    memory = parse_number(
         pci.info("NVIDIAMemory") or pci.info("CUDAGlobalMemorySize") or pci.info("OpenCLGlobalMemorySize")
     )
     index = next(
@@ -170,7 +171,7 @@ def _gpu(pci: _Pci, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _direct(matrix: Matrix, serials: Mapping[str, str]) -> list[LinkFacts]:
+def _bandwidth_links(matrix: Matrix, serials: Mapping[str, str]) -> list[LinkFacts]:
     """Links from bandwidths in MB/s: of NVLinks by the speed of one, of XGMI only that there is one."""
     kind = "NV" if matrix.name.startswith("NV") else "XGMI"
     names = [serials.get(name) for name in matrix.objects]
@@ -187,4 +188,6 @@ def _direct(matrix: Matrix, serials: Mapping[str, str]) -> list[LinkFacts]:
             elif not matrix.objects[column].startswith("OSDev"):
                 to_switch[a] = to_switch.get(a, 0) + count
     order = list(dict.fromkeys(name for name in names if name))
-    return [LinkFacts(a, b, kind, count) for (a, b), count in direct.items()] + switched(to_switch, order)
+    return [LinkFacts(a, b, kind, count) for (a, b), count in direct.items()] + switched_links(
+        to_switch, order
+    )

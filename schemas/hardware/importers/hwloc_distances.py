@@ -28,8 +28,10 @@ def matrices(root: Element) -> list[Matrix]:
     """All complete `distances2` and `distances2hetero` of a topology."""
     found = []
     for element in [*root.findall("distances2"), *root.findall("distances2hetero")]:
-        objects = _words(element, "indexes")
-        values = [int(word) for word in _words(element, "u64values") if re.fullmatch(r"\d{1,18}", word)]
+        objects = _split_values(element, "indexes")
+        values = [
+            int(word) for word in _split_values(element, "u64values") if re.fullmatch(r"\d{1,18}", word)
+        ]
         kind = int(element.get("kind", "0")) if element.get("kind", "0").isdigit() else 0
         name = element.get("name") or (
             "NUMALatency" if element.get("type") == "NUMANode" and kind & _LATENCY else ""
@@ -39,7 +41,7 @@ def matrices(root: Element) -> list[Matrix]:
     return found
 
 
-def _words(element: Element, tag: str) -> list[str]:
+def _split_values(element: Element, tag: str) -> list[str]:
     return [word for part in element.findall(tag) for word in (part.text or "").split()]
 
 
@@ -56,13 +58,13 @@ def add_distances(facts: Facts, root: Element, order: list[int]) -> None:
                     other: matrix.at(row, at) for at, other in enumerate(numbers) if other != node
                 }
         return
-    _old_distances(facts, root, order)
+    _add_version_1_distances(facts, root, order)
 
 
-def _old_distances(facts: Facts, root: Element, order: list[int]) -> None:
+def _add_version_1_distances(facts: Facts, root: Element, order: list[int]) -> None:
     for element in root.iter("distances"):
         values = [
-            _tenths(latency.get("value"), element.get("latency_base"))
+            _relative_distance(latency.get("value"), element.get("latency_base"))
             for latency in element.findall("latency")
         ]
         if not order or len(values) != len(order) ** 2 or None in values:
@@ -75,7 +77,7 @@ def _old_distances(facts: Facts, root: Element, order: list[int]) -> None:
         return
 
 
-def _tenths(value: str | None, base: str | None) -> int | None:
+def _relative_distance(value: str | None, base: str | None) -> int | None:
     try:
         found = round(float(value or "x") * float(base or "1"))
     except (ValueError, OverflowError):

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.hardware.importers.facts import LinkFacts
-from schemas.hardware.sysfs.pci import Function, relation
+from schemas.hardware.sysfs.pci import PciFunction, pci_relation
 
 
-def function(address: str, root: str, path: Sequence[str], numa_node: int | None) -> Function:
+def unknown_function(address: str, root: str, path: Sequence[str], numa_node: int | None) -> PciFunction:
     """A PCI function of which only the place is known."""
-    return Function(address, 0, 0, 0, numa_node, root, tuple(path), "", False)
+    return PciFunction(address, 0, 0, 0, numa_node, root, tuple(path), "", False)
 
 
-def pci_links(places: Sequence[tuple[str, Function]], told: Sequence[LinkFacts]) -> list[LinkFacts]:
+def pci_links(places: Sequence[tuple[str, PciFunction]], told: Sequence[LinkFacts]) -> list[LinkFacts]:
     """A link for every pair of devices (id, place) that `told` says nothing about and whose relation is
     known."""
     known = {frozenset((link.a, link.b)) for link in told}
     found = []
     for at, (a, here) in enumerate(places):
         for b, there in places[at + 1 :]:
-            kind = relation(here, there)
+            kind = pci_relation(here, there)
             if kind is not None and frozenset((a, b)) not in known:
                 found.append(LinkFacts(a, b, kind))
     return found
 
 
-def switched(counts: dict[str, int], order: Sequence[str]) -> list[LinkFacts]:
+def switched_links(counts: dict[str, int], order: Sequence[str]) -> list[LinkFacts]:
     """NVLinks through switches: a pair has as many as the one with fewer has towards the switches."""
     return [
         LinkFacts(a, b, "NV", min(counts[a], counts[b]))

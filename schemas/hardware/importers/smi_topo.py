@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from schemas.hardware.cpulist import format_cpus, parse_cpus
-from schemas.hardware.importers.facts import Facts, LinkFacts, NotReadable
+from schemas.hardware.importers.facts import Facts, LinkFacts, UnreadableCapture
 
 ANSI = re.compile(r"\x1b?\[[0-9;]*m")
 _TITLES = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
@@ -19,12 +19,12 @@ def is_header(line: str) -> bool:
     return bool(re.match(r"\s+(NIC\d+\s+|\w+\s+)*GPU\d+(\s|$)", ANSI.sub("", line)))
 
 
-def topo(text: str) -> Facts:
-    """Raises NotReadable when there is no matrix, or another one (`topo -p2p`)."""
+def read_smi_topo(text: str) -> Facts:
+    """Raises UnreadableCapture when there is no matrix, or another one (`topo -p2p`)."""
     lines = [ANSI.sub("", line).rstrip() for line in text.splitlines()]
     start = next((at for at, line in enumerate(lines) if is_header(line)), None)
     if start is None:
-        raise NotReadable("no header line with GPU0 of nvidia-smi topo -m")
+        raise UnreadableCapture("no header line with GPU0 of nvidia-smi topo -m")
     columns = [name for name in _TITLES.sub(" ", lines[start]).split() if _DEVICE.match(name)]
     titles = _TITLES.findall(lines[start])
     names = dict(re.findall(r"^\s*(NIC\d+):\s+(\S+)\s*$", "\n".join(lines), re.MULTILINE))
@@ -45,17 +45,17 @@ def topo(text: str) -> Facts:
             if affinity or name:
                 break
             continue
-        tail = _row(facts, columns, ids, name, line, at)
+        tail = _read_row(facts, columns, ids, name, line, at)
         affinity[int(name[3:]) if name.startswith("GPU") else -1] = tail
     affinity.pop(-1, None)
     if len(affinity) < len(facts.gpus):
         missing = format_cpus({gpu["index"] for gpu in facts.gpus} - affinity.keys())
         facts.notes.append(f"what is near GPUs {missing}: their rows are cut off")
-    _near(facts, titles, affinity)
+    _add_affinity_nodes(facts, titles, affinity)
     return facts
 
 
-def _row(
+def _read_row(
     facts: Facts, columns: list[str], ids: dict[str, str], name: str, line: str, at: int
 ) -> list[str | None]:
     """Adds the row's links; gives what follows the matrix."""
@@ -64,11 +64,11 @@ def _row(
         found = _CELL.match(cell)
         if not found:
             if cell in ("OK", "CNS", "GNS", "TNS", "NS", "DR", "U"):
-                raise NotReadable(
+                raise UnreadableCapture(
                     "this is the matrix of topo -p2p; save the output of nvidia-smi topo -m", at
                 )
             if cell and column != columns[-1]:
-                raise NotReadable(f"{cell!r} is not a kind of link of nvidia-smi topo -m", at)
+                raise UnreadableCapture(f"{cell!r} is not a kind of link of nvidia-smi topo -m", at)
             continue
         known = {frozenset((link.a, link.b)) for link in facts.links}
         if cell in ("X", "N/A") or column == name or frozenset((ids[name], ids[column])) in known:
@@ -78,13 +78,14 @@ def _row(
     return [cell if cell not in ("", "N/A") else None for cell in cells[len(columns) :]]
 
 
-def _near(facts: Facts, titles: list[str], affinity: dict[int, list[str | None]]) -> None:
+def _add_affinity_nodes(facts: Facts, titles: list[str], affinity: dict[int, list[str | None]]) -> None:
     """NUMA nodes from the affinity columns. Without a NUMA column nodes are counted in the order of their
     CPUs."""
     cpus = {
-        gpu: _cpus(tail[0]) if "CPU Affinity" in titles and tail else None for gpu, tail in affinity.items()
+        gpu: _parse_cpus(tail[0]) if "CPU Affinity" in titles and tail else None
+        for gpu, tail in affinity.items()
     }
-    nodes = {gpu: _nodes(tail) if "NUMA Affinity" in titles else () for gpu, tail in affinity.items()}
+    nodes = {gpu: _parse_nodes(tail) if "NUMA Affinity" in titles else () for gpu, tail in affinity.items()}
     if not any(nodes.values()):
         sets = sorted({found for found in cpus.values() if found}, key=min)
         nodes = {gpu: (sets.index(found),) if found else () for gpu, found in cpus.items()}
@@ -102,10 +103,10 @@ def _near(facts: Facts, titles: list[str], affinity: dict[int, list[str | None]]
         memory_node = _memory_node(titles, affinity.get(gpu["index"], []))
         if memory_node is not None:
             facts.node(memory_node).kind, facts.node(memory_node).cpus = "gpu", ()
-    _apart(facts)
+    _require_disjoint_nodes(facts)
 
 
-def _apart(facts: Facts) -> None:
+def _require_disjoint_nodes(facts: Facts) -> None:
     """Nodes whose CPUs overlap: a job's own limits were captured, or a list of nodes shares them."""
     seen: dict[int, int] = {}
     for number, node in sorted(facts.nodes.items()):
@@ -118,15 +119,15 @@ def _apart(facts: Facts) -> None:
         seen.update(dict.fromkeys(node.cpus or (), number))
 
 
-def _cpus(text: str | None) -> tuple[int, ...] | None:
+def _parse_cpus(text: str | None) -> tuple[int, ...] | None:
     try:
         return parse_cpus(text) or None if text else None
     except ValueError:
         return None
 
 
-def _nodes(tail: list[str | None]) -> tuple[int, ...]:
-    found = _cpus(tail[1]) if len(tail) > 1 else None
+def _parse_nodes(tail: list[str | None]) -> tuple[int, ...]:
+    found = _parse_cpus(tail[1]) if len(tail) > 1 else None
     return found or ()
 
 

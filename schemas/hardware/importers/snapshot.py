@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any
 
-from schemas.hardware.importers.facts import Facts, NotReadable, of_hardware
+from schemas.hardware.importers.facts import Facts, UnreadableCapture, hardware_facts
 from schemas.hardware.model import Hardware
-from schemas.hardware.sysfs.machine import NotAMachine, machine
+from schemas.hardware.sysfs.machine import NoMachineTree, describe_machine
 from schemas.hardware.sysfs.tree import MemoryTree
 
 _MAGIC: dict[bytes, Callable[[IO[bytes]], Any]] = {
@@ -29,16 +29,16 @@ def is_tarball(head: bytes) -> bool:
     return head.startswith(tuple(_MAGIC)) or head[257:262] == b"ustar"
 
 
-def snapshot(data: bytes) -> Facts:
-    """Raises NotReadable."""
+def read_snapshot(data: bytes) -> Facts:
+    """Raises UnreadableCapture."""
     try:
-        tree = _tree(data)
-        found = Hardware.model_validate(machine(tree))
+        tree = _read_tree(data)
+        found = Hardware.model_validate(describe_machine(tree))
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise NotReadable(f"not a readable tarball: {error}") from None
-    except NotAMachine as error:
-        raise NotReadable(f"not a snapshot of /sys and /proc: {error}") from None
-    facts = of_hardware(found, "snapshot of /sys")
+        raise UnreadableCapture(f"not a readable tarball: {error}") from None
+    except NoMachineTree as error:
+        raise UnreadableCapture(f"not a snapshot of /sys and /proc: {error}") from None
+    facts = hardware_facts(found, "snapshot of /sys")
     if "architecture" in found.unknown:
         facts.architecture = None
     if not tree.names("/sys/bus/pci/devices"):
@@ -46,11 +46,11 @@ def snapshot(data: bytes) -> Facts:
     return facts
 
 
-def _tree(data: bytes) -> MemoryTree:
+def _read_tree(data: bytes) -> MemoryTree:
     files: dict[str, str] = {}
     links: dict[str, str] = {}
     entries = 0
-    with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as archive:
+    with tarfile.open(fileobj=io.BytesIO(_decompress(data)), mode="r:") as archive:
         for entry in archive:
             entries += 1
             path = posixpath.normpath("/" + entry.name)
@@ -60,8 +60,8 @@ def _tree(data: bytes) -> MemoryTree:
                 content = archive.extractfile(entry)
                 files[path] = content.read().decode("utf-8", "replace") if content else ""
             if entries > _MOST_ENTRIES:
-                raise NotReadable("a tarball larger than any snapshot of /sys")
-    prefix = _prefix([*files, *links])
+                raise UnreadableCapture("a tarball larger than any snapshot of /sys")
+    prefix = _path_prefix([*files, *links])
     keep = len(prefix)
     return MemoryTree(
         {path[keep:]: text for path, text in files.items() if path.startswith(prefix)},
@@ -69,7 +69,7 @@ def _tree(data: bytes) -> MemoryTree:
     )
 
 
-def _unpacked(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     """The tar itself, at once (reading a compressed one in pieces is slow) and of bounded size."""
     for magic, opened in _MAGIC.items():
         if data.startswith(magic):
@@ -77,11 +77,11 @@ def _unpacked(data: bytes) -> bytes:
                 data = file.read(_LARGEST_TAR + 1)
             break
     if len(data) > _LARGEST_TAR:
-        raise NotReadable("a tarball larger than any snapshot of /sys")
+        raise UnreadableCapture("a tarball larger than any snapshot of /sys")
     return data
 
 
-def _prefix(paths: list[str]) -> str:
+def _path_prefix(paths: list[str]) -> str:
     """What stands before /sys in the archive."""
     for marker in ("/sys/devices/system/", "/proc/cpuinfo"):
         for path in paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Tuple
 
-from schemas.hardware.sysfs.tree import Tree, cpus, numbered, text
+from schemas.hardware.sysfs.tree import Tree, numbered_entries, read_cpus, read_text
 
 CPU = "/sys/devices/system/cpu"
 Cpus = Tuple[int, ...]
@@ -19,26 +19,26 @@ class Processors(NamedTuple):
     """Online threads of each core that has more than one."""
 
 
-def processors(tree: Tree) -> Processors | None:
+def read_processors(tree: Tree) -> Processors | None:
     """None when the tree says nothing about CPUs."""
-    present = cpus(tree, CPU + "/present") or tuple(numbered(tree, CPU, "cpu"))
+    present = read_cpus(tree, CPU + "/present") or tuple(numbered_entries(tree, CPU, "cpu"))
     if not present:
-        present = _from_cpuinfo(tree)
-    online = cpus(tree, CPU + "/online")
+        present = _read_cpuinfo(tree)
+    online = read_cpus(tree, CPU + "/online")
     if online is None:
-        online = tuple(cpu for cpu in present if text(tree, f"{CPU}/cpu{cpu}/online") != "0")
+        online = tuple(cpu for cpu in present if read_text(tree, f"{CPU}/cpu{cpu}/online") != "0")
     if not online:
         return None
-    isolated = cpus(tree, CPU + "/isolated") or ()
+    isolated = read_cpus(tree, CPU + "/isolated") or ()
     return Processors(
         online=online,
         offline=tuple(cpu for cpu in present if cpu not in set(online)),
         isolated=tuple(cpu for cpu in isolated if cpu in set(online)),
-        siblings=_siblings(tree, online),
+        siblings=_read_siblings(tree, online),
     )
 
 
-def _from_cpuinfo(tree: Tree) -> Cpus:
+def _read_cpuinfo(tree: Tree) -> Cpus:
     lines = (tree.read("/proc/cpuinfo") or "").splitlines()
     numbers = (
         line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor"
@@ -46,19 +46,19 @@ def _from_cpuinfo(tree: Tree) -> Cpus:
     return tuple(sorted(int(number) for number in numbers if re.fullmatch("[0-9]{1,5}", number)))
 
 
-def _siblings(tree: Tree, online: Cpus) -> tuple[Cpus, ...]:
+def _read_siblings(tree: Tree, online: Cpus) -> tuple[Cpus, ...]:
     here, cores = set(online), set()
     for cpu in online:
         folder = f"{CPU}/cpu{cpu}/topology/"
         names = ("core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings")
-        threads = cpus(tree, *[folder + name for name in names]) or ()
+        threads = read_cpus(tree, *[folder + name for name in names]) or ()
         core = tuple(thread for thread in threads if thread in here)
         if len(core) > 1:
             cores.add(core)
     return tuple(sorted(cores))
 
 
-def without(found: Processors, allowed: Cpus) -> Processors:
+def restrict_processors(found: Processors, allowed: Cpus) -> Processors:
     """The same machine as seen by a process that may only use these CPUs."""
     keep = set(allowed)
 

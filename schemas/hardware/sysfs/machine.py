@@ -10,11 +10,11 @@ from typing import Mapping, NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs import devices
-from schemas.hardware.sysfs.cpu import Processors, processors, without
+from schemas.hardware.sysfs.cpu import Processors, read_processors, restrict_processors
 from schemas.hardware.sysfs.devices import Device, Functions
-from schemas.hardware.sysfs.numa import Numa, numa_nodes
-from schemas.hardware.sysfs.pci import functions, relation
-from schemas.hardware.sysfs.tree import Tree, text
+from schemas.hardware.sysfs.numa import NumaFacts, numa_nodes
+from schemas.hardware.sysfs.pci import pci_functions, pci_relation
+from schemas.hardware.sysfs.tree import Tree, read_text
 
 
 class Accelerators(NamedTuple):
@@ -29,7 +29,7 @@ class Accelerators(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-class Self(NamedTuple):
+class RunningMachine(NamedTuple):
     """What only the running machine can tell about itself, when the tree is its own `/`."""
 
     architecture: str
@@ -41,35 +41,36 @@ class Self(NamedTuple):
     """NUMA nodes whose memory this process may use; None for all."""
 
 
-class NotAMachine(ValueError):
+class NoMachineTree(ValueError):
     """The tree has neither CPUs in /sys nor in /proc."""
 
 
-def machine(
-    tree: Tree, accelerators: Accelerators | None = None, own: Self | None = None
+def describe_machine(
+    tree: Tree, accelerators: Accelerators | None = None, own: RunningMachine | None = None
 ) -> dict[str, object]:
-    """The machine as JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises NotAMachine."""
+    """The machine as JSON-able data in the shape of `schemas.hardware.model.Hardware`; raises
+    NoMachineTree."""
     unknown: list[str] = list(accelerators.unknown) if accelerators else []
-    found = processors(tree)
+    found = read_processors(tree)
     if found is None:
-        raise NotAMachine("no CPU is listed in /sys/devices/system/cpu or /proc/cpuinfo")
-    usable = without(found, own.allowed) if own else found
-    _say_withheld(found, usable, unknown)
+        raise NoMachineTree("no CPU is listed in /sys/devices/system/cpu or /proc/cpuinfo")
+    usable = restrict_processors(found, own.allowed) if own else found
+    _note_withheld_cpus(found, usable, unknown)
     nodes = numa_nodes(tree, usable.online, unknown)
-    nodes = _allowed_memory(nodes, own, unknown)
+    nodes = _restrict_memory(nodes, own, unknown)
     gpu_memory = accelerators.memory_nodes if accelerators else ()
     nodes = [node._replace(kind="gpu") if node.id in gpu_memory and not node.cpus else node for node in nodes]
-    on_pci = functions(tree, [node.id for node in nodes if node.cpus])
+    on_pci = pci_functions(tree, [node.id for node in nodes if node.cpus])
     gpus = _gpus(tree, on_pci, accelerators, unknown)
     nics = devices.rdma_nics(tree, on_pci)
     disks = devices.nvme_drives(tree, on_pci, unknown)
-    _say_unplaced([*gpus, *nics], unknown)
+    _note_unplaced_devices([*gpus, *nics], unknown)
     known = list(accelerators.links) if accelerators else []
     return {
         "architecture": own.architecture if own else _architecture(tree, unknown),
         "hostname": own.hostname
         if own
-        else text(tree, "/proc/sys/kernel/hostname") or text(tree, "/etc/hostname"),
+        else read_text(tree, "/proc/sys/kernel/hostname") or read_text(tree, "/etc/hostname"),
         "numaNodes": [node.as_dict() for node in nodes],
         "siblings": [format_cpus(core) for core in usable.siblings],
         "offlineCpus": format_cpus(usable.offline),
@@ -84,13 +85,15 @@ def machine(
     }
 
 
-def _say_withheld(found: Processors, usable: Processors, unknown: list[str]) -> None:
+def _note_withheld_cpus(found: Processors, usable: Processors, unknown: list[str]) -> None:
     withheld = sorted(set(found.online) - set(usable.online))
     if withheld:
         unknown.append(f"CPUs {format_cpus(withheld)}: online, but this process may not use them")
 
 
-def _allowed_memory(nodes: list[Numa], own: Self | None, unknown: list[str]) -> list[Numa]:
+def _restrict_memory(
+    nodes: list[NumaFacts], own: RunningMachine | None, unknown: list[str]
+) -> list[NumaFacts]:
     if own is None or own.memory_nodes is None:
         return nodes
     withheld = [node.id for node in nodes if node.memory and node.id not in own.memory_nodes]
@@ -101,7 +104,7 @@ def _allowed_memory(nodes: list[Numa], own: Self | None, unknown: list[str]) -> 
     return [node._replace(memory=0) if node.id in withheld else node for node in nodes]
 
 
-def _say_unplaced(found: list[Device], unknown: list[str]) -> None:
+def _note_unplaced_devices(found: list[Device], unknown: list[str]) -> None:
     homeless = [device.id for device in found if device.fields.get("numaNode") is None]
     if homeless:
         unknown.append(f"NUMA node of {', '.join(homeless)}")
@@ -113,7 +116,7 @@ def _gpus(
     found = []
     for fields in accelerators.gpus if accelerators else ():
         function = on_pci.get(str(fields.get("pci")))
-        where = {} if function is None else devices.placed(function, None)
+        where = {} if function is None else devices.location_fields(function, None)
         found.append(Device(str(fields["id"]), {**fields, **where}, function))
     usable = {device.fields.get("pci") for device in found}
     for function in devices.nvidia_gpus(on_pci):
@@ -140,14 +143,14 @@ def _links(
             if frozenset((a.id, b.id)) in told or a.function is None or b.function is None:
                 continue
             direct = frozenset((a.function.address, b.function.address)) in xgmi
-            kind = "XGMI" if direct else relation(a.function, b.function)
+            kind = "XGMI" if direct else pci_relation(a.function, b.function)
             if kind is not None:
                 links.append({"a": a.id, "b": b.id, "kind": kind})
     return links
 
 
 def _architecture(tree: Tree, unknown: list[str]) -> str:
-    told = text(tree, "/proc/sys/kernel/arch")
+    told = read_text(tree, "/proc/sys/kernel/arch")
     if told:
         return told
     cpuinfo = tree.read("/proc/cpuinfo") or ""
@@ -163,12 +166,12 @@ def _architecture(tree: Tree, unknown: list[str]) -> str:
     return "x86_64"
 
 
-def _software(tree: Tree, own: Self | None) -> dict[str, str | None]:
+def _software(tree: Tree, own: RunningMachine | None) -> dict[str, str | None]:
     release = re.search(r'^PRETTY_NAME="?([^"\n]+)', tree.read("/etc/os-release") or "", re.MULTILINE)
-    ofed = text(tree, "/sys/module/mlx5_core/version") or ""
+    ofed = read_text(tree, "/sys/module/mlx5_core/version") or ""
     return {
-        "kernel": own.kernel if own else text(tree, "/proc/sys/kernel/osrelease"),
+        "kernel": own.kernel if own else read_text(tree, "/proc/sys/kernel/osrelease"),
         "os": release.group(1) if release else None,
-        "nvidiaDriver": text(tree, "/sys/module/nvidia/version"),
+        "nvidiaDriver": read_text(tree, "/sys/module/nvidia/version"),
         "mlnxOfed": ofed if re.match(r"\d+\.\d+-", ofed) else None,
     }

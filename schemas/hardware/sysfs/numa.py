@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
-from schemas.hardware.sysfs.tree import Tree, cpus, integer, numbered, text
+from schemas.hardware.sysfs.tree import Tree, numbered_entries, read_cpus, read_integer, read_text
 
 NODE = "/sys/devices/system/node"
 DAX = "/sys/bus/dax/devices"
@@ -14,7 +14,7 @@ NVIDIA_GPUS = "/proc/driver/nvidia/gpus"
 _FASTER = 1.5
 
 
-class Numa(NamedTuple):
+class NumaFacts(NamedTuple):
     id: int
     cpus: tuple[int, ...]
     memory: int
@@ -33,41 +33,41 @@ class Numa(NamedTuple):
         }
 
 
-def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[Numa]:
+def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[NumaFacts]:
     """All online nodes; a kernel without NUMA support has one, node 0."""
-    ids = numbered(tree, NODE, "node")
+    ids = numbered_entries(tree, NODE, "node")
     if not ids:
-        return [Numa(0, online, memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
+        return [NumaFacts(0, online, parse_memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
     here = set(online)
-    whole = memory_total(tree.read("/proc/meminfo")) if len(ids) == 1 else None
+    whole = parse_memory_total(tree.read("/proc/meminfo")) if len(ids) == 1 else None
     gpu_nodes, dax = _gpu_nodes(tree), _dax_nodes(tree)
     found = []
     for node in ids:
         folder = f"{NODE}/node{node}"
-        own = cpus(tree, folder + "/cpulist", folder + "/cpumap") or ()
+        own = read_cpus(tree, folder + "/cpulist", folder + "/cpumap") or ()
         # A guest that was given memory later counts it for the machine, not for the node.
-        memory = whole or memory_total(tree.read(folder + "/meminfo"))
+        memory = whole or parse_memory_total(tree.read(folder + "/meminfo"))
         if memory is None:
             unknown.append(f"memory of NUMA node {node}")
         kind = "gpu" if node in gpu_nodes else dax.get(node, "dram")
         usable = tuple(cpu for cpu in own if cpu in here)
-        found.append(Numa(node, usable, memory or 0, kind, _distances(tree, node, ids)))
+        found.append(NumaFacts(node, usable, memory or 0, kind, _read_distances(tree, node, ids)))
     if len(found) > 1 and not any(node.distances for node in found):
         unknown.append("NUMA distances")
     cpuless = {
-        node for node in ids if not cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")
+        node for node in ids if not read_cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")
     }
-    return [_told_by_speed(tree, node, cpuless, unknown) for node in found]
+    return [_classify_by_bandwidth(tree, node, cpuless, unknown) for node in found]
 
 
-def memory_total(meminfo: str | None) -> int | None:
+def parse_memory_total(meminfo: str | None) -> int | None:
     """Bytes of the `MemTotal:` line of a meminfo file."""
     found = re.search(r"MemTotal:\s+([0-9]{1,12})\s*kB", meminfo or "")
     return int(found.group(1)) * 1024 if found else None
 
 
-def _distances(tree: Tree, node: int, ids: list[int]) -> dict[int, int]:
-    row = (text(tree, f"{NODE}/node{node}/distance") or "").split()
+def _read_distances(tree: Tree, node: int, ids: list[int]) -> dict[int, int]:
+    row = (read_text(tree, f"{NODE}/node{node}/distance") or "").split()
     if len(row) != len(ids) or not all(re.fullmatch("[0-9]{1,5}", value) for value in row):
         return {}
     return {other: int(value) for other, value in zip(ids, row) if other != node}
@@ -88,22 +88,24 @@ def _dax_nodes(tree: Tree) -> dict[int, str]:
     """Memory that was turned into a NUMA node by dax/kmem: the device's place tells CXL from other memory."""
     kinds = {}
     for name in tree.names(DAX):
-        node = integer(tree, f"{DAX}/{name}/target_node")
+        node = read_integer(tree, f"{DAX}/{name}/target_node")
         place = tree.real(f"{DAX}/{name}")
         if node is not None and re.search(r"/(cxl|region\d|decoder\d)", place):
             kinds[node] = "cxl"
     return kinds
 
 
-def _told_by_speed(tree: Tree, node: Numa, cpuless: set[int], unknown: list[str]) -> Numa:
+def _classify_by_bandwidth(tree: Tree, node: NumaFacts, cpuless: set[int], unknown: list[str]) -> NumaFacts:
     """A node without CPUs whose memory is clearly faster than its CPUs' own is HBM (the bandwidths are the
     firmware's HMAT).
     """
     if node.id not in cpuless or node.kind != "dram" or not node.memory:
         return node
-    mine = _bandwidth(tree, node.id)
+    mine = _read_bandwidth(tree, node.id)
     theirs = [
-        _bandwidth(tree, initiator) for initiator in _initiators(tree, node.id) if initiator not in cpuless
+        _read_bandwidth(tree, initiator)
+        for initiator in _read_initiators(tree, node.id)
+        if initiator not in cpuless
     ]
     known = [value for value in theirs if value]
     if mine and known and mine > _FASTER * max(known):
@@ -112,9 +114,9 @@ def _told_by_speed(tree: Tree, node: Numa, cpuless: set[int], unknown: list[str]
     return node
 
 
-def _bandwidth(tree: Tree, node: int) -> int | None:
-    return integer(tree, f"{NODE}/node{node}/access0/initiators/read_bandwidth")
+def _read_bandwidth(tree: Tree, node: int) -> int | None:
+    return read_integer(tree, f"{NODE}/node{node}/access0/initiators/read_bandwidth")
 
 
-def _initiators(tree: Tree, node: int) -> list[int]:
-    return numbered(tree, f"{NODE}/node{node}/access0/initiators", "node")
+def _read_initiators(tree: Tree, node: int) -> list[int]:
+    return numbered_entries(tree, f"{NODE}/node{node}/access0/initiators", "node")

@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from schemas.hardware.sysfs.tree import Tree, integer
+from schemas.hardware.sysfs.tree import Tree, read_integer
 
 DEVICES = "/sys/bus/pci/devices"
 _ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2}\.[0-7])\Z", re.IGNORECASE)
 _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}\Z", re.IGNORECASE)
 
 
-class Function(NamedTuple):
+class PciFunction(NamedTuple):
     """One PCI function."""
 
     address: str
@@ -32,7 +32,7 @@ class Function(NamedTuple):
     """An SR-IOV virtual function."""
 
 
-def address_of(written: str) -> str | None:
+def normalize_address(written: str) -> str | None:
     """`dddd:bb:dd.f` in lower case from any usual writing (`00000000:1A:00.0`, `1a:00.0`); None for anything
     else.
     """
@@ -43,42 +43,42 @@ def address_of(written: str) -> str | None:
     return f"{int(found.group(1), 16):04x}:{found.group(2)}:{found.group(3)}".lower()
 
 
-def functions(tree: Tree, nodes: list[int]) -> dict[str, Function]:
+def pci_functions(tree: Tree, nodes: list[int]) -> dict[str, PciFunction]:
     """All PCI functions by address. With a single NUMA node everything is near it, whatever the firmware left
     out.
     """
     only = nodes[0] if len(nodes) == 1 else None
     found = {}
     for name in tree.names(DEVICES):
-        address = address_of(name)
+        address = normalize_address(name)
         if address is not None:
-            found[address] = _function(tree, name, address, only)
+            found[address] = _read_function(tree, name, address, only)
     return found
 
 
-def _function(tree: Tree, name: str, address: str, only: int | None) -> Function:
+def _read_function(tree: Tree, name: str, address: str, only: int | None) -> PciFunction:
     folder = f"{DEVICES}/{name}"
-    root, path = chain(tree.real(folder))
-    return Function(
+    root, path = bridge_chain(tree.real(folder))
+    return PciFunction(
         address=address,
-        vendor=integer(tree, folder + "/vendor", 16) or 0,
-        device=integer(tree, folder + "/device", 16) or 0,
-        kind=(integer(tree, folder + "/class", 16) or 0) >> 8,
+        vendor=read_integer(tree, folder + "/vendor", 16) or 0,
+        device=read_integer(tree, folder + "/device", 16) or 0,
+        kind=(read_integer(tree, folder + "/class", 16) or 0) >> 8,
         numa_node=_numa_node(tree, [name, *reversed(path)], only),
         root=root,
         path=path,
-        driver=_target(tree, folder + "/driver"),
-        virtual=bool(_target(tree, folder + "/physfn")),
+        driver=_link_target(tree, folder + "/driver"),
+        virtual=bool(_link_target(tree, folder + "/physfn")),
     )
 
 
-def _target(tree: Tree, link: str) -> str:
+def _link_target(tree: Tree, link: str) -> str:
     """The name of what a link points to, be that in the tree or not; empty when there is no link."""
     name = tree.real(link).rpartition("/")[2]
     return "" if name == link.rpartition("/")[2] else name
 
 
-def chain(real: str) -> tuple[str, tuple[str, ...]]:
+def bridge_chain(real: str) -> tuple[str, tuple[str, ...]]:
     """Host bridge and bridges of a device's real path below `/sys/devices`."""
     root = ""
     path: list[str] = []
@@ -93,13 +93,13 @@ def chain(real: str) -> tuple[str, tuple[str, ...]]:
 def _numa_node(tree: Tree, upwards: list[str], only: int | None) -> int | None:
     """The node of the function, else of the nearest bridge above it that knows one."""
     for name in upwards:
-        node = integer(tree, f"{DEVICES}/{name}/numa_node")
+        node = read_integer(tree, f"{DEVICES}/{name}/numa_node")
         if node is not None and node >= 0:
             return node
     return only
 
 
-def relation(a: Function, b: Function) -> str | None:
+def pci_relation(a: PciFunction, b: PciFunction) -> str | None:
     """The class of the way between two functions, as `nvidia-smi topo -m` names it; None when it cannot be
     told.
     """

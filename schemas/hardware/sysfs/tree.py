@@ -37,9 +37,9 @@ class MemoryTree:
         self._links = links
         self._folders: dict[str, list[str]] = {}
         for path in sorted({*files, *links}):
-            self._announce(path)
+            self._add_to_parents(path)
 
-    def _announce(self, path: str) -> None:
+    def _add_to_parents(self, path: str) -> None:
         while path not in ("", "/"):
             parent, name = posixpath.split(path)
             known = self._folders.setdefault(parent, [])
@@ -68,28 +68,28 @@ class MemoryTree:
         return sorted(self._folders.get(self.real(path), []))
 
 
-def text(tree: Tree, path: str) -> str | None:
+def read_text(tree: Tree, path: str) -> str | None:
     """A file's text without surrounding white space and zero bytes; None when absent or empty."""
     found = tree.read(path)
     return found.strip().strip("\0") or None if found else None
 
 
-def integer(tree: Tree, path: str, base: int = 10) -> int | None:
+def read_integer(tree: Tree, path: str, base: int = 10) -> int | None:
     """A file's number; None when absent or not a number of the kernel's (64 bits)."""
     try:
-        number = int(text(tree, path) or "", base)
+        number = int(read_text(tree, path) or "", base)
     except ValueError:
         return None
     return number if abs(number) < _LARGEST else None
 
 
-def natural(tree: Tree, path: str, base: int = 10) -> int | None:
+def read_natural(tree: Tree, path: str, base: int = 10) -> int | None:
     """A file's number when it is not negative."""
-    number = integer(tree, path, base)
+    number = read_integer(tree, path, base)
     return None if number is None or number < 0 else number
 
 
-def cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
+def read_cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
     """The CPU set of the first of these files that is there; a name ending in `map` or `siblings` holds a
     mask.
     """
@@ -105,7 +105,7 @@ def cpus(tree: Tree, *paths: str) -> tuple[int, ...] | None:
     return None
 
 
-def numbered(tree: Tree, folder: str, prefix: str) -> list[int]:
+def numbered_entries(tree: Tree, folder: str, prefix: str) -> list[int]:
     """The numbers N of the entries `<prefix>N` of a folder, ascending."""
     names = (name[len(prefix) :] for name in tree.names(folder) if name.startswith(prefix))
     return sorted(int(rest) for rest in names if re.fullmatch("[0-9]{1,9}", rest))

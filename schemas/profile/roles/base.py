@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from schemas.profile.roles.part import Module, Package, Sysctl, Version
+from schemas.profile.roles.field_types import Module, Package, Sysctl, Version
 from schemas.values.envelope import Count, Flag, Model
 from schemas.values.names import AbsolutePath, Address, LinuxUser, Mode, Text
 from schemas.values.quantities import Memory

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from schemas.profile.roles.part import Uri, Version
+from schemas.profile.roles.field_types import Uri, Version
 from schemas.values.envelope import Flag, Model, Positive
 from schemas.values.image_reference import RegistryAddress
 from schemas.values.names import AbsolutePath, Address, Cidr, LinuxUser, Text

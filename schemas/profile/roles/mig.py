@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field, Strict, WithJsonSchema
 
-from schemas.profile.roles.part import checked
+from schemas.profile.roles.field_types import pattern_validator
 from schemas.values.envelope import Count, Flag, Model
 
 PROFILE_PATTERN = r"^[1-7]g\.[1-9][0-9]{0,2}gb([+-](me|gfx|me\.all))*$"
 
 MigProfile = Annotated[
     str,
-    checked(PROFILE_PATTERN, "a MIG profile such as 1g.10gb"),
+    pattern_validator(PROFILE_PATTERN, "a MIG profile such as 1g.10gb"),
     WithJsonSchema({"type": "string", "pattern": PROFILE_PATTERN}),
 ]
 Instances = Annotated[int, Strict(), Field(ge=1, le=7)]

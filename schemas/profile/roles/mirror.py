@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from schemas.problems.issues import Issue
-from schemas.profile.roles.part import Package, Uri, Version
+from schemas.profile.roles.field_types import Package, Uri, Version
 from schemas.values.envelope import Flag, Model, Port
 from schemas.values.names import AbsolutePath, Name, Text
 

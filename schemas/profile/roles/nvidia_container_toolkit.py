@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schemas.profile.roles.part import Version
+from schemas.profile.roles.field_types import Version
 from schemas.values.envelope import Flag, Model
 from schemas.values.names import AbsolutePath
 

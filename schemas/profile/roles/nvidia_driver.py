@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from schemas.profile.roles.part import Package, Version
+from schemas.profile.roles.field_types import Package, Version
 from schemas.values.envelope import Flag, Model
 from schemas.values.names import Text
 

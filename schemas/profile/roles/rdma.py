@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from schemas.profile.roles.part import Module, Package, Version
+from schemas.profile.roles.field_types import Module, Package, Version
 from schemas.values.envelope import Model
 from schemas.values.names import Text
 from schemas.values.quantities import Memory

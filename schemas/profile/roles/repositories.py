@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from schemas.problems.issues import Issue
-from schemas.profile.roles.part import Uri
+from schemas.profile.roles.field_types import Uri
 from schemas.values.envelope import Flag, Integer, Model
 from schemas.values.image_reference import RegistryAddress
 from schemas.values.names import AbsolutePath, Name, Text

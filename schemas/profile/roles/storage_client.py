@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.problems.issues import Issue
-from schemas.profile.roles.part import Package, Version
+from schemas.profile.roles.field_types import Package, Version
 from schemas.values.envelope import Flag, Model
 from schemas.values.names import AbsolutePath, RelativePath, Text
 

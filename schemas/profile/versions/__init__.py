@@ -1,1 +1,3 @@
-"""TODO."""
+"""Whether the exact versions of a profile can work together, a module per subject. `compatibility` asks
+them all: read it first.
+"""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from schemas.problems.issues import Issue, Loc
 from schemas.profile import NodeProfileSpec
-from schemas.profile.versions.compare import older
+from schemas.profile.versions.version_numbers import is_older
 
 FIRST_ENGINE = "25.0"
 """The first Docker that knows CDI."""
@@ -21,9 +21,9 @@ FIRST_TOOLKIT = "1.12"
 
 def rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     """Everything about engine and toolkit that cannot work together."""
-    yield from _engine(spec)
-    yield from _toolkit(spec)
-    yield from _reload(spec)
+    yield from _engine_rules(spec)
+    yield from _toolkit_rules(spec)
+    yield from _reload_rules(spec)
 
 
 def engine_has_cdi(spec: NodeProfileSpec) -> bool:
@@ -31,22 +31,22 @@ def engine_has_cdi(spec: NodeProfileSpec) -> bool:
     docker, toolkit = spec.docker, spec.nvidia_container_toolkit
     if docker is None or toolkit is None:
         return False
-    return docker.cdi and toolkit.cdi and not older(docker.version, FIRST_ENGINE)
+    return docker.cdi and toolkit.cdi and not is_older(docker.version, FIRST_ENGINE)
 
 
-def _engine(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _engine_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     docker = spec.docker
-    if docker and docker.cdi and "cdi" in docker.model_fields_set and older(docker.version, FIRST_ENGINE):
+    if docker and docker.cdi and "cdi" in docker.model_fields_set and is_older(docker.version, FIRST_ENGINE):
         message = f"docker {docker.version} does not know CDI, which came with 25.0"
         yield Issue(("spec", "docker", "cdi"), message, "write false, or a newer version", "BAI-V064")
 
 
-def _toolkit(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _toolkit_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     toolkit = spec.nvidia_container_toolkit
     if toolkit is None:
         return
     at: Loc = ("spec", "nvidiaContainerToolkit")
-    if toolkit.cdi and older(toolkit.version, FIRST_TOOLKIT):
+    if toolkit.cdi and is_older(toolkit.version, FIRST_TOOLKIT):
         message = f"toolkit {toolkit.version} makes no CDI specifications, which came with {FIRST_TOOLKIT}"
         yield Issue((*at, "version"), message, "choose a newer version, or write cdi: false", "BAI-V064")
     if toolkit.mode == "cdi" and not toolkit.cdi:
@@ -54,7 +54,7 @@ def _toolkit(spec: NodeProfileSpec) -> Iterator[Issue]:
         yield Issue((*at, "mode"), message, "write cdi: true", "BAI-V064")
 
 
-def _reload(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _reload_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     docker, toolkit = spec.docker, spec.nvidia_container_toolkit
     if docker is None or toolkit is None or docker.cgroup_driver != "systemd":
         return

@@ -29,26 +29,26 @@ def rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     """What is set in a section of its own and once more as a package or kernel setting."""
     base, client = spec.base, spec.storage_client
     if base is not None:
-        yield from _packages(spec, tuple(base.packages), ("spec", "base", "packages"))
-        yield from _settings(spec)
+        yield from _package_rules(spec, tuple(base.packages), ("spec", "base", "packages"))
+        yield from _setting_rules(spec)
     if client is not None:
-        yield from _packages(spec, tuple(client.packages), ("spec", "storageClient", "packages"))
+        yield from _package_rules(spec, tuple(client.packages), ("spec", "storageClient", "packages"))
 
 
-def _packages(spec: NodeProfileSpec, names: tuple[str, ...], at: Loc) -> Iterator[Issue]:
+def _package_rules(spec: NodeProfileSpec, names: tuple[str, ...], at: Loc) -> Iterator[Issue]:
     kernel = spec.base is not None and spec.base.kernel is not None
     for name in names:
         role = next((role for pattern, role in _PACKAGES if re.fullmatch(pattern, name)), "")
         if role and getattr(spec, role) is not None:
-            yield _twice((*at, name), name, _section(role))
+            yield _duplicate_issue((*at, name), name, _section(role))
         elif kernel and re.fullmatch(r"linux-(image|headers)-.*|kernel(-core|-devel)?", name):
-            yield _twice((*at, name), name, "base.kernel")
+            yield _duplicate_issue((*at, name), name, "base.kernel")
 
 
-def _settings(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _setting_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     for name, field in _SYSCTLS.items():
         if spec.base and name in spec.base.sysctls and getattr(spec.base, field) not in (None, ()):
-            yield _twice(("spec", "base", "sysctls", name), name, f"base.{_section(field)}")
+            yield _duplicate_issue(("spec", "base", "sysctls", name), name, f"base.{_section(field)}")
 
 
 def _section(role: str) -> str:
@@ -57,6 +57,6 @@ def _section(role: str) -> str:
     return alias or re.sub(r"_(\w)", lambda found: found[1].upper(), role)
 
 
-def _twice(at: Loc, name: str, section: str) -> Issue:
+def _duplicate_issue(at: Loc, name: str, section: str) -> Issue:
     message = f"{name} is set by {section}, and once more here"
     return Issue(at, message, "leave it out here", "BAI-V075", key=True)

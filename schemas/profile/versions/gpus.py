@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.hardware.generations import VOLTA, generation_of
-from schemas.hardware.mig import PRODUCTS, Product, fits, names_of, products_of
+from schemas.hardware.generations import VOLTA, gpu_generation
+from schemas.hardware.mig import PRODUCTS, MigProduct, instances_fit, products_of, profile_names
 from schemas.problems.issues import Issue, Loc
 from schemas.profile import NodeProfileSpec
 from schemas.profile.roles.mig import Mig
-from schemas.profile.versions.compare import numbers, older
+from schemas.profile.versions.version_numbers import is_older, version_numbers
 
 MIG: Loc = ("spec", "mig")
 _FIRST: tuple[tuple[str, str], ...] = (
@@ -43,15 +43,15 @@ def rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     """Everything about MIG and MPS that no GPU, or none of the profile's, can do."""
     models = spec.nvidia_driver.gpus if spec.nvidia_driver else ()
     if spec.mig is not None:
-        yield from _indexes(spec.mig)
-        yield from _layouts(spec.mig, models)
-        yield from _drivers(spec, models)
+        yield from _index_rules(spec.mig)
+        yield from _layout_rules(spec.mig, models)
+        yield from _driver_rules(spec, models)
     if spec.mps is not None:
         for index, model in enumerate(models):
             yield from mps_issues(model, ("spec", "nvidiaDriver", "gpus", index))
 
 
-def _indexes(mig: Mig) -> Iterator[Issue]:
+def _index_rules(mig: Mig) -> Iterator[Issue]:
     named = Counter(number for layout in mig.layouts for number in layout.gpus)
     rest = [at for at, layout in enumerate(mig.layouts) if not layout.gpus]
     for at, layout in enumerate(mig.layouts):
@@ -68,56 +68,56 @@ def _indexes(mig: Mig) -> Iterator[Issue]:
         yield Issue((*MIG, "layouts", at), message, "say of one which gpus it is for", "BAI-V065")
 
 
-def _layouts(mig: Mig, models: Sequence[str]) -> Iterator[Issue]:
+def _layout_rules(mig: Mig, models: Sequence[str]) -> Iterator[Issue]:
     known = [product for model in models for product in products_of(model)]
-    if models and not known and all(undivided(model) for model in models):
+    if models and not known and all(lacks_mig(model) for model in models):
         message = f"{models[0]} cannot be divided: it has no MIG"
         yield Issue(MIG, message, "leave mig out", "BAI-V065", key=True)
         return
-    if any(unlisted(model) for model in models):
+    if any(has_unknown_mig_profiles(model) for model in models):
         return
     for at, layout in enumerate(mig.layouts):
         yield from layout_issues(layout.instances, known or PRODUCTS, (*MIG, "layouts", at, "instances"))
 
 
-def undivided(model: str) -> bool:
+def lacks_mig(model: str) -> bool:
     """Whether this GPU is known, and known to have no MIG."""
-    return generation_of(model) is not None and first_with_mig(model) is None
+    return gpu_generation(model) is not None and first_with_mig(model) is None
 
 
-def unlisted(model: str) -> bool:
+def has_unknown_mig_profiles(model: str) -> bool:
     """Whether the MIG profiles of this GPU are not known here."""
-    return not undivided(model) and not products_of(model)
+    return not lacks_mig(model) and not products_of(model)
 
 
-def layout_issues(instances: Mapping[str, int], products: Sequence[Product], at: Loc) -> Iterator[Issue]:
+def layout_issues(instances: Mapping[str, int], products: Sequence[MigProduct], at: Loc) -> Iterator[Issue]:
     """Why instances cannot be made on any of these GPUs."""
-    names = tuple(names_of(products))
+    names = tuple(profile_names(products))
     strange = [name for name in instances if re.split(r"[+-]", name)[0] not in names]
     where = "one of these GPUs" if len(products) < len(PRODUCTS) else "any one GPU"
     for name in strange:
         message = f"{name} is not a profile of {where}"
-        yield Issue((*at, name), message, _nearest(name, names), "BAI-V065")
-    if instances and not strange and not any(fits(product, instances) for product in products):
+        yield Issue((*at, name), message, _nearest_profile(name, names), "BAI-V065")
+    if instances and not strange and not any(instances_fit(product, instances) for product in products):
         said = ", ".join(f"{count} × {name}" for name, count in instances.items())
         message = f"{said} have no places beside each other on {where}"
         yield Issue(at, message, "leave some out", "BAI-V065")
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
+def _nearest_profile(name: str, names: Sequence[str]) -> str:
     """The profile of as many slices that comes nearest in memory."""
-    size = _gigabytes(name)
+    size = _profile_gigabytes(name)
     near = [one for one in names if one.partition("g.")[0] == name.partition("g.")[0]]
-    meant = min(near, key=lambda one: abs(_gigabytes(one) - size), default="")
+    meant = min(near, key=lambda one: abs(_profile_gigabytes(one) - size), default="")
     return f"did you mean '{meant}'?" if meant else f"known are {', '.join(names)}"
 
 
-def _gigabytes(name: str) -> int:
+def _profile_gigabytes(name: str) -> int:
     found = re.search(r"\.(\d+)gb", name)
     return int(found[1]) if found else 0
 
 
-def _drivers(spec: NodeProfileSpec, models: Sequence[str]) -> Iterator[Issue]:
+def _driver_rules(spec: NodeProfileSpec, models: Sequence[str]) -> Iterator[Issue]:
     driver = spec.nvidia_driver
     if driver is None or spec.mig is None:
         return
@@ -126,10 +126,12 @@ def _drivers(spec: NodeProfileSpec, models: Sequence[str]) -> Iterator[Issue]:
     if models:
         return
     for at, layout in enumerate(spec.mig.layouts):
-        able = [product for product in PRODUCTS if layout.instances and fits(product, layout.instances)]
+        able = [
+            product for product in PRODUCTS if layout.instances and instances_fit(product, layout.instances)
+        ]
         first = [version for p in able if (version := first_with_mig(p.example)) is not None]
-        if first and all(older(driver.version, version) for version in first):
-            oldest = min(first, key=numbers)
+        if first and all(is_older(driver.version, version) for version in first):
+            oldest = min(first, key=version_numbers)
             message = f"no GPU has this layout with driver {driver.version}: it takes {oldest} or newer"
             place: Loc = (*MIG, "layouts", at, "instances")
             yield Issue(place, message, "choose a newer driver", "BAI-V066", key=True)
@@ -138,14 +140,14 @@ def _drivers(spec: NodeProfileSpec, models: Sequence[str]) -> Iterator[Issue]:
 def mig_driver_issues(version: str, model: str, at: Loc) -> Iterator[Issue]:
     """Why a driver cannot divide a GPU of this model."""
     first = first_with_mig(model)
-    if first is not None and older(version, first):
+    if first is not None and is_older(version, first):
         message = f"MIG on {model} needs driver {first} or newer, this is {version}"
         yield Issue(at, message, "choose a newer driver", "BAI-V066")
 
 
 def mps_issues(model: str, at: Loc) -> Iterator[Issue]:
     """Why a GPU of this model cannot be shared through MPS."""
-    generation = generation_of(model)
+    generation = gpu_generation(model)
     if generation is not None and generation.order < VOLTA.order:
         message = f"{model} ({generation.name}) has no limits for MPS clients, which came with Volta"
         yield Issue(at, message, "leave mps out", "BAI-V072")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from schemas.problems.issues import Issue, Loc
 from schemas.profile import NodeProfileSpec
-from schemas.profile.versions.compare import numbers, older
+from schemas.profile.versions.version_numbers import is_older, version_numbers
 
 _FIRST_OFED = {"debian-12": "23.10", "ubuntu-24.04": "24.04"}
 _LAST_OFED = (24, 10)
@@ -18,14 +18,14 @@ _LAST_OFED = (24, 10)
 
 def rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     """Everything that the operating system does not have, or that does not fit its kernel."""
-    yield from _kernel(spec)
-    yield from _sources(spec)
-    yield from _precompiled(spec)
-    yield from _engine(spec)
-    yield from _ofed(spec)
+    yield from _kernel_rules(spec)
+    yield from _source_rules(spec)
+    yield from _precompiled_rules(spec)
+    yield from _engine_rules(spec)
+    yield from _ofed_rules(spec)
 
 
-def _kernel(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _kernel_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     kernel = spec.base.kernel if spec.base else None
     if kernel is None:
         return
@@ -40,7 +40,7 @@ def _kernel(spec: NodeProfileSpec) -> Iterator[Issue]:
         yield Issue((*at, "version"), message, f"give one such as {example}", "BAI-V070")
 
 
-def _sources(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _source_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     sources = spec.repositories
     if sources is None:
         return
@@ -50,7 +50,7 @@ def _sources(spec: NodeProfileSpec) -> Iterator[Issue]:
         yield Issue(("spec", "repositories", wrong), message, f"write {right}", "BAI-V070", key=True)
 
 
-def _precompiled(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _precompiled_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     driver = spec.nvidia_driver
     if driver is None or driver.build != "precompiled":
         return
@@ -63,21 +63,21 @@ def _precompiled(spec: NodeProfileSpec) -> Iterator[Issue]:
         yield Issue(at, message, "add base.kernel.version, or write dkms", "BAI-V069")
 
 
-def _engine(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _engine_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     if spec.docker is not None and spec.docker.package == "docker.io" and spec.os == "rhel-9":
         message = "docker.io is a package of Debian and Ubuntu"
         yield Issue(("spec", "docker", "package"), message, "write docker-ce", "BAI-V070")
 
 
-def _ofed(spec: NodeProfileSpec) -> Iterator[Issue]:
+def _ofed_rules(spec: NodeProfileSpec) -> Iterator[Issue]:
     rdma = spec.rdma
     if rdma is None or rdma.stack != "mlnx-ofed" or rdma.version is None:
         return
     at: Loc = ("spec", "rdma", "version")
-    if numbers(rdma.version)[:2] > _LAST_OFED:
+    if version_numbers(rdma.version)[:2] > _LAST_OFED:
         message = f"there is no MLNX_OFED {rdma.version}: 24.10 was the last, DOCA-OFED goes on"
         yield Issue(at, message, "write stack: doca-ofed", "BAI-V070")
     first = _FIRST_OFED.get(spec.os)
-    if first and older(rdma.version, first):
+    if first and is_older(rdma.version, first):
         message = f"MLNX_OFED is there for {spec.os} from {first} on, this is {rdma.version}"
         yield Issue(at, message, "choose a newer version", "BAI-V070")

@@ -15,24 +15,24 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from bai.web.app import create_app
-from bai.web.auth.roles import Access, Door, Fixed, Given, Role, Somebody
-from bai.web.auth.static_tokens import Tokens, hash_of
-from bai.web.connection_limits import Bounds
-from bai.web.http_protocol import Config
-from bai.web.hub import Hub
+from bai.web.auth.roles import Access, Authenticator, Principal, Role, RoleBinding, StaticAccess
+from bai.web.auth.static_tokens import TokenAuthenticator, hash_of
+from bai.web.cluster_loops import ClusterLoops
+from bai.web.connection_limits import ConnectionLimits
+from bai.web.http_protocol import ServerConfig
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.loop import Loop
-from reconciler.gitops.webhook_verifier import Ears
+from reconciler.gitops.webhook_verifier import WebhookVerifier
 from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import BASE, NODE, new_store
 
 PATIENCE = 60.0
-WHO: Mapping[str, tuple[Given, ...]] = {
-    "viewer": (Given(Role.viewer),),
-    "operator": (Given(Role.operator),),
-    "admin": (Given(Role.admin),),
-    "ours": (Given(Role.viewer, frozenset({"p"})),),
-    "operator-of-p": (Given(Role.operator, frozenset({"p"})),),
+WHO: Mapping[str, tuple[RoleBinding, ...]] = {
+    "viewer": (RoleBinding(Role.viewer),),
+    "operator": (RoleBinding(Role.operator),),
+    "admin": (RoleBinding(Role.admin),),
+    "ours": (RoleBinding(Role.viewer, frozenset({"p"})),),
+    "operator-of-p": (RoleBinding(Role.operator, frozenset({"p"})),),
 }
 """Their tokens are their names."""
 
@@ -50,8 +50,8 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def doors() -> list[Door]:
-    return [Tokens((hash_of(name), Somebody(name, given)) for name, given in WHO.items())]
+def doors() -> list[Authenticator]:
+    return [TokenAuthenticator((hash_of(name), Principal(name, given)) for name, given in WHO.items())]
 
 
 class Lab:
@@ -68,13 +68,13 @@ class Lab:
         new_store(state).close()
         self.workspace = Workspace.open(self.folder, state=state, clock=self.world.clock)
         self.workspace.provider = FakeProvider(self.world)
-        self.hub = Hub(**hub)
+        self.hub = ClusterLoops(**hub)
         self.loop = Loop(
-            self.workspace, holder="loop", interval=30, tell=self.lines.append, on_pass=self.hub.heard
+            self.workspace, holder="loop", interval=30, log=self.lines.append, on_pass=self.hub.publish_pass
         )
         self.hub.add(self.loop)
-        ears = Ears(secret) if secret else None
-        self.app: FastAPI = create_app(self.hub, access or Fixed(doors()), ears)
+        ears = WebhookVerifier(secret) if secret else None
+        self.app: FastAPI = create_app(self.hub, access or StaticAccess(doors()), ears)
         self.client = TestClient(self.app)
 
     def write(self, name: str, text: str) -> None:
@@ -107,7 +107,9 @@ class Lab:
 def serving(app: Any) -> Iterator[str]:
     """A real server on a port of its own; gives its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(Config(app, Bounds(), lifespan="off", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(
+            ServerConfig(app, ConnectionLimits(), lifespan="off", timeout_graceful_shutdown=1)
+        )
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         wait_for(lambda: server.started, "the server is up")

@@ -17,20 +17,37 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from bai.web.auth.access_file import Followed, parse
-from bai.web.auth.grants import Claimed, Grant, Grants
-from bai.web.auth.oidc import FRESH, MOMENT, MOST, PAUSE, Keys, Oidc, Reading, Remembered
-from bai.web.auth.roles import Anybody, Door, Fixed, Given, Role, Somebody, who
+from bai.web.auth.access_file import WatchedAccessFile, parse_access
+from bai.web.auth.grants import Grant, Grants, Identity
+from bai.web.auth.oidc import (
+    CACHE_LIFETIME,
+    CACHE_SIZE,
+    FETCH_INTERVAL,
+    KEYS_LIFETIME,
+    IssuerKeys,
+    OidcAuthenticator,
+    TokenCache,
+    TokenRules,
+)
+from bai.web.auth.roles import (
+    AnonymousAuthenticator,
+    Authenticator,
+    Principal,
+    Role,
+    RoleBinding,
+    StaticAccess,
+    authenticate,
+)
 from bai.web.auth.static_tokens import hash_of, new_token
-from schemas.problems.errors import CannotRead, InvalidRepository
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from tests.bai.web.lab import bearer
 
 VISION = frozenset({"vision"})
 HASH = "a" * 64
 
 
-def asks(doors: list[Door], headers: dict[str, str], peer: str = "192.0.2.9") -> Somebody:
-    return who(Fixed(doors), {name.lower(): value for name, value in headers.items()}, peer)
+def asks(doors: list[Authenticator], headers: dict[str, str], peer: str = "192.0.2.9") -> Principal:
+    return authenticate(StaticAccess(doors), {name.lower(): value for name, value in headers.items()}, peer)
 
 
 # --- an identity provider ---------------------------------------------------------------------------------
@@ -58,7 +75,7 @@ class Provider:
         token: str = httpx.post(f"{self.address}/oauth2/token", data=form, timeout=60).json()["id_token"]
         return token
 
-    def oidc(self, **changes: Any) -> Oidc:
+    def oidc(self, **changes: Any) -> OidcAuthenticator:
         """The way in for its tokens, as a file would make it."""
         part = {
             "issuer": self.address, "audience": "bai", "user": "email",
@@ -68,8 +85,11 @@ class Provider:
                 {"role": "operator", "users": ["leads@x.example"], "projectsFrom": "team.projects"},
             ],
         } | changes  # fmt: skip
-        (_, door, _) = [None, *parse(yaml.safe_dump({"oidc": [part]}).encode(), "access.yaml").doors()[1:]]
-        assert isinstance(door, Oidc)
+        (_, door, _) = [
+            None,
+            *parse_access(yaml.safe_dump({"oidc": [part]}).encode(), "access.yaml").authenticators()[1:],
+        ]
+        assert isinstance(door, OidcAuthenticator)
         return door
 
 
@@ -99,12 +119,12 @@ def provider() -> Iterator[Provider]:
 def test_a_login_gives_what_its_groups_are_granted(provider: Provider) -> None:
     door = provider.oidc()
     found = {user: asks([door], bearer(provider.login(user))) for user in ("ada", "ben", "leads", "new")}
-    assert found["ada"] == Somebody(
-        "ada@x.example", (Given(Role.admin), Given(Role.viewer, VISION))
+    assert found["ada"] == Principal(
+        "ada@x.example", (RoleBinding(Role.admin), RoleBinding(Role.viewer, VISION))
     ) and found["ada"].may(Role.admin)
     assert (found["ben"].projects, found["ben"].may(Role.viewer)) == (VISION, False)
-    assert found["leads"].given == (Given(Role.operator, frozenset({"speech"})),)
-    assert found["new"].given == ()
+    assert found["leads"].bindings == (RoleBinding(Role.operator, frozenset({"speech"})),)
+    assert found["new"].bindings == ()
 
 
 def test_tokens_that_are_for_somebody_else(provider: Provider) -> None:
@@ -137,7 +157,7 @@ def private() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 2048)
 
 
-class StillKeys(Keys):
+class StillKeys(IssuerKeys):
     """Keys as a provider would list them, and how often it was asked."""
 
     def __init__(self, keys: list[dict[str, Any]]) -> None:
@@ -158,14 +178,16 @@ def published(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
     return {**found, "kid": kid, "use": "sig"}
 
 
-def still(keys: Keys, **changes: Any) -> Oidc:
+def still(keys: IssuerKeys, **changes: Any) -> OidcAuthenticator:
     fixed: dict[str, Any] = {
         "issuer": "https://login.example", "audience": ["bai"], "algorithms": frozenset({"RS256"}),
         "leeway": 60.0, "user": "sub", "groups": "groups",
     }  # fmt: skip
-    never = itertools.count(step=MOMENT)  # Nothing is remembered from one look at the clock to the next.
-    return Oidc(
-        Reading(**fixed | changes), keys, Grants([Grant(Role.viewer)]), clock=lambda: float(next(never))
+    never = itertools.count(
+        step=CACHE_LIFETIME
+    )  # Nothing is remembered from one look at the clock to the next.
+    return OidcAuthenticator(
+        TokenRules(**fixed | changes), keys, Grants([Grant(Role.viewer)]), clock=lambda: float(next(never))
     )
 
 
@@ -196,13 +218,13 @@ def test_claims_that_do_not_hold(private: rsa.RSAPrivateKey, changes: dict[str, 
 
 def test_what_was_checked_is_known_for_a_moment(private: rsa.RSAPrivateKey) -> None:
     keys, now, issued = StillKeys([published(private, "one")]), [0.0], int(time.time())
-    fixed = Reading("https://login.example", ["bai"], frozenset({"RS256"}), 60.0, "sub", "groups")
-    door = Oidc(fixed, keys, Grants([Grant(Role.viewer)]), clock=lambda: now[0])
+    fixed = TokenRules("https://login.example", ["bai"], frozenset({"RS256"}), 60.0, "sub", "groups")
+    door = OidcAuthenticator(fixed, keys, Grants([Grant(Role.viewer)]), clock=lambda: now[0])
     headers = signed(private)
     now[0] = float(issued)
     assert asks([door], headers).name == "ada"
     door._keys = StillKeys([])  # Nothing that is checked from now on is good.
-    now[0] += MOMENT - 1
+    now[0] += CACHE_LIFETIME - 1
     assert asks([door], headers).name == "ada"
     header, claims, _ = headers["Authorization"].split(".")
     with pytest.raises(PermissionError):
@@ -214,15 +236,15 @@ def test_what_was_checked_is_known_for_a_moment(private: rsa.RSAPrivateKey) -> N
 
 def test_what_is_over_is_not_known_any_more() -> None:
     now = [time.time()]
-    known = Remembered(lambda: now[0])
-    whom = Somebody("ada", ())
+    known = TokenCache(lambda: now[0])
+    whom = Principal("ada", ())
     known.put("token", whom, now[0] + 3)
     assert known.get("token") is whom and known.get("other") is None
     now[0] += 3
     assert known.get("token") is None
-    for number in range(MOST + 1):
+    for number in range(CACHE_SIZE + 1):
         known.put(f"{number}", whom, now[0] + 100)
-    assert known.get("0") is None and known.get(f"{MOST}") is whom
+    assert known.get("0") is None and known.get(f"{CACHE_SIZE}") is whom
 
 
 def test_leeway_for_clocks_that_differ(private: rsa.RSAPrivateKey) -> None:
@@ -249,7 +271,7 @@ def test_keys_are_changed_by_the_provider(private: rsa.RSAPrivateKey) -> None:
     keys.keys = [published(new, "two")]
     with pytest.raises(PermissionError, match="no key"):
         asks([door], signed(new, "two"))  # Asked a moment ago.
-    keys.now += PAUSE
+    keys.now += FETCH_INTERVAL
     assert asks([door], signed(new, "two")).name == "ada" and keys.asked == 2
     with pytest.raises(PermissionError, match="no key"):
         asks([door], signed(private))
@@ -269,17 +291,17 @@ def test_a_provider_that_is_gone_for_a_while(private: rsa.RSAPrivateKey) -> None
     keys.up = False
     with pytest.raises(PermissionError, match="does not answer"):
         asks([door], signed(private))
-    keys.up, keys.now = True, PAUSE
+    keys.up, keys.now = True, FETCH_INTERVAL
     assert asks([door], signed(private)).name == "ada"
-    keys.up, keys.now = False, PAUSE + FRESH
+    keys.up, keys.now = False, FETCH_INTERVAL + KEYS_LIFETIME
     assert asks([door], signed(private)).name == "ada" and keys.asked == 3
     assert asks([door], signed(private, None)).name == "ada"  # Without the key's name, too.
 
 
 def test_a_provider_that_calls_itself_otherwise(provider: Provider) -> None:
-    keys = Keys(provider.address.replace("localhost", "127.0.0.1") + "/")
+    keys = IssuerKeys(provider.address.replace("localhost", "127.0.0.1") + "/")
     with pytest.raises(Exception, match="does not answer"):
-        keys.fitting("x", "RS256")
+        keys.candidates("x", "RS256")
 
 
 # --- a proxy ----------------------------------------------------------------------------------------------
@@ -293,9 +315,9 @@ proxy:
 """
 
 
-def proxied(peer: str, **headers: str) -> Somebody:
+def proxied(peer: str, **headers: str) -> Principal:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return asks(list(parse(PROXY.encode(), "a").doors()), named, peer)
+    return asks(list(parse_access(PROXY.encode(), "a").authenticators()), named, peer)
 
 
 @pytest.mark.parametrize("peer", ["10.1.2.3", "::1", "::ffff:10.1.2.3"])
@@ -328,24 +350,24 @@ def test_grants_add_up() -> None:
             Grant(Role.admin, users=frozenset({"root"})),
         ]
     )
-    assert grants.of(Claimed("x")).projects == {"a"}
-    assert grants.of(Claimed("x", frozenset({"g"}))).projects == {"a", "b"}
-    assert grants.of(Claimed("root")).projects is None
+    assert grants.principal(Identity("x")).projects == {"a"}
+    assert grants.principal(Identity("x", frozenset({"g"}))).projects == {"a", "b"}
+    assert grants.principal(Identity("root")).projects is None
 
 
 def test_tokens_are_told_apart_by_their_hashes() -> None:
     token, digest = new_token()
     assert digest == hash_of(token) and token not in digest and new_token()[0] != token
     text = f"tokens: [{{name: ci, sha256: {digest}, role: operator, projects: [vision]}}]"
-    doors = list(parse(text.encode(), "a").doors())
-    assert asks(doors, bearer(token)) == Somebody("ci", (Given(Role.operator, VISION),))
+    doors = list(parse_access(text.encode(), "a").authenticators())
+    assert asks(doors, bearer(token)) == Principal("ci", (RoleBinding(Role.operator, VISION),))
     for wrong in (digest, token + "x", "bai_"):
         with pytest.raises(PermissionError, match="no such token"):
             asks(doors, bearer(wrong))
 
 
 def test_anonymous_is_who_says_nothing_not_who_says_something_wrong() -> None:
-    doors: list[Door] = [Anybody(Role.viewer)]
+    doors: list[Authenticator] = [AnonymousAuthenticator(Role.viewer)]
     assert asks(doors, {}).name == "anonymous"
     with pytest.raises(PermissionError):
         asks(doors, bearer("a.b.c"))
@@ -391,7 +413,7 @@ WRONG = [
 @pytest.mark.parametrize(("text", "line", "path"), WRONG)
 def test_what_is_wrong_is_said_with_its_place(text: str, line: int, path: str) -> None:
     with pytest.raises(InvalidRepository) as caught:
-        parse(text.encode(), "access.yaml")
+        parse_access(text.encode(), "access.yaml")
     problem = caught.value.problems[0]
     assert (problem.place.file, problem.place.line) == ("access.yaml", line), problem
     assert problem.path.startswith(path) and problem.message
@@ -399,7 +421,7 @@ def test_what_is_wrong_is_said_with_its_place(text: str, line: int, path: str) -
 
 def test_an_empty_file_lets_nobody_in() -> None:
     with pytest.raises(PermissionError):
-        asks(list(parse(b"", "a").doors()), {})
+        asks(list(parse_access(b"", "a").authenticators()), {})
 
 
 def test_the_file_is_followed_and_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
@@ -411,16 +433,16 @@ def test_the_file_is_followed_and_what_is_wrong_changes_nothing(tmp_path: Path) 
         new.rename(path)
 
     with pytest.raises(CannotRead):
-        Followed(path, said.append)
+        WatchedAccessFile(path, said.append)
     write("anonymous: viewer")
-    access = Followed(path, said.append)
-    assert who(access, {}, "").name == "anonymous" and not access.open_metrics
+    access = WatchedAccessFile(path, said.append)
+    assert authenticate(access, {}, "").name == "anonymous" and not access.open_metrics
     write("anonymous: nobody")
-    assert who(access, {}, "").name == "anonymous" and who(access, {}, "")
+    assert authenticate(access, {}, "").name == "anonymous" and authenticate(access, {}, "")
     assert len(said) == 1 and "access.yaml:1:12" in said[0]
     path.unlink()
-    assert who(access, {}, "").name == "anonymous" and len(said) == 2
+    assert authenticate(access, {}, "").name == "anonymous" and len(said) == 2
     write("metrics: everybody")
     with pytest.raises(PermissionError):
-        who(access, {}, "")
+        authenticate(access, {}, "")
     assert access.open_metrics and len(said) == 3

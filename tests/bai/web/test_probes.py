@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bai.controller.systemd import ALIVE, Notifier, watched
-from bai.web.hub import Hub
+from bai.controller.systemd import ALIVE, SystemdNotifier, systemd_watchdog
+from bai.web.cluster_loops import ClusterLoops
 from providers.fake import Fault
-from reconciler.controller.stages import Pulse, Several, hanging
+from reconciler.controller.stages import LoopPulse, StageListeners, stuck_loops
 from reconciler.values.results import ApplyEvent
 from tests.bai.web.lab import Lab, wait_for
 from tests.reconciler.lab import session
@@ -93,8 +93,8 @@ class Clock:
 
 def test_what_is_a_sign_of_life() -> None:
     clock = Clock()
-    pulse = Pulse(clock)
-    both = Several([pulse])
+    pulse = LoopPulse(clock)
+    both = StageListeners([pulse])
     clock.now = 1000
     assert pulse.silent == 0  # It waits for its next pass.
     with both.stage("pass", "c"):
@@ -108,7 +108,8 @@ def test_what_is_a_sign_of_life() -> None:
             clock.now += 7
         assert pulse.silent == 0
         clock.now += 3
-        assert hanging({"c": pulse}, 2.5) == "no sign of life: c for 3 s" and hanging({"c": pulse}, 3) == ""
+        assert stuck_loops({"c": pulse}, 2.5) == "no sign of life: c for 3 s"
+        assert stuck_loops({"c": pulse}, 3) == ""
     with pytest.raises(ValueError), both.stage("pass", "c"):
         raise ValueError
     clock.now += 100
@@ -135,7 +136,7 @@ def systemd(tmp_path: Path) -> Systemd:
 
 def test_systemd_hears_of_life(systemd: Systemd) -> None:
     why = [""]
-    with watched(lambda: why[0], Notifier(systemd.environment)):
+    with systemd_watchdog(lambda: why[0], SystemdNotifier(systemd.environment)):
         assert systemd.heard() == ["READY=1", "STATUS="]
         assert [systemd.heard() for _ in range(4)] == [[ALIVE]] * 4
         why[0] = "no sign of life: here for 901 s"
@@ -150,12 +151,12 @@ def test_systemd_hears_of_life(systemd: Systemd) -> None:
 
 def test_nobody_listens() -> None:
     for environment in ({}, {"NOTIFY_SOCKET": "/nowhere/at/all", "WATCHDOG_USEC": "1000000"}):
-        with watched(lambda: "", Notifier(environment)):
+        with systemd_watchdog(lambda: "", SystemdNotifier(environment)):
             pass
-    other = Notifier({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"})
+    other = SystemdNotifier({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"})
     assert other.period == 0
 
 
 def test_an_empty_hub_is_well() -> None:
-    hub = Hub()
-    assert (hub.stuck(), hub.unready()) == ("", "")
+    hub = ClusterLoops()
+    assert (hub.stuck_reason(), hub.unready_reason()) == ("", "")

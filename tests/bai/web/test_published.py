@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, settings
 
 from bai.web import openapi
 from bai.web.app import create_app
-from bai.web.auth.roles import Fixed
-from bai.web.hub import Hub
-from bai.web.pass_metrics import Latest
+from bai.web.auth.roles import StaticAccess
+from bai.web.cluster_loops import ClusterLoops
+from bai.web.pass_metrics import PassCollector
 from providers.fake import Fault
 from tests.bai.web.lab import Lab, bearer
 from tests.reconciler.lab import session
@@ -65,7 +65,7 @@ def otherwise(value: Any) -> Any:
 
 
 def test_the_description_is_the_same_with_every_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_app(Hub(), Fixed())
+    made = create_app(ClusterLoops(), StaticAccess())
     published = json.loads((ROOT / "docs" / "openapi.json").read_text())
     assert made.openapi() == published
 
@@ -79,7 +79,7 @@ def test_the_description_is_the_same_with_every_version(monkeypatch: pytest.Monk
         return {method: otherwise(each) for method, each in found.items()}
 
     monkeypatch.setattr(openapi, "get_openapi", later)
-    assert openapi.described(create_app(Hub(), Fixed())) == published
+    assert openapi.openapi_document(create_app(ClusterLoops(), StaticAccess())) == published
 
 
 # --- the API keeps to its description ---------------------------------------------------------------------
@@ -138,7 +138,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 def test_the_names_are_read(metrics: set[str]) -> None:
     assert {"bai_build_info", "bai_plan_seconds_bucket", "bai_queue_wait_seconds_count"} <= metrics
-    assert Latest.__doc__
+    assert PassCollector.__doc__
 
 
 def test_every_picture_of_the_dashboard_shows_something(metrics: set[str]) -> None:

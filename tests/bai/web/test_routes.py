@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from bai.web.auth.roles import Fixed
-from bai.web.etag_cache import BESIDE, Kept
-from bai.web.request_limits import HEADERS, LARGEST, Limits
+from bai.web.auth.roles import StaticAccess
+from bai.web.etag_cache import ENTRY_OVERHEAD, EtagCache
+from bai.web.request_limits import HEADERS, LARGEST_BODY, RequestLimits
 from bai.web.routes import webhooks
 from providers.fake import Fault
-from reconciler.gitops.directives import orders
-from reconciler.gitops.webhook_verifier import SMALL, WRONG_BURST
+from reconciler.gitops.directives import read_directives
+from reconciler.gitops.webhook_verifier import MAX_THROTTLED_BODY_BYTES, UNSIGNED_BURST
 from tests.bai.web.lab import Lab, bearer, serving, wait_for
 from tests.reconciler.lab import session
 
@@ -101,7 +101,7 @@ def test_who_may_give_orders(lab: Lab, order: str, may: set[str]) -> None:
 
 def test_orders_hold_and_stand_in_the_audit(lab: Lab) -> None:
     assert lab.status(f"{HERE}/suspend", "operator", "POST", json={"why": "a move"}) == 204
-    told = orders(lab.workspace.store, "here").suspend
+    told = read_directives(lab.workspace.store, "here").suspend
     assert told is not None and (told.actor, told.why) == ("operator", "a move")
     lab.write("a", session("a"))
     lab.once()
@@ -177,29 +177,29 @@ def test_what_has_changed_is_answered_anew(lab: Lab) -> None:
 
 
 def test_bodies_that_are_kept_have_a_bound() -> None:
-    kept, made = Kept(most=100 + 2 * BESIDE), []
+    kept, made = EtagCache(most=100 + 2 * ENTRY_OVERHEAD), []
 
     def body(asked: str, version: int = 1, size: int = 40) -> bytes:
-        return kept.body(asked, version, lambda: made.append(asked) or "x" * (size - 2)).data
+        return kept.get(asked, version, lambda: made.append(asked) or "x" * (size - 2)).data
 
     assert [body("a"), body("b"), body("a")] == [b'"' + b"x" * 38 + b'"'] * 3 and made == ["a", "b"]
     body("c")  # Now b was not asked for the longest.
     body("a")
     body("b")
     assert made == ["a", "b", "c", "b"]
-    body("large", size=1000 + 2 * BESIDE)
-    body("large", size=1000 + 2 * BESIDE)
+    body("large", size=1000 + 2 * ENTRY_OVERHEAD)
+    body("large", size=1000 + 2 * ENTRY_OVERHEAD)
     assert made[4:] == ["large", "large"]
-    assert kept.known("b", 2) is None and len(body("b", version=2, size=50)) == 50
+    assert kept.peek("b", 2) is None and len(body("b", version=2, size=50)) == 50
 
 
 def test_what_is_too_large_is_not_read(lab: Lab) -> None:
-    large = b"x" * (LARGEST + 1)
+    large = b"x" * (LARGEST_BODY + 1)
     headers = bearer("operator")
     assert lab.client.post(f"{HERE}/suspend", content=large, headers=headers).status_code == 413
-    pieces = (b"y" * 1000 for _ in range(LARGEST // 1000 + 1))  # Nobody says beforehand how much it is.
+    pieces = (b"y" * 1000 for _ in range(LARGEST_BODY // 1000 + 1))  # Nobody says beforehand how much it is.
     assert lab.client.post(f"{HERE}/suspend", content=pieces, headers=headers).status_code == 413
-    assert orders(lab.workspace.store, "here").suspend is None
+    assert read_directives(lab.workspace.store, "here").suspend is None
 
 
 def test_who_sends_nothing_is_not_waited_for() -> None:
@@ -207,7 +207,7 @@ def test_who_sends_nothing_is_not_waited_for() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    with serving(Limits(sleeps, patience=0.1)) as address:
+    with serving(RequestLimits(sleeps, answer_timeout=0.1)) as address:
         answer = httpx.get(address, timeout=60)
     assert (answer.status_code, answer.json()) == (504, {"detail": "this took too long"})
 
@@ -235,9 +235,9 @@ def test_forged_webhooks_do_not_shut_out_true_ones(tmp_path: Path, monkeypatch: 
     def status(content: bytes, headers: dict[str, str]) -> int:
         return lab.client.post("/hooks/git", content=content, headers=headers).status_code
 
-    statuses = [status(b"{}", forged) for _ in range(WRONG_BURST + 1)]
-    assert statuses == [401] * WRONG_BURST + [429]
-    large = b"x" * (SMALL + 1)
+    statuses = [status(b"{}", forged) for _ in range(UNSIGNED_BURST + 1)]
+    assert statuses == [401] * UNSIGNED_BURST + [429]
+    large = b"x" * (MAX_THROTTLED_BODY_BYTES + 1)
     assert status(large, forged) == 413 and status(large, {"X-GitHub-Event": "push"}) == 429
     body = b'{"ref": "refs/heads/main"}'
     signature = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
@@ -280,7 +280,7 @@ def test_a_store_that_cannot_be_read_is_said(lab: Lab) -> None:
 
 
 def test_metrics_may_be_open(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, access=Fixed(open_metrics=True))
+    lab = Lab(tmp_path, access=StaticAccess(open_metrics=True))
     assert lab.status("/metrics", "") == 200
     assert lab.status(HERE, "") == 401
     lab.close()

@@ -11,13 +11,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bai.web.app import create_app
-from bai.web.auth.roles import Fixed
-from bai.web.hub import Hub
+from bai.web.auth.roles import StaticAccess
+from bai.web.cluster_loops import ClusterLoops
 from providers.fake import FakeProvider
-from reconciler.controller.leader import Leader, seat
+from reconciler.controller.leader import Leader, leader_lease_name
 from reconciler.controller.loop import Loop
-from reconciler.controller.standby import Beside, Teller, told_of
-from reconciler.gitops.directives import orders
+from reconciler.controller.standby import StandbyFollower, StandbyPublisher, read_leader_note
+from reconciler.gitops.directives import read_directives
 from reconciler.values.clock import VirtualClock
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import PATIENCE, Lab, bearer, doors
@@ -41,15 +41,15 @@ class Replica:
         self.workspace = Workspace.open(lab.folder, state=lab.workspace.state.path, clock=lab.world.clock)
         provider: Any = OnlyLogs(FakeProvider(lab.world))
         self.workspace.provider = provider
-        self.hub = Hub()
+        self.hub = ClusterLoops()
         self.loop = Loop(
-            self.workspace, holder="second", interval=3600, tell=lambda _: None, on_pass=self.hub.heard
+            self.workspace, holder="second", interval=3600, log=lambda _: None, on_pass=self.hub.publish_pass
         )
         self.hub.add(self.loop)
-        self.beside = Beside(self.loop, self.hub.heard)
-        self.loop.stand_by = self.beside.look
+        self.follower = StandbyFollower(self.loop, self.hub.publish_pass)
+        self.loop.stand_by = self.follower.follow
         self.leader = elect(self.loop, "second", self.awake)
-        self.client = TestClient(create_app(self.hub, Fixed(doors())))
+        self.client = TestClient(create_app(self.hub, StaticAccess(doors())))
 
     def get(self, path: str, token: str = "viewer") -> Any:
         answer = self.client.get(path, headers=bearer(token))
@@ -66,10 +66,10 @@ def elect(loop: Loop, holder: str, awake: VirtualClock) -> Leader:
     """As `bai serve` does it where the store is on a server."""
     store, name = loop.workspace.store, loop.workspace.cluster.name
     leader = Leader(
-        store, name, holder=holder, clock=awake, tell=lambda _: None, awake=awake.now,
+        store, name, holder=holder, clock=awake, log=lambda _: None, awake=awake.now,
     )  # fmt: skip
     loop.leads, loop.leader = leader.leads, leader.leader
-    loop.also(Teller(store, name, holder, leader.lease).heard)
+    loop.add_listener(StandbyPublisher(store, name, holder, leader.lease).publish)
     return leader
 
 
@@ -90,7 +90,7 @@ def test_it_answers_as_the_leader_does(pair: tuple[Lab, Replica]) -> None:
         lab.write(name, session(name, "resources: {cuda.device: 2}"))
     lab.once()
     lab.once()
-    second.beside.look()
+    second.follower.follow()
     for path in ("queue", "plan", "events", "audit"):
         assert second.get(f"{HERE}/{path}") == lab.get(f"{HERE}/{path}"), path
     ours, theirs = lab.get(f"{HERE}/resources"), second.get(f"{HERE}/resources")
@@ -107,7 +107,7 @@ def test_it_answers_as_the_leader_does(pair: tuple[Lab, Replica]) -> None:
 def test_it_says_who_leads(pair: tuple[Lab, Replica]) -> None:
     lab, second = pair
     lab.once()
-    second.beside.look()
+    second.follower.follow()
     ours, theirs = lab.get(HERE), second.get(HERE)
     assert (ours["leads"], ours["leader"]) == (True, "first")
     assert theirs == {**ours, "leads": False}
@@ -120,7 +120,7 @@ def test_it_says_who_leads(pair: tuple[Lab, Replica]) -> None:
 
 def test_before_a_leader_has_told_anything(pair: tuple[Lab, Replica]) -> None:
     _, second = pair
-    second.beside.look()
+    second.follower.follow()
     assert second.client.get(f"{HERE}/queue", headers=bearer("viewer")).status_code == 503
     assert second.get(HERE)["lastPass"] == ""
 
@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told_there_too(pair: tuple[Lab, Replica]) -> None:
     lab.once()
     lab.write("bad", "kind: [")
     assert not lab.once()
-    second.beside.look()
+    second.follower.follow()
     answer = second.get(HERE)
     # Its own folder is as bad.
     assert not answer["good"] and set(lab.get(HERE)["notes"]) < set(answer["notes"])
@@ -142,7 +142,7 @@ def test_metrics_are_told_once(pair: tuple[Lab, Replica]) -> None:
     lab, second = pair
     lab.write("a", session("a"))
     lab.once()
-    second.beside.look()
+    second.follower.follow()
     texts = [each.client.get("/metrics", headers=bearer("viewer")).text for each in (lab, second)]
     assert ["bai_sessions{" in text for text in texts] == [True, False]
     assert ['bai_loop_leads{cluster="here"} 1.0' in text for text in texts] == [True, False]
@@ -153,18 +153,18 @@ def test_orders_go_to_whoever_leads(pair: tuple[Lab, Replica]) -> None:
     store = lab.workspace.store
     answer = second.client.post(f"{HERE}/suspend", headers=bearer("operator"), json={"why": "a move"})
     assert answer.status_code == 204
-    told = orders(store, "here").suspend
+    told = read_directives(store, "here").suspend
     assert told is not None and told.actor == "operator"
-    revision, look = store.revision("here"), orders(store, "here").look
+    revision, look = store.revision("here"), read_directives(store, "here").reconcile_request
     assert second.client.post(f"{HERE}/reconcile", headers=bearer("operator")).status_code == 202
-    assert orders(store, "here").look != look and store.revision("here") > revision
+    assert read_directives(store, "here").reconcile_request != look and store.revision("here") > revision
 
 
 def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, Replica]) -> None:
     lab, second = pair
     lab.write("a", session("a"))
     lab.once()
-    second.beside.look()
+    second.follower.follow()
     second.awake.advance(20)
     second.leader.step()
     assert second.loop.leads() and not lab.loop.leads()
@@ -172,7 +172,7 @@ def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, Replic
     second.loop.workspace.provider = FakeProvider(lab.world)
     assert second.loop.once()
     assert second.client.get("/readyz").status_code == 200
-    after = told_of(lab.workspace.store, "here")
+    after = read_leader_note(lab.workspace.store, "here")
     assert after is not None and after.holder == "second"
 
 
@@ -180,18 +180,18 @@ def test_who_has_lost_the_lead_tells_nothing(pair: tuple[Lab, Replica]) -> None:
     """Not even while it does not know yet."""
     lab, second = pair
     store = lab.workspace.store
-    stale = store.lease(seat("here"))
+    stale = store.lease(leader_lease_name("here"))
     lab.once()
     second.awake.advance(20)
     second.leader.step()
-    told = told_of(store, "here")
+    told = read_leader_note(store, "here")
     done = lab.hub.clusters["here"].latest
     assert stale is not None and told is not None and done is not None
-    Teller(store, "here", "first", lambda: stale).heard(replace(done, ended=done.ended + 1))
-    assert told_of(store, "here") == told
+    StandbyPublisher(store, "here", "first", lambda: stale).publish(replace(done, ended=done.ended + 1))
+    assert read_leader_note(store, "here") == told
     lease = second.leader.lease()
-    Teller(store, "here", "second", lambda: lease).heard(replace(done, ended=done.ended + 2))
-    after = told_of(store, "here")
+    StandbyPublisher(store, "here", "second", lambda: lease).publish(replace(done, ended=done.ended + 2))
+    after = read_leader_note(store, "here")
     assert after is not None and after.holder == "second"
 
 
@@ -201,8 +201,8 @@ def test_the_same_seen_again_wakes_nobody(pair: tuple[Lab, Replica]) -> None:
     lab.once()
     lab.once()
     store = lab.workspace.store
-    revision, told = store.revision("here"), told_of(store, "here")
+    revision, told = store.revision("here"), read_leader_note(store, "here")
     lab.once()
-    after = told_of(store, "here")
+    after = read_leader_note(store, "here")
     assert told is not None and after is not None and after.ended > told.ended
     assert store.revision("here") == revision

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from bai.tracing import traces_of
+from bai.tracing import tracer_from_environment
 from providers.fake import Fault
 from tests.bai.web.lab import Lab
 from tests.reconciler.lab import session
@@ -46,10 +46,10 @@ def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Span]]:
 def test_passes_are_traced(tmp_path: Path, received: list[Span]) -> None:
     import os
 
-    traces = traces_of(os.environ)
+    traces = tracer_from_environment(os.environ)
     assert traces is not None
     lab = Lab(tmp_path)
-    lab.hub.tell(traces)
+    lab.hub.add_stages(traces)
     lab.write("a", session("a"))
     lab.world.inject(Fault("create", failure="refused"))
     lab.once()
@@ -75,5 +75,8 @@ def test_passes_are_traced(tmp_path: Path, received: list[Span]) -> None:
 
 
 def test_nobody_asked_for_traces() -> None:
-    assert traces_of({}) is None
-    assert traces_of({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"}) is None
+    assert tracer_from_environment({}) is None
+    assert (
+        tracer_from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"})
+        is None
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from providers.ansible import open_provisioner, roles_path
-from providers.provisioning import Provisioner, Target
+from providers.provisioning import Provisioner, ProvisionTarget
 from tests.lab.nspawn import Node, Nodes
 
 SECRET = "sesame-open-7f3"
@@ -27,14 +27,18 @@ class Work:
         shutil.copy(roles_path() / "site.yml", self.roles)
         self.provisioner: Provisioner = open_provisioner(self.state, lambda _: SECRET, roles=self.roles)
 
-    def target(self, node: Node, *roles: str, **variables: Any) -> Target:
-        """Small letters with an underscore are role variables; `ssh` and fields of Target are those."""
-        own = {name: variables.pop(name) for name in tuple(variables) if name in Target.__dataclass_fields__}
+    def target(self, node: Node, *roles: str, **variables: Any) -> ProvisionTarget:
+        """Small letters with an underscore are role variables; `ssh` and fields of the target are those."""
+        own = {
+            name: variables.pop(name)
+            for name in tuple(variables)
+            if name in ProvisionTarget.__dataclass_fields__
+        }
         endpoint = node.endpoint(**variables.pop("ssh", {}))
         values = {"greeting_text": "hello {{ world }}", "restless_generation": 1, **variables}
         secrets = {"secretive_token": "env/TOKEN"} if "secretive" in roles else {}
         usual: dict[str, Any] = {"fingerprint": "f1", "os": "debian-12", "reboot_timeout": 300}
-        return Target(node.name, endpoint, "p", roles, values, secrets, **{**usual, **own})
+        return ProvisionTarget(node.name, endpoint, "p", roles, values, secrets, **{**usual, **own})
 
     def kept(self) -> str:
         """All text in all that is kept of runs."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from providers.ansible import files
 from providers.machines.base import Endpoint
-from providers.machines.ssh.route import route, user_config
-from providers.provisioning import Target
+from providers.machines.ssh.route import ssh_route, user_config
+from providers.provisioning import ProvisionTarget
 from schemas.kinds.cluster import Ssh
 
 values = st.recursive(
@@ -32,19 +32,21 @@ class Loader(yaml.SafeLoader):
 Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
-def target(name: str = "n1", *, roles: tuple[str, ...] = (), variables: Any = None, **ssh: Any) -> Target:
-    return Target(
+def target(
+    name: str = "n1", *, roles: tuple[str, ...] = (), variables: Any = None, **ssh: Any
+) -> ProvisionTarget:
+    return ProvisionTarget(
         name, Endpoint(name, "10.0.0.1", ssh=Ssh(**ssh), secret="the {}".format), "p", roles, variables or {}
     )
 
 
-def written(tmp_path: Path, one: Target, **secrets: str) -> dict[str, Any]:
+def written(tmp_path: Path, one: ProvisionTarget, **secrets: str) -> dict[str, Any]:
     """All that a run over one node is given: the hosts, the secrets, the configurations as text."""
     folder, scratch = tmp_path / "run", tmp_path / "scratch"
     folder.mkdir()
     scratch.mkdir()
-    ways = {} if one.endpoint.local else {one.node: route(one.endpoint, user_config())}
-    files.write(folder, scratch, [one], ways, roles=tmp_path, forks=7, secrets={one.node: secrets})
+    ways = {} if one.endpoint.local else {one.node: ssh_route(one.endpoint, user_config())}
+    files.write_run_files(folder, scratch, [one], ways, roles=tmp_path, forks=7, secrets={one.node: secrets})
     found: dict[str, Any] = {name: (scratch / name).read_text() for name in ("ansible.cfg", "ssh_config")}
     for name, path in (("hosts", folder), ("secrets", scratch / "secrets")):
         found[name] = yaml.load((path / "hosts.yml").read_text(), Loader)["all"]["hosts"][one.node]
@@ -100,7 +102,7 @@ def test_the_users_own_ssh_settings_count(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_this_machine_is_reached_without_ssh(tmp_path: Path) -> None:
-    one = Target("me", Endpoint("me", "localhost", local=True), "p", (), {})
+    one = ProvisionTarget("me", Endpoint("me", "localhost", local=True), "p", (), {})
     found = written(tmp_path, one)["hosts"]
     assert found["ansible_connection"] == "local"
     assert found["bai_local"] is True
@@ -125,11 +127,11 @@ def test_only_roles_that_can_be_verified_are(tmp_path: Path) -> None:
 @example({"k" * 1100: None})  # YAML has keys that long only with a question mark
 @given(values)
 def test_no_value_is_read_otherwise(value: Any) -> None:
-    text = files._plain(value)
+    text = files._yaml_value(value)
     assert "\n" not in text
     assert yaml.load(f"x: {text}", Loader) == {"x": value}
 
 
 @pytest.mark.parametrize("text", ["{{ lookup('pipe', 'id') }}", "{% raw %}", "{# c #}", "a {{"])
 def test_no_value_is_a_template(text: str) -> None:
-    assert files._plain({"a": [text]}).count("!unsafe") == 1
+    assert files._yaml_value({"a": [text]}).count("!unsafe") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.ansible.run import GUARD, _Ending
+from providers.ansible.run import GUARD, _CancelCheck
 from tests.waiting import until
 
 PATIENCE = 60.0
@@ -100,7 +100,7 @@ def test_a_run_ends_when_it_is_stopped_or_takes_too_long(
     scratch: Path, stop: bool, limit: float, why: str
 ) -> None:
     starter = started(scratch)
-    ending = _Ending(scratch, lambda: stop, time.monotonic() + limit, limit)
+    ending = _CancelCheck(scratch, lambda: stop, time.monotonic() + limit, limit)
     assert ending() is False  # the runner is to wait for the guard
     assert ending.why == why
     starter.wait(PATIENCE)

@@ -19,13 +19,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from providers.ansible import open_provisioner
 from providers.machines.base import Endpoint
-from providers.provisioning import Target
+from providers.provisioning import ProvisionTarget
 folder = Path(sys.argv[2])
 provisioner = open_provisioner(folder / "state", str, roles=folder / "roles")
 endpoint = Endpoint("me", "localhost", local=True)
 for reboot in (True, False):
     values = {"noted_path": str(folder / "note"), "noted_reboot": reboot}
-    target = Target("me", endpoint, "p", ("noted",), values, fingerprint="f")
+    target = ProvisionTarget("me", endpoint, "p", ("noted",), values, fingerprint="f")
     result = provisioner.provision(target)
     print(result.ok, result.rebooted, result.failed)
     seen = provisioner.observe([target])

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from providers.ansible.hold import Hold
+from providers.ansible.node_lock import NodeLock
 from providers.ansible.run import GUARD
-from providers.condition.reasons import reasons
+from providers.condition.reasons import provision_reasons
 from providers.machines.connections import connect
 from providers.provisioning import HostResult, ProvisionEvent
-from schemas.problems.errors import NodeBusy
+from schemas.problems.errors.provisioning import NodeBusy
 from tests.lab.nspawn import Node
 from tests.providers.ansible.conftest import SECRET, Work
 from tests.waiting import until
@@ -123,7 +123,7 @@ def test_from_bare_to_sealed_and_back_from_drift(work: Work, fresh: Node) -> Non
     wrong = provisioner.provision(replace(one, variables={**one.variables, "greeting_expected": "another"}))
     assert wrong.failed == "greeting: It says what was meant: the greeting is hello {{ world }}"
     seen = provisioner.observe([one])[0][one.node]
-    assert reasons(seen, profile="p", fingerprint="f1", document={}) == (
+    assert provision_reasons(seen, profile="p", fingerprint="f1", document={}) == (
         "its last provisioning did not come to its end",
     )
 
@@ -134,13 +134,13 @@ def test_one_that_may_not_reboot_fails_and_says_why(work: Work, fresh: Node) -> 
     assert not result.ok
     assert "reboots are not allowed; restless: generation 1 counts after a boot only" in result.failed
     assert fresh.boots() == 0
-    assert work.provisioner.observe([one])[0][one.node].sealed is None
+    assert work.provisioner.observe([one])[0][one.node].stamp is None
 
 
 def is_free(node: Node) -> bool:
     """Whether nobody provisions it."""
     try:
-        with Hold(connect(node.endpoint()), grace=0):
+        with NodeLock(connect(node.endpoint()), grace=0):
             return True
     except NodeBusy:
         return False
@@ -165,7 +165,7 @@ def test_a_node_that_dies_in_the_middle_is_unreachable(work: Work, fresh: Node) 
     fresh.wait()
     # Whoever was not reached a moment ago is left alone for a while.
     until(lambda: one.node in work.provisioner.observe([one])[0])
-    assert work.provisioner.observe([one])[0][one.node].sealed is None
+    assert work.provisioner.observe([one])[0][one.node].stamp is None
 
 
 def test_a_connection_that_is_cut_is_made_again(work: Work, fresh: Node) -> None:
@@ -207,12 +207,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from providers.ansible import open_provisioner
 from providers.machines.base import Endpoint
-from providers.provisioning import Target
+from providers.provisioning import ProvisionTarget
 from schemas.kinds.cluster import Ssh
 ssh = Ssh.model_validate_json(sys.argv[4])
 secret = json.loads(sys.argv[5]).__getitem__
 endpoint = Endpoint("n", sys.argv[3], ssh=ssh, secret=secret)
-target = Target("n", endpoint, "p", ("secretive",), {"secretive_seconds": 600}, {"secretive_token": "env/T"})
+values, secrets = {"secretive_seconds": 600}, {"secretive_token": "env/T"}
+target = ProvisionTarget("n", endpoint, "p", ("secretive",), values, secrets)
 tell = lambda event: print(event.what, event.task, flush=True)
 folder = Path(sys.argv[2])
 open_provisioner(folder / "killed", lambda _: "x1y2z3", roles=folder / "roles").provision(target, tell)

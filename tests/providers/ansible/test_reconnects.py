@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from providers.ansible import provisioner
-from providers.ansible.events import Story
+from providers.ansible.events import EventCollector
 from providers.ansible.provisioner import RECONNECTS, AnsibleProvisioner
-from providers.ansible.run import Ended
+from providers.ansible.run import RunOutcome
 from providers.machines.base import Endpoint
-from providers.provisioning import HostResult, Target, never, untold
+from providers.provisioning import HostResult, ProvisionTarget, ignore_event, never_stop
 
-TARGETS = [Target(name, Endpoint(name, "localhost", local=True), "p", ("base",), {}) for name in "ab"]
+TARGETS = [
+    ProvisionTarget(name, Endpoint(name, "localhost", local=True), "p", ("base",), {}) for name in "ab"
+]
 
 
 class Runs:
@@ -27,33 +29,37 @@ class Runs:
         self.cut = cut
         self.over: list[list[str]] = []
 
-    def __call__(self, _settings: Any, targets: Sequence[Target], *_: Any, check: bool, **__: Any) -> Ended:
+    def __call__(
+        self, _settings: Any, targets: Sequence[ProvisionTarget], *_: Any, check: bool, **__: Any
+    ) -> RunOutcome:
         names = [target.node for target in targets]
         self.over.append(names)
-        story = Story(names, untold, lambda: 1.0, check=check)
+        story = EventCollector(names, ignore_event, lambda: 1.0, check=check)
         lost = [name for name in names if name == "a" and len(self.over) <= self.cut]
         for name in names:
             self._tell(story, name, "ok", "Set it", {"changed": True})
             if name in lost:
                 self._tell(story, name, "unreachable", "Look", {"msg": "gone"})
         data = {"processed": dict.fromkeys(names, 1), "failures": {}, "dark": dict.fromkeys(lost, 1)}
-        story.take({"event": "playbook_on_stats", "event_data": data})
-        return Ended(story, self.folder, "")
+        story.handle({"event": "playbook_on_stats", "event_data": data})
+        return RunOutcome(story, self.folder, "")
 
     @staticmethod
-    def _tell(story: Story, host: str, what: str, task: str, res: dict[str, Any]) -> None:
+    def _tell(story: EventCollector, host: str, what: str, task: str, res: dict[str, Any]) -> None:
         data = {"host": host, "task": task, "role": "base", "res": res}
-        story.take({"event": f"runner_on_{what}", "event_data": data})
+        story.handle({"event": f"runner_on_{what}", "event_data": data})
 
 
 def results(
     monkeypatch: pytest.MonkeyPatch, folder: Path, *, cut: int, check: bool
 ) -> tuple[dict[str, HostResult], list[list[str]]]:
     runs = Runs(folder, cut)
-    monkeypatch.setattr(provisioner, "run", runs)
+    monkeypatch.setattr(provisioner, "run_playbook", runs)
     monkeypatch.setattr(provisioner.time, "sleep", lambda _: None)
     made = AnsibleProvisioner(folder, str, roles=folder)
-    found, _ = made._persistently(TARGETS, {}, {}, label="x", check=check, tell=untold, stop=never)
+    found, _ = made._run_with_reconnects(
+        TARGETS, {}, {}, label="x", check=check, tell=ignore_event, stop=never_stop
+    )
     return found, runs.over
 
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from providers.condition import ask
+from providers.condition import query
 from providers.condition.node import main, state, system
 from providers.machines.base import Endpoint
 from providers.machines.local import LocalMachine
-from providers.machines.remote_modules import call
+from providers.machines.remote_modules import call_remote
 
 
 class Sealed:
@@ -29,7 +29,7 @@ class Sealed:
 
     def ask(self, do: str, **more: object) -> Mapping[str, Any]:
         request = {"do": do, "folder": str(self.folder), **more}
-        return cast(Mapping[str, Any], call(LocalMachine("here"), ask.MODULES, request))
+        return cast(Mapping[str, Any], call_remote(LocalMachine("here"), query.MODULES, request))
 
     def seal(self, **watch: object) -> Mapping[str, Any]:
         seal = {"profile": "p", "fingerprint": "f", "document": {"a": 1}, "at": 5.0}
@@ -45,18 +45,18 @@ def sealed(tmp_path: Path) -> Sealed:
 
 
 def test_a_node_without_a_seal_was_never_provisioned(sealed: Sealed) -> None:
-    found = ask._condition("n", sealed.ask("look"))
-    assert (found.sealed, found.seal_problem, found.deviations) == (None, "", ())
+    found = query._parse_condition("n", sealed.ask("look"))
+    assert (found.stamp, found.stamp_problem, found.deviations) == (None, "", ())
     assert found.kernel == os.uname().release
     assert found.boot_id
     assert not found.converged("f")
 
 
 def test_what_is_sealed_is_found_again(sealed: Sealed) -> None:
-    found = ask._condition("n", sealed.seal())
-    assert found.sealed is not None
-    assert (found.sealed.profile, found.sealed.document, found.sealed.at) == ("p", {"a": 1}, 5.0)
-    assert found.sealed.boot_id == found.boot_id
+    found = query._parse_condition("n", sealed.seal())
+    assert found.stamp is not None
+    assert (found.stamp.profile, found.stamp.document, found.stamp.at) == ("p", {"a": 1}, 5.0)
+    assert found.stamp.boot_id == found.boot_id
     assert found.converged("f")
     assert not found.converged("g")
     assert (sealed.folder / main.SEAL).stat().st_mode & 0o777 == 0o600
@@ -79,11 +79,11 @@ def test_content_mode_and_absence_of_a_file(sealed: Sealed) -> None:
 
 def test_a_provisioning_that_did_not_end_counts(sealed: Sealed) -> None:
     sealed.seal()
-    found = ask._condition("n", sealed.ask("begin"))
-    assert found.sealed is not None
-    assert found.sealed.unfinished
+    found = query._parse_condition("n", sealed.ask("begin"))
+    assert found.stamp is not None
+    assert found.stamp.unfinished
     assert not found.converged("f")
-    assert ask._condition("n", sealed.seal()).converged("f")
+    assert query._parse_condition("n", sealed.seal()).converged("f")
 
 
 def test_to_begin_leaves_no_seal_where_there_was_none(sealed: Sealed) -> None:
@@ -95,9 +95,9 @@ def test_to_begin_leaves_no_seal_where_there_was_none(sealed: Sealed) -> None:
 def test_a_seal_that_cannot_be_used_is_none_and_says_why(sealed: Sealed, content: str) -> None:
     sealed.folder.mkdir()
     (sealed.folder / main.SEAL).write_text(content)
-    found = ask._condition("n", sealed.ask("look"))
-    assert found.sealed is None
-    assert main.SEAL in found.seal_problem
+    found = query._parse_condition("n", sealed.ask("look"))
+    assert found.stamp is None
+    assert main.SEAL in found.stamp_problem
 
 
 def test_every_kind_has_a_value(tmp_path: Path) -> None:
@@ -159,12 +159,12 @@ def test_packages_and_locks_of_rpm(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_names_of_systems(release: str, os_name: str) -> None:
-    assert system._os(release) == os_name
+    assert system._os_name(release) == os_name
 
 
 def test_a_node_without_python_is_unreached_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    found, why = ask.observe([Endpoint("here", "localhost", local=True)])
+    found, why = query.observe_conditions([Endpoint("here", "localhost", local=True)])
     assert found == {}
     assert "python3 is not installed" in why["here"]
 
@@ -172,7 +172,7 @@ def test_a_node_without_python_is_unreached_with_words(monkeypatch: pytest.Monke
 def test_nothing_newer_than_python_3_8_is_used() -> None:
     folder = Path(main.__file__).parent
     paths = [str(path) for path in folder.glob("*.py")]
-    paths.append(str(folder.parents[1] / "ansible" / "holder.py"))
+    paths.append(str(folder.parents[1] / "ansible" / "node_lock_holder.py"))
     code = "import ast, sys\nfor p in sys.argv[1:]: ast.parse(open(p).read(), p, feature_version=(3, 8))"
     subprocess.run(["python3", "-c", code, *paths], check=True)
     for path in paths:

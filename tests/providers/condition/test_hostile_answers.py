@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from providers.condition import ask
-from providers.health.ask import facts_of, health_of
-from providers.health.values import Expected
+from providers.condition import query
+from providers.health.query import query_facts, query_health
+from providers.health.values import ExpectedNode
 from providers.machines.base import Done, Endpoint
 from providers.machines.local import LocalMachine
-from reconciler.values.provision_status import condition_text
-from schemas.problems.errors import BaiError, ProviderError
+from reconciler.values.provision_status import condition_json
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.provider import ProviderError
 
 WHOLE = {
     "seal": None, "problem": "", "deviations": [], "os": "debian-12", "kernel": "6.1", "bootId": "b",
@@ -50,18 +51,18 @@ class Says(LocalMachine):
 @pytest.mark.parametrize("out", ODD, ids=range(len(ODD)))
 def test_half_an_answer_is_an_error_of_that_node(out: bytes) -> None:
     with pytest.raises(ProviderError):
-        ask.condition(Says(out))
+        query.observe_condition(Says(out))
     with pytest.raises(BaiError):
-        facts_of(Says(out))
+        query_facts(Says(out))
 
 
 @pytest.mark.parametrize("out", ODD, ids=range(len(ODD)))
 def test_the_others_are_heard(out: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"odd": Says(out), "fine": Says(json.dumps(WHOLE).encode(), "fine")}
-    monkeypatch.setattr(ask, "connect", lambda endpoint: answers[endpoint.name])
-    found, problems = ask.observe([Endpoint("odd", "192.0.2.1"), Endpoint("fine", "192.0.2.2")])
+    monkeypatch.setattr(query, "connect", lambda endpoint: answers[endpoint.name])
+    found, problems = query.observe_conditions([Endpoint("odd", "192.0.2.1"), Endpoint("fine", "192.0.2.2")])
     assert set(found) == {"fine"} and set(problems) == {"odd"}
-    health = health_of({"odd": lambda: answers["odd"]}, {"odd": Expected()})
+    health = query_health({"odd": lambda: answers["odd"]}, {"odd": ExpectedNode()})
     assert health["odd"].problem
 
 
@@ -73,6 +74,6 @@ def test_names_of_files_that_are_no_text_can_be_kept(tmp_path: Any) -> None:
 
     seen = state({"files": [str(link)]})
     deviations = [["file x", "absent", seen[f"file {link}"]]]
-    condition = ask.condition(Says(json.dumps({**WHOLE, "deviations": deviations}).encode()))
-    assert "caf" in condition_text(condition)
+    condition = query.observe_condition(Says(json.dumps({**WHOLE, "deviations": deviations}).encode()))
+    assert "caf" in condition_json(condition)
     condition.deviations[0].found.encode()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.condition.fingerprint import fingerprint, roles_digest
-from providers.condition.reasons import changes, reasons
-from providers.condition.values import Condition, Deviation, Seal
+from providers.condition.reasons import document_changes, provision_reasons
+from providers.condition.values import Deviation, NodeCondition, ProvisionStamp
 
 OLD = {"nvidiaDriver": {"version": "550.90.07", "flavour": "open"}, "os": "debian-12"}
 NEW = {"nvidiaDriver": {"version": "560.35.03", "flavour": "open"}, "os": "debian-12", "gds": {}}
@@ -23,28 +23,28 @@ documents = st.recursive(
 )
 
 
-def why(condition: Condition, *, profile: str = "h100", print_: str = "f") -> tuple[str, ...]:
-    return reasons(condition, profile=profile, fingerprint=print_, document=NEW)
+def why(condition: NodeCondition, *, profile: str = "h100", print_: str = "f") -> tuple[str, ...]:
+    return provision_reasons(condition, profile=profile, fingerprint=print_, document=NEW)
 
 
 def test_reasons_in_words() -> None:
-    sealed = Seal("h100", "f", NEW)
-    assert why(Condition("n", sealed)) == ()
-    assert why(Condition("n")) == ("never provisioned",)
-    assert why(Condition("n", seal_problem="it is no JSON")) == ("never provisioned: it is no JSON",)
-    assert why(Condition("n", Seal("h100", "e", NEW))) == ("the roles of profile h100 changed",)
-    assert why(Condition("n", Seal("h100", "e", OLD))) == (
+    sealed = ProvisionStamp("h100", "f", NEW)
+    assert why(NodeCondition("n", sealed)) == ()
+    assert why(NodeCondition("n")) == ("never provisioned",)
+    assert why(NodeCondition("n", stamp_problem="it is no JSON")) == ("never provisioned: it is no JSON",)
+    assert why(NodeCondition("n", ProvisionStamp("h100", "e", NEW))) == ("the roles of profile h100 changed",)
+    assert why(NodeCondition("n", ProvisionStamp("h100", "e", OLD))) == (
         "profile h100 changed: gds left out → {}, nvidiaDriver.version 550.90.07 → 560.35.03",
     )
-    assert why(Condition("n", Seal("a100", "e", NEW))) == ("profile a100 → h100",)
-    assert why(Condition("n", Seal("h100", "f", NEW, unfinished=True)))
-    drifted = Condition("n", sealed, (Deviation("package x", "2", "1"),))
+    assert why(NodeCondition("n", ProvisionStamp("a100", "e", NEW))) == ("profile a100 → h100",)
+    assert why(NodeCondition("n", ProvisionStamp("h100", "f", NEW, unfinished=True)))
+    drifted = NodeCondition("n", sealed, (Deviation("package x", "2", "1"),))
     assert why(drifted) == ("drift: package x is 1, sealed 2",)
 
 
 @given(st.dictionaries(st.text(max_size=3), documents, max_size=4))
 def test_nothing_changed_is_nothing_to_say(document: dict[str, object]) -> None:
-    assert list(changes(document, document)) == []
+    assert list(document_changes(document, document)) == []
 
 
 @given(
@@ -52,7 +52,7 @@ def test_nothing_changed_is_nothing_to_say(document: dict[str, object]) -> None:
     st.dictionaries(st.text(max_size=3), documents, max_size=4),
 )
 def test_what_differs_is_said_shortly(old: dict[str, object], new: dict[str, object]) -> None:
-    said = list(changes(old, new))
+    said = list(document_changes(old, new))
     assert bool(said) or old == new
     assert all(len(each) < 300 for each in said)
 

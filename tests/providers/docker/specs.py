@@ -9,7 +9,7 @@ from providers.base import KernelSpec, Labels
 from providers.docker.engine.engine import Engine
 from providers.machines.base import Stream
 from providers.machines.local import LocalMachine
-from schemas.kinds.docker import Docker
+from schemas.kinds.parts.docker import Docker
 from tests.lab.docker import IMAGE
 
 LABELS = Labels(

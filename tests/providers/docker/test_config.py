@@ -10,20 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Mount, Network, Published, RestartRule
-from providers.docker.container.config import changes, differing, payload, restart
-from providers.docker.container.extras import NOTHING, Bind, Extras
-from providers.docker.container.user import ROOT, User
-from providers.docker.labels import read, written
-from schemas.kinds.docker import DEFAULT_CAPABILITIES, Docker
+from providers.docker.container.config import (
+    container_payload,
+    restart_policy,
+    update_differences,
+    update_payload,
+)
+from providers.docker.container.edits import NO_EDITS, BindMount, ContainerEdits
+from providers.docker.container.user import ROOT, ContainerUser
+from providers.docker.labels import from_engine_labels, to_engine_labels
+from schemas.kinds.parts.docker import DEFAULT_CAPABILITIES, Docker
 from tests.providers.docker.specs import LABELS, kernel
 
 PLAIN = Docker()
 
 
 def made(
-    *command: str, options: Docker = PLAIN, user: User = ROOT, extras: Extras = NOTHING, **fields: Any
+    *command: str,
+    options: Docker = PLAIN,
+    user: ContainerUser = ROOT,
+    edits: ContainerEdits = NO_EDITS,
+    **fields: Any,
 ) -> dict[str, Any]:
-    return payload(kernel("k", *command, **fields), options, user, extras)
+    return container_payload(kernel("k", *command, **fields), options, user, edits)
 
 
 def host(**fields: Any) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def test_nothing_more_than_the_small_default_is_allowed() -> None:
 
 
 def test_what_is_hidden_is_not_left_to_the_version_of_the_engine() -> None:
-    found = host(extras=Extras(masked=("/sys/devices/system/cpu/cpu0/thermal_throttle",)))
+    found = host(edits=ContainerEdits(masked=("/sys/devices/system/cpu/cpu0/thermal_throttle",)))
     assert {"/proc/kcore", "/sys/devices/system/cpu/cpu0/thermal_throttle"} <= set(found["MaskedPaths"])
     assert {"/proc/sys", "/proc/sysrq-trigger"} <= set(found["ReadonlyPaths"])
 
@@ -79,7 +88,7 @@ def test_secrets_are_nowhere() -> None:
 
 
 def test_a_users_own_variables_win_over_what_devices_ask_for() -> None:
-    found = made(env={"A": "mine"}, extras=Extras(env={"A": "theirs", "B": "theirs"}))["Env"]
+    found = made(env={"A": "mine"}, edits=ContainerEdits(env={"A": "theirs", "B": "theirs"}))["Env"]
     assert sorted(found) == ["A=mine", "B=theirs"]
 
 
@@ -112,38 +121,52 @@ def test_networks() -> None:
     ],
 )
 def test_restart_policies(rule: RestartRule, name: str, most: int) -> None:
-    assert restart(rule) == {"Name": name, "MaximumRetryCount": most}
+    assert restart_policy(rule) == {"Name": name, "MaximumRetryCount": most}
 
 
 def test_what_is_so_already_is_not_changed_again() -> None:
     spec = kernel(cpus=(1,), memory=2**30, pids=100)
     assert (
-        differing(spec, payload(spec, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)) == {}
+        update_differences(
+            spec, container_payload(spec, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+        )
+        == {}
     )
     assert (
-        differing(
-            kernel(), payload(kernel(), Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+        update_differences(
+            kernel(),
+            container_payload(kernel(), Docker(), ROOT)["HostConfig"],
+            shared=(),
+            everybody=(0, 1, 2, 3),
         )
         == {}
     )
     shared = kernel(cpu_milli=1500)
     assert (
-        differing(shared, payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+        update_differences(
+            shared, container_payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+        )
         == {}
     )
 
 
 def test_from_cores_of_its_own_to_a_share_and_back() -> None:
     alone, shared = kernel(cpus=(1, 2)), kernel(cpu_milli=500)
-    there = differing(shared, payload(alone, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    there = update_differences(
+        shared, container_payload(alone, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+    )
     assert there == {"CpusetCpus": "0-3", "CpuShares": 512, "CpuPeriod": 100_000, "CpuQuota": 50_000}
-    back = differing(alone, payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    back = update_differences(
+        alone, container_payload(shared, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+    )
     assert back == {"CpusetCpus": "1-2", "CpuShares": 1024, "CpuQuota": -1}
 
 
 def test_memory_and_swap_change_together() -> None:
     small, big = kernel(memory=2**28), kernel(memory=2**30)
-    found = differing(big, payload(small, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3))
+    found = update_differences(
+        big, container_payload(small, Docker(), ROOT)["HostConfig"], shared=(), everybody=(0, 1, 2, 3)
+    )
     assert found == {"Memory": 2**30, "MemorySwap": 2**30}
 
 
@@ -155,11 +178,11 @@ def test_memory_and_swap_change_together() -> None:
 )
 def test_an_update_ends_where_a_creation_does(milli: int, cpus: list[int], memory: int, pids: int) -> None:
     spec = kernel(cpus=tuple(sorted(cpus)), cpu_milli=0 if cpus else milli, memory=memory, pids=pids)
-    wanted = changes(spec, tuple(range(64)))
+    wanted = update_payload(spec, tuple(range(64)))
     assert (
-        differing(
+        update_differences(
             spec,
-            {**payload(spec, Docker(), ROOT)["HostConfig"], **wanted},
+            {**container_payload(spec, Docker(), ROOT)["HostConfig"], **wanted},
             shared=(),
             everybody=tuple(range(64)),
         )
@@ -168,22 +191,26 @@ def test_an_update_ends_where_a_creation_does(milli: int, cpus: list[int], memor
 
 
 def test_labels_come_back() -> None:
-    assert read(written("k", LABELS)) == LABELS
-    assert read({}) is None and read({"bai.id": "k", "bai.generation": "x"}) is None
+    assert from_engine_labels(to_engine_labels("k", LABELS)) == LABELS
+    assert (
+        from_engine_labels({}) is None and from_engine_labels({"bai.id": "k", "bai.generation": "x"}) is None
+    )
 
 
 def test_what_adds_up() -> None:
-    found = Extras(devices=("/dev/a",), ipc="private") + Extras(
-        devices=("/dev/a", "/dev/b"), binds=(Bind("/x", "/y"),)
+    found = ContainerEdits(devices=("/dev/a",), ipc="private") + ContainerEdits(
+        devices=("/dev/a", "/dev/b"), binds=(BindMount("/x", "/y"),)
     )
-    assert found == Extras(devices=("/dev/a", "/dev/b"), ipc="private", binds=(Bind("/x", "/y"),))
+    assert found == ContainerEdits(
+        devices=("/dev/a", "/dev/b"), ipc="private", binds=(BindMount("/x", "/y"),)
+    )
 
 
 def test_device_nodes_and_requests() -> None:
     request = {"Driver": "nvidia", "DeviceIDs": ["GPU-1"], "Capabilities": [["gpu"]]}
     found = host(
         devices=("/dev/fuse", "GPU-1"),
-        extras=Extras(requests=(request,), devices=("/dev/infiniband/uverbs0",)),
+        edits=ContainerEdits(requests=(request,), devices=("/dev/infiniband/uverbs0",)),
     )
     assert [each["PathOnHost"] for each in found["Devices"]] == ["/dev/fuse", "/dev/infiniband/uverbs0"]
     assert found["DeviceRequests"] == [request]
@@ -209,5 +236,5 @@ def test_another_folder_is_another_volume() -> None:
 
 
 def test_a_subpath_that_the_node_holds_is_mounted_from_there() -> None:
-    (found,) = host(mounts=(SUB,), extras=Extras(held={SUB.source: "/run/bai/mounts/k/0"}))["Mounts"]
+    (found,) = host(mounts=(SUB,), edits=ContainerEdits(held={SUB.source: "/run/bai/mounts/k/0"}))["Mounts"]
     assert (found["Type"], found["Source"], found["ReadOnly"]) == ("bind", "/run/bai/mounts/k/0", True)

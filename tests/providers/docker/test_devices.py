@@ -12,13 +12,13 @@ from typing import cast
 import pytest
 
 from providers.docker.container import devices
-from providers.docker.container.config import payload
-from providers.docker.container.extras import Extras
+from providers.docker.container.config import container_payload
+from providers.docker.container.edits import ContainerEdits
 from providers.docker.container.user import ROOT
 from providers.docker.engine.engine import Engine
 from providers.machines.base import Done
-from schemas.kinds.docker import Docker
-from schemas.problems.errors import KernelRefused
+from schemas.kinds.parts.docker import Docker
+from schemas.problems.errors.kernel import KernelRefused
 from tests.providers.docker.specs import kernel
 
 
@@ -58,17 +58,17 @@ def node(tmp_path: Path) -> Node:
     return made
 
 
-def give(node: Node, **fields: tuple[str, ...]) -> Extras:
-    return devices.give(cast(Engine, node), kernel(**fields))
+def give(node: Node, **fields: tuple[str, ...]) -> ContainerEdits:
+    return devices.prepare(cast(Engine, node), kernel(**fields))
 
 
 def test_only_the_nics_of_the_mapping_are_given(node: Node) -> None:
     found = give(node, nics=("mlx5_1",))
     assert found.devices == ("/dev/infiniband/uverbs1", "/dev/infiniband/rdma_cm")
     assert (found.ulimits, found.capabilities) == ({"memlock": (-1, -1)}, ("IPC_LOCK",))
-    host = payload(kernel(nics=("mlx5_1",)), Docker(), ROOT, found)["HostConfig"]
+    host = container_payload(kernel(nics=("mlx5_1",)), Docker(), ROOT, found)["HostConfig"]
     assert {"Name": "memlock", "Soft": -1, "Hard": -1} in host["Ulimits"] and "IPC_LOCK" in host["CapAdd"]
-    own = payload(kernel(ulimits={"memlock": (1, 1)}), Docker(), ROOT, found)["HostConfig"]
+    own = container_payload(kernel(ulimits={"memlock": (1, 1)}), Docker(), ROOT, found)["HostConfig"]
     assert own["Ulimits"] == [{"Name": "memlock", "Soft": 1, "Hard": 1}]
 
 
@@ -90,4 +90,4 @@ def test_what_nobody_knows_is_refused_and_nothing_is_asked_for_nothing(node: Nod
     with pytest.raises(KernelRefused, match="gpu0"):
         give(node, devices=("gpu0",))
     node.sys = Path("/nonexistent")
-    assert give(node) == Extras() and give(node, devices=("/dev/fuse",)) == Extras()
+    assert give(node) == ContainerEdits() and give(node, devices=("/dev/fuse",)) == ContainerEdits()

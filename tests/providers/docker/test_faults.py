@@ -18,8 +18,9 @@ from providers.docker.container import config
 from providers.docker.container.user import ROOT
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from schemas.kinds.docker import Docker
-from schemas.problems.errors import KernelNotFound, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.kinds.parts.docker import Docker
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 from tests.lab.cable import Cable
 from tests.lab.docker import IMAGE, Engine, Engines
 from tests.providers.docker.conftest import Open
@@ -59,7 +60,7 @@ def test_what_cannot_be_started_does_not_stay(on_engines: Open, engines: Engines
 
 def test_what_a_killed_creation_left_is_made_again(on_engines: Open, engines: Engines) -> None:
     provider = on_engines()
-    old = config.payload(kernel(cpus=(0,)), Docker(), ROOT)
+    old = config.container_payload(kernel(cpus=(0,)), Docker(), ROOT)
     made = engines(1)[0].api().create_container_from_config(old, ID)
     (seen,) = provider.observe().kernels
     assert seen.state == "creating"

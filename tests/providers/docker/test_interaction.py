@@ -20,12 +20,12 @@ import pexpect
 import pytest
 
 from providers.base import Network
-from providers.docker.interaction.relay import Relayed
+from providers.docker.interaction.relay import RelayStream
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.machines.base import Endpoint, Stream
 from schemas.kinds.cluster import Ssh
-from schemas.problems.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.lab.docker import Engines
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
 from tests.providers.docker.conftest import Open
@@ -398,7 +398,7 @@ def test_over_ssh_the_node_connects_to_the_containers_address(node: DockerProvid
     def direct() -> Stream | None:
         # A server that begins to listen between the two ways is reached by the second, the relay.
         stream = reached(node, 7070)
-        if not isinstance(stream, Relayed):
+        if not isinstance(stream, RelayStream):
             return stream
         stream.close()
         return None

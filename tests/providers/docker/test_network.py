@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from providers.base import KernelSpec, Login, Network, Observed, Peer, Published
-from providers.docker.engine.errors import translated
-from providers.docker.engine.http import Refusal
+from providers.base import KernelSpec, Network, Observed, Peer, Published, SshLogin
+from providers.docker.engine.errors import to_provider_error
+from providers.docker.engine.http import EngineRefusal
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
-from providers.docker.swarm import members, part
-from schemas.problems.errors import KernelRefused
+from providers.docker.swarm import parse_swarm_status, swarm_members
+from schemas.problems.errors.kernel import KernelRefused
 from tests.lab.docker import Engine, Engines
 from tests.lab.docker_lab import join_swarm
 from tests.providers.docker.conftest import Open
@@ -42,7 +42,7 @@ def member(
     return script(
         text, f"s-{name}-abc0-g1",
         node=node, hostname=name, labels=replace(LABELS, kernel=name, node=node), network=network,
-        login=Login(2200, peers, "session-key:x", SEED, slots={"main1": 2, "sub1": 1}),
+        login=SshLogin(2200, peers, "session-key:x", SEED, slots={"main1": 2, "sub1": 1}),
         env={"BACKENDAI_CLUSTER_HOST": name, "BACKENDAI_CLUSTER_ROLE": name[:-1]}, **fields,
     )  # fmt: skip
 
@@ -168,9 +168,9 @@ def test_an_overlay_spans_the_nodes_of_a_swarm(swarm: list[Engine]) -> None:
 
 def test_a_slow_swarm_is_asked_again() -> None:
     why = "attaching to network failed, check manager logs: context deadline exceeded"
-    slow = translated(Refusal(500, why), "n1", "s-main1-abc0-g1", making=True)
+    slow = to_provider_error(EngineRefusal(500, why), "n1", "s-main1-abc0-g1", making=True)
     assert slow.retryable and "n1" in str(slow)
-    refused = translated(Refusal(500, "no such device"), "n1", "s-main1-abc0-g1", making=True)
+    refused = to_provider_error(EngineRefusal(500, "no such device"), "n1", "s-main1-abc0-g1", making=True)
     assert not refused.retryable
 
 
@@ -183,7 +183,7 @@ def test_only_those_whose_manager_is_known_share_a_swarm() -> None:
     stranger = {"NodeID": "c", "LocalNodeState": "active", "RemoteManagers": [{"NodeID": "z"}]}
     broken = {"LocalNodeState": "error", "Error": "certificate expired"}
     infos = {"m": manager, "w": worker, "s": stranger, "e": broken, "n": {}}
-    found = members({node: part({"Swarm": swarm}) for node, swarm in infos.items()})
+    found = swarm_members({node: parse_swarm_status({"Swarm": swarm}) for node, swarm in infos.items()})
     assert {node: each.domain for node, each in found.items()} == {
         "m": "one",
         "w": "one",

@@ -11,7 +11,9 @@ import pytest
 
 from providers.base import File, KernelSpec, Limit, Mount, RestartRule
 from providers.docker.container.runtime_files import FOLDERS
-from schemas.problems.errors import KernelNotFound, KernelRefused, LeaseLost, ProviderError
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError
+from schemas.problems.errors.store import LeaseLost
 from tests.lab.docker import Engines
 from tests.providers.docker.cgroups import limits
 from tests.providers.docker.conftest import Open

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.docker.engine.http import Refusal
+from providers.docker.engine.http import EngineRefusal
 from providers.docker.fleet import Fleet
 from providers.docker.images import Puller
-from providers.docker.pull_progress import Layers, messages, refused
+from providers.docker.pull_progress import LayerProgress, parse_messages, pull_error
 from providers.images import PullProgress, PullRequest
-from schemas.problems.errors import (
-    BaiError,
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.node import PullFailed
+from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.problems.errors.registry import (
     NoSuchImage,
-    ProviderUnavailable,
-    PullFailed,
     RegistryRefused,
     RegistryUnreachable,
     RegistryUntrusted,
@@ -50,12 +50,12 @@ def test_messages_are_read_however_they_are_cut(cuts: list[int]) -> None:
     for cut in cuts:
         pieces.append(data[:cut])
         data = data[cut:]
-    assert list(messages([*pieces, data])) == LINES
+    assert list(parse_messages([*pieces, data])) == LINES
 
 
 def test_progress_of_layers() -> None:
-    layers = Layers("n1", "i")
-    told = [layers.news() for line in LINES if layers.heard(line)]
+    layers = LayerProgress("n1", "i")
+    told = [layers.news() for line in LINES if layers.update(line)]
     assert [(news.layers_done, news.layers, news.bytes_done, news.bytes) for news in told] == [
         (0, 1, 0, 0), (1, 2, 0, 0), (1, 2, 40, 100), (1, 2, 100, 100), (2, 2, 100, 100),
     ]  # fmt: skip
@@ -74,9 +74,9 @@ def test_progress_of_layers() -> None:
     )
 )
 def test_no_word_of_an_engine_breaks_the_progress(lines: list[dict[str, Any]]) -> None:
-    layers = Layers("n1", "i")
+    layers = LayerProgress("n1", "i")
     for line in lines:
-        layers.heard(line)
+        layers.update(line)
         news = layers.news()
         assert 0 <= news.layers_done <= news.layers
 
@@ -101,7 +101,7 @@ def test_no_word_of_an_engine_breaks_the_progress(lines: list[dict[str, Any]]) -
     ],
 )
 def test_refusals(why: str, kind: type[BaiError]) -> None:
-    error = refused(REQUEST, why)
+    error = pull_error(REQUEST, why)
     assert type(error) is kind
     assert error.retryable == (kind is RegistryUnreachable)
     assert "tool" in str(error) or "r.io" in str(error)
@@ -124,12 +124,12 @@ class Engine:
 
     def call(self, method: str, path: str, **_: Any) -> Any:
         if path not in self.has:
-            raise Refusal(404, f"No such image: {path}")
+            raise EngineRefusal(404, f"No such image: {path}")
         return {}
 
     def stream(self, method: str, path: str, **given: Any) -> Iterator[bytes]:
         self.sent.append(given)
-        if isinstance(self.breaks, Refusal):
+        if isinstance(self.breaks, EngineRefusal):
             raise self.breaks
         return self._pieces(given)
 
@@ -180,7 +180,7 @@ def test_a_stream_that_breaks_off_is_no_success() -> None:
     for engine, kind in (
         (Engine(keeps=False), PullFailed),
         (Engine(breaks=ConnectionResetError("reset")), ProviderUnavailable),
-        (Engine(breaks=Refusal(500, "x509: no")), RegistryUntrusted),
+        (Engine(breaks=EngineRefusal(500, "x509: no")), RegistryUntrusted),
         (Engine(lines=[{"error": "no space left", "errorDetail": {"message": "no space left"}}]), PullFailed),
     ):
         made = puller(engine)

@@ -17,21 +17,22 @@ from hypothesis import strategies as st
 
 from providers.base import Limit
 from providers.docker import events, usage
-from providers.docker.container.devices import chosen, nvidia_extras
+from providers.docker.container.devices import choose_gpu_access, nvidia_edits
 from providers.docker.engine import connection as reach
 from providers.docker.engine.engine import Engine
-from providers.docker.engine.errors import speaking, translated
-from providers.docker.engine.facts import facts
-from providers.docker.engine.http import Http, Refusal, lines
-from providers.docker.interaction.failed_start import Withheld, explained
-from providers.docker.interaction.logs import demultiplexed
-from providers.docker.labels import written
-from providers.docker.notes import gathered
-from providers.docker.observe import moment, observed
+from providers.docker.engine.errors import engine_errors, to_provider_error
+from providers.docker.engine.facts import parse_engine_info
+from providers.docker.engine.http import EngineHttp, EngineRefusal, split_lines
+from providers.docker.interaction.failed_start import WithheldOutput, explain_failure
+from providers.docker.interaction.logs import demultiplex
+from providers.docker.labels import to_engine_labels
+from providers.docker.notes import parse_notes
+from providers.docker.observe import parse_container, parse_time
 from providers.docker.options import open_docker
 from providers.machines.base import Endpoint
-from schemas.kinds.docker import Docker
-from schemas.problems.errors import InvalidOption, KernelRefused, ProviderError, ProviderUnavailable
+from schemas.kinds.parts.docker import Docker
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import InvalidOption, ProviderError, ProviderUnavailable
 from tests.providers.docker.specs import LABELS, here
 
 AT = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -63,15 +64,15 @@ def container(status: str = "exited", **state: Any) -> dict[str, Any]:
     ],
 )
 def test_how_it_is(found: dict[str, Any], state: str, reason: str) -> None:
-    seen = observed("k", LABELS, found)
+    seen = parse_container("k", LABELS, found)
     assert (seen.state, seen.reason) == (state, reason)
 
 
 def test_time_stamps() -> None:
-    assert moment("2026-01-01T12:00:00.123456789Z") == AT.replace(microsecond=123456)
-    assert moment("2026-01-01T13:00:00.5+01:00") == AT.replace(microsecond=500_000)
-    assert moment("2026-01-01T12:00:00Z") == AT
-    assert moment("0001-01-01T00:00:00Z") is None and moment("") is None
+    assert parse_time("2026-01-01T12:00:00.123456789Z") == AT.replace(microsecond=123456)
+    assert parse_time("2026-01-01T13:00:00.5+01:00") == AT.replace(microsecond=500_000)
+    assert parse_time("2026-01-01T12:00:00Z") == AT
+    assert parse_time("0001-01-01T00:00:00Z") is None and parse_time("") is None
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.data())
@@ -79,21 +80,21 @@ def test_output_however_it_is_cut(payloads: list[bytes], data: st.DataObject) ->
     whole = b"".join(bytes([1, 0, 0, 0]) + len(part).to_bytes(4, "big") + part for part in payloads)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    assert b"".join(demultiplexed(iter(pieces))) == b"".join(payloads)
+    assert b"".join(demultiplex(iter(pieces))) == b"".join(payloads)
     if whole:
         with pytest.raises(http.client.IncompleteRead):
-            list(demultiplexed(iter([whole + b"\1"])))
+            list(demultiplex(iter([whole + b"\1"])))
 
 
 def test_an_engine_of_today_can_all() -> None:
-    found = facts(WHOLE)
+    found = parse_engine_info(WHOLE)
     assert not found.missing and not found.cautions and found.cpus == 8
 
 
 def test_what_an_engine_cannot_is_said() -> None:
-    found = facts({**WHOLE, "CPUSet": False, "SwapLimit": False})
+    found = parse_engine_info({**WHOLE, "CPUSet": False, "SwapLimit": False})
     assert set(found.missing) == {Limit.CPUSET, Limit.MEMSET} and "swap" in found.cautions[0]
-    rootless = facts({**WHOLE, "SecurityOptions": ["name=rootless"], "CgroupDriver": "none"})
+    rootless = parse_engine_info({**WHOLE, "SecurityOptions": ["name=rootless"], "CgroupDriver": "none"})
     assert rootless.rootless and Limit.MEMORY in rootless.missing
 
 
@@ -109,8 +110,8 @@ def test_containers_leave_an_engines_user_namespace_but_not_a_rootless_engine(
     monkeypatch: pytest.MonkeyPatch, said: str, userns: dict[str, str], shifts: bool, exempt: bool
 ) -> None:
     engine = here(**userns)
-    monkeypatch.setattr(Engine, "facts", facts({**WHOLE, "SecurityOptions": [said]}))
-    assert (engine.shifts, engine.exempt) == (shifts, exempt)
+    monkeypatch.setattr(Engine, "facts", parse_engine_info({**WHOLE, "SecurityOptions": [said]}))
+    assert (engine.maps_users, engine.leaves_user_namespace) == (shifts, exempt)
 
 
 @pytest.mark.parametrize(
@@ -120,29 +121,39 @@ def test_containers_leave_an_engines_user_namespace_but_not_a_rootless_engine(
 )  # fmt: skip
 def test_only_some_storage_drivers_limit_what_a_container_writes(driver: str, below: str, able: bool) -> None:
     told = {**WHOLE, "Driver": driver, "DriverStatus": [["Backing Filesystem", below]]}
-    assert (Limit.SCRATCH not in facts(told).missing) == able
+    assert (Limit.SCRATCH not in parse_engine_info(told).missing) == able
     rootless = [*WHOLE["SecurityOptions"], "name=rootless"]
-    assert Limit.SCRATCH in facts({**told, "SecurityOptions": rootless}).missing
+    assert Limit.SCRATCH in parse_engine_info({**told, "SecurityOptions": rootless}).missing
 
 
 def test_gpus_reach_a_container_by_whatever_the_engine_has() -> None:
     def never() -> bool:
         raise AssertionError("asked")
 
-    told = facts({**WHOLE, "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-1"}]})
-    silent = facts({**WHOLE, "CDISpecDirs": ["/etc/cdi"], "Runtimes": {"nvidia": {}, "runc": {}}})
-    assert chosen(told, never) == "cdi"
-    assert chosen(silent, lambda: True) == "cdi" and chosen(silent, lambda: False) == "runtime"
-    assert chosen(facts({**WHOLE, "Runtimes": {"runc": {}}}), never) == "device-request"
-    assert chosen(facts({**WHOLE, "DiscoveredDevices": None, "CDISpecDirs": []}), never) == "device-request"
+    told = parse_engine_info(
+        {**WHOLE, "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-1"}]}
+    )
+    silent = parse_engine_info({**WHOLE, "CDISpecDirs": ["/etc/cdi"], "Runtimes": {"nvidia": {}, "runc": {}}})
+    assert choose_gpu_access(told, never) == "cdi"
+    assert (
+        choose_gpu_access(silent, lambda: True) == "cdi"
+        and choose_gpu_access(silent, lambda: False) == "runtime"
+    )
+    assert (
+        choose_gpu_access(parse_engine_info({**WHOLE, "Runtimes": {"runc": {}}}), never) == "device-request"
+    )
+    assert (
+        choose_gpu_access(parse_engine_info({**WHOLE, "DiscoveredDevices": None, "CDISpecDirs": []}), never)
+        == "device-request"
+    )
 
-    (request,) = nvidia_extras(("GPU-1",), "cdi", told, "k").requests
+    (request,) = nvidia_edits(("GPU-1",), "cdi", told, "k").requests
     assert request == {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}
     with pytest.raises(KernelRefused, match="MIG-2"):
-        nvidia_extras(("MIG-2",), "cdi", told, "k")
-    by_runtime = nvidia_extras(("GPU-1", "MIG-2"), "runtime", silent, "k")
+        nvidia_edits(("MIG-2",), "cdi", told, "k")
+    by_runtime = nvidia_edits(("GPU-1", "MIG-2"), "runtime", silent, "k")
     assert by_runtime.runtime == "nvidia" and by_runtime.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,MIG-2"
-    (request,) = nvidia_extras(("GPU-1", "MIG-2"), "device-request", silent, "k").requests
+    (request,) = nvidia_edits(("GPU-1", "MIG-2"), "device-request", silent, "k").requests
     assert request["DeviceIDs"] == ["GPU-1", "MIG-2"] and request["Driver"] == "nvidia"
 
 
@@ -152,14 +163,14 @@ def note(number: int, container_id: str = "c", at: datetime = AT, **labels: str)
 
 
 def test_the_newest_labels_count() -> None:
-    old, new = written("k", LABELS), {**written("k", LABELS), "bai.digest": "d9"}
-    found = gathered([note(2, **new), note(10, "other", **old), note(1, **old)])
+    old, new = to_engine_labels("k", LABELS), {**to_engine_labels("k", LABELS), "bai.digest": "d9"}
+    found = parse_notes([note(2, **new), note(10, "other", **old), note(1, **old)])
     assert found["c"].labels is not None and found["c"].labels.digest == "d9"
     assert found["other"].labels == LABELS
 
 
 def test_what_was_stopped_and_started_again_ended_by_itself() -> None:
-    (stopped,) = gathered([note(1, at=AT, **{"bai.stopped": "true"})]).values()
+    (stopped,) = parse_notes([note(1, at=AT, **{"bai.stopped": "true"})]).values()
     minute = timedelta(minutes=1)
     assert stopped.ended(AT - minute, AT + minute)
     assert not stopped.ended(AT + minute, AT + 2 * minute)
@@ -173,7 +184,7 @@ def test_events_are_read() -> None:
         "Actor": {"Attributes": {"bai.id": "k", "exitCode": "3"}},
     }
     text = (json.dumps(said) + "\n").encode()
-    (found,) = [events.event(json.loads(each), "n") for each in lines(iter([text[:9], text[9:]]))]
+    (found,) = [events.parse_event(json.loads(each), "n") for each in split_lines(iter([text[:9], text[9:]]))]
     assert (found.kernel, found.node, found.what, found.exit_code, found.at) == ("k", "n", "ended", 3, AT)
 
 
@@ -185,29 +196,29 @@ def test_use_is_what_docker_stats_counts() -> None:
         "networks": {"eth0": {"rx_bytes": 1, "tx_bytes": 2}, "eth1": {"rx_bytes": 10, "tx_bytes": 20}},
         "pids_stats": {"current": 4},
     }  # fmt: skip
-    found = usage.measured("k", stats, {})
+    found = usage.parse_stats("k", stats, {})
     assert (found.cpu_seconds, found.memory, found.memory_limit, found.pids) == (1.5, 70, 500, 4)
     assert (found.network_in, found.network_out, found.at) == (11, 22, AT)
-    assert usage.measured("k", {"memory_stats": {}}, {}).memory is None
-    gpus = usage.read_gpus("GPU-1, 97, 2048\nGPU-2, [N/A], [N/A]\nnonsense\n")
+    assert usage.parse_stats("k", {"memory_stats": {}}, {}).memory is None
+    gpus = usage.parse_gpu_usage("GPU-1, 97, 2048\nGPU-2, [N/A], [N/A]\nnonsense\n")
     assert (gpus["GPU-1"].busy, gpus["GPU-1"].memory, gpus["GPU-2"].busy) == (97, 2048 * 2**20, None)
 
 
 def test_ways_to_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Endpoint("n", "10.0.0.1")
-    assert reach.way(node, Docker()).socket == "/var/run/docker.sock"
-    assert reach.way(node, Docker(host="tcp://h:2376")).host == ("h", 2376)
+    assert reach.engine_address(node, Docker()).socket == "/var/run/docker.sock"
+    assert reach.engine_address(node, Docker(host="tcp://h:2376")).host == ("h", 2376)
     with pytest.raises(InvalidOption, match="one of"):
-        reach.way(node, Docker(host="tcp://h:2376", socket="/x"))
+        reach.engine_address(node, Docker(host="tcp://h:2376", socket="/x"))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with pytest.raises(InvalidOption, match="no docker context lab"):
-        reach.way(node, Docker(context="lab"))
+        reach.engine_address(node, Docker(context="lab"))
     context(tmp_path, "lab", "ssh://me@far:2222")
-    found = reach.way(node, Docker(context="lab")).endpoint
+    found = reach.engine_address(node, Docker(context="lab")).endpoint
     assert (found.address, found.ssh.user, found.ssh.port, found.local) == ("far", "me", 2222, False)
     context(tmp_path, "bad", "npipe:////./pipe")
     with pytest.raises(InvalidOption, match="npipe"):
-        reach.way(node, Docker(context="bad"))
+        reach.engine_address(node, Docker(context="bad"))
 
 
 def context(folder: Path, name: str, host: str) -> None:
@@ -259,7 +270,7 @@ def test_a_node_that_says_its_own_way_needs_none_of_the_clusters(tmp_path: Path)
 
 def test_a_connection_is_kept_and_one_that_was_cut_is_replaced() -> None:
     engine = Answering(answer(b'{"a":1}'), answer(b'{"a":2}'), b"", answer(b'{"a":3}'))
-    http_ = Http(engine.dial)
+    http_ = EngineHttp(engine.dial)
     assert [http_.call("GET", "/x")["a"] for _ in range(2)] == [1, 2] and engine.dialled == 1
     assert http_.call("GET", "/x")["a"] == 3 and engine.dialled == 2
     http_.close()
@@ -267,17 +278,17 @@ def test_a_connection_is_kept_and_one_that_was_cut_is_replaced() -> None:
 
 def test_a_connection_that_ends_with_its_answer_is_read_to_the_end() -> None:
     engine = Answering(answer(b'{"a":1}', more="Connection: close\r\n"), answer(b'{"a":2}'))
-    http_ = Http(engine.dial)
+    http_ = EngineHttp(engine.dial)
     assert [http_.call("GET", "/x")["a"] for _ in range(2)] == [1, 2] and engine.dialled == 2
 
 
 def test_refusals_speak() -> None:
     engine = Answering(answer(b'{"message":"no such thing"}', "404 Not Found"), answer(b"oops", "500 Bad"))
-    http_ = Http(engine.dial)
-    with pytest.raises(Refusal, match="no such thing") as caught:
+    http_ = EngineHttp(engine.dial)
+    with pytest.raises(EngineRefusal, match="no such thing") as caught:
         http_.call("GET", "/x")
     assert caught.value.status == 404
-    with pytest.raises(Refusal, match="oops"):
+    with pytest.raises(EngineRefusal, match="oops"):
         http_.call("GET", "/x")
 
 
@@ -291,7 +302,7 @@ def test_refusals_speak() -> None:
     ],
 )
 def test_what_may_pass_is_tried_again(status: int, why: str, kind: type[ProviderError]) -> None:
-    found = translated(Refusal(status, why), "n1", "k", making=True)
+    found = to_provider_error(EngineRefusal(status, why), "n1", "k", making=True)
     assert type(found) is kind and "n1" in str(found)
 
 
@@ -305,7 +316,7 @@ def test_what_may_pass_is_tried_again(status: int, why: str, kind: type[Provider
     ],
 )
 def test_what_goes_wrong_on_the_way_is_said_in_words(error: Exception, words: str) -> None:
-    with pytest.raises(ProviderUnavailable) as told, speaking("n1"):
+    with pytest.raises(ProviderUnavailable) as told, engine_errors("n1"):
         raise error
     assert words in told.value.message and "Errno" not in told.value.message
 
@@ -313,7 +324,7 @@ def test_what_goes_wrong_on_the_way_is_said_in_words(error: Exception, words: st
 def test_a_fresh_connection_that_breaks_is_not_tried_again() -> None:
     engine = Answering(b"", answer(b"{}"))
     with pytest.raises((OSError, http.client.HTTPException)):
-        Http(engine.dial).call("GET", "/x")
+        EngineHttp(engine.dial).call("GET", "/x")
     assert engine.dialled == 1
 
 
@@ -348,13 +359,13 @@ OLD_RUNC = f"{FAILED}exec failed: container_linux.go:380: starting container pro
     ],
 )
 def test_what_an_engine_could_not_start(program: str, said: str, code: int, words: str) -> None:
-    sentence, found = explained(program, f"{said}\r\n".encode())
+    sentence, found = explain_failure(program, f"{said}\r\n".encode())
     assert found == code and words in sentence and sentence.startswith(f"{program}: ")
     assert "OCI" not in sentence and "unknown" not in sentence
 
 
 def test_only_what_may_be_an_engines_words_is_kept_back() -> None:
-    mine, theirs = Withheld(), Withheld()
+    mine, theirs = WithheldOutput(), WithheldOutput()
     assert not mine.keeps(b"hello") and not mine.keeps(FAILED.encode()) and mine.taken() == b""
     assert theirs.keeps(FAILED.encode()) and theirs.keeps(b"x" * 100)
     assert not theirs.keeps(b"x" * 9000) and theirs.taken() == FAILED.encode() + b"x" * 100

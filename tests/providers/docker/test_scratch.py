@@ -8,7 +8,7 @@ import pytest
 
 from providers.base import Limit
 from providers.docker.options import open_docker
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.lab.cache import LabUnavailable
 from tests.lab.docker import Engines
 from tests.providers.docker.conftest import Open

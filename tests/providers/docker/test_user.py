@@ -12,7 +12,7 @@ from providers.base import KernelSpec, Mount
 from providers.docker.provider import DockerProvider
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.lab.derived import derived, packed, ran_in
 from tests.lab.docker import Engine, Engines
 from tests.providers.docker.conftest import Open
@@ -122,8 +122,8 @@ def test_what_is_looked_at_is_taken_away(provider: DockerProvider, engine: Engin
 
 
 def test_both_providers_write_volumes_as_one_user(provider: DockerProvider, tmp_path: Path) -> None:
-    if os.geteuid() or bubblewrap.problem():
-        pytest.skip(f"no native sessions of a project's user: {bubblewrap.problem() or 'not root'}")
+    if os.geteuid() or bubblewrap.sandbox_problem():
+        pytest.skip(f"no native sessions of a project's user: {bubblewrap.sandbox_problem() or 'not root'}")
     mount = Mount(f"{tmp_path}/v", "/data", root=str(tmp_path))
     assert said(provider, script("umask 077; echo one > /data/x", mounts=(mount,))) == []
     processes = ProcessProvider(tmp_path / "process")
@@ -148,10 +148,10 @@ def test_the_home_is_made_on_the_node_or_by_the_engine(provider: DockerProvider,
     text = "cd; pwd; touch x; stat -c '%u %g %a' /home /home/work x; ls /home /home/work; cat /home/other/x"
     for image in images:
         spec = script(f"({text}) 2>&1", image=image)
-        found.layers = True
+        found.can_write_layers = True
         outside = said(provider, spec)
-        assert found.layers == (os.geteuid() == 0)
-        found.layers = False
+        assert found.can_write_layers == (os.geteuid() == 0)
+        found.can_write_layers = False
         assert outside == said(provider, spec)
         assert outside[:4] == ["/home/work", "0 0 755", f"{UID} {UID} 700", f"{UID} {UID} 644"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from providers.gpu.node import mps
-from providers.gpu.node.daemon import Daemon
+from providers.gpu.node.daemon import MpsDaemon
 
 DOUBLE = Path(__file__).with_name("double.py")
 
@@ -30,5 +30,5 @@ def bin_(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     root = folder / "mps"
     for gpu in mps.status({"root": str(root)}):
         (root / gpu / "log" / "stubborn").unlink(missing_ok=True)
-        Daemon(root / gpu, gpu).stop()
+        MpsDaemon(root / gpu, gpu).stop()
     shutil.rmtree(folder, ignore_errors=True)

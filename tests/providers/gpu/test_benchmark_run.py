@@ -45,7 +45,7 @@ def card(bin_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     hardware = providers.probe.probe_local().model_copy(update={"gpus": (gpu,)})
     monkeypatch.setattr(providers.probe, "probe_local", lambda: hardware)
-    monkeypatch.setattr(bubblewrap, "problem", lambda: "the double of libcuda is in no system folder")
+    monkeypatch.setattr(bubblewrap, "sandbox_problem", lambda: "the double of libcuda is in no system folder")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bin_))
     monkeypatch.setattr(shares, "WAIT", 10.0)
 

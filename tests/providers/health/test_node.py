@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 import yaml
 
-from providers.health import Expected, ExpectedGpu, Health
-from providers.health.ask import facts_of, health_of, settle
-from providers.health.facts import Facts
+from providers.health import ExpectedGpu, ExpectedNode, NodeHealth
+from providers.health.facts import MachineFacts
 from providers.health.metrics import HELP, health_metrics
 from providers.health.node import kernel_log
 from providers.health.node.files import Tree
 from providers.health.node.kernel_log import MARK
 from providers.health.node.smi import active_links, parse
+from providers.health.query import query_facts, query_health, settle_log
 from providers.health.rules import judge
 from providers.machines.local import LocalMachine
-from schemas.problems.errors import MachineRefused
+from schemas.problems.errors.node import MachineRefused
 from tests.lab import nvml
 from tests.lab.sshd import SshdNodes
 from tests.providers.health.machine_copy import MachineCopy
 
 DATA = Path(__file__).parents[2] / "data"
 QUERIES = DATA / "topology/nvidia-smi-qx"
-EXPECTED = Expected(
+EXPECTED = ExpectedNode(
     gpus=(ExpectedGpu("0000:41:00.0", 0), ExpectedGpu("0000:61:00.0", 1)),
     switches=1,
     ports={"mlx5_0": 400_000},
@@ -43,9 +43,9 @@ def copy(tmp_path: Path) -> MachineCopy:
     return MachineCopy(tmp_path / "root")
 
 
-def codes(copy: MachineCopy, expected: Expected = EXPECTED) -> dict[str, str]:
+def codes(copy: MachineCopy, expected: ExpectedNode = EXPECTED) -> dict[str, str]:
     """Code → device, without what only a driver that answers could say."""
-    found = judge(facts_of(LocalMachine("n"), str(copy.root)), expected)
+    found = judge(query_facts(LocalMachine("n"), str(copy.root)), expected)
     return {one.code: one.device for one in found}
 
 
@@ -53,7 +53,7 @@ def codes(copy: MachineCopy, expected: Expected = EXPECTED) -> dict[str, str]:
 
 
 def test_a_healthy_copy_is_understood_as_a_whole(copy: MachineCopy) -> None:
-    seen = facts_of(LocalMachine("n"), str(copy.root))
+    seen = query_facts(LocalMachine("n"), str(copy.root))
     software = seen.software
     assert (software.loaded, software.on_disk, software.library) == ("550.90.07",) * 3
     assert software.packages == {"nvidia-fabricmanager-550": "550.90.07-1"}
@@ -83,13 +83,13 @@ def test_errors_of_gpus_are_read_from_the_kernels_log(copy: MachineCopy) -> None
         "EXT4-fs (nvme0n1p2): Remounting filesystem read-only",
         "mce: [Hardware Error]: Machine check events logged",
     )
-    log = facts_of(LocalMachine("n"), str(copy.root)).log
+    log = query_facts(LocalMachine("n"), str(copy.root)).log
     assert [(one.pci, one.xid, one.count, one.ago) for one in log.xids] == [
         ("0000:41:00", 31, 1, 4199.0), ("0000:61:00", 79, 2, 4197.0),
     ]  # fmt: skip
     assert log.read_only == ("EXT4-fs (nvme0n1p2): Remounting filesystem read-only",)
     assert log.machine_checks == 0, "that line alone says nothing"
-    found = judge(facts_of(LocalMachine("n"), str(copy.root)), EXPECTED)
+    found = judge(query_facts(LocalMachine("n"), str(copy.root)), EXPECTED)
     fatal = next(one for one in found if one.code == "gpu-xid-fatal")
     assert fatal.device == "0000:61:00.0"
     assert fatal.what == "Xid 79 (the GPU has fallen off the bus), 2 times, last 69 min ago"
@@ -113,18 +113,18 @@ def test_errors_from_before_the_driver_was_loaded_or_they_were_settled_count_no_
 
 def test_the_mark_is_written_or_it_is_said_why_not(copy: MachineCopy) -> None:
     machine = LocalMachine("n")
-    settle(machine, str(copy.root))
+    settle_log(machine, str(copy.root))
     assert MARK in (copy.root / "dev/kmsg").read_text()
     (copy.root / "dev/kmsg").unlink()
     (copy.root / "dev/kmsg").mkdir()
     with pytest.raises(MachineRefused, match="is a directory"):
-        settle(machine, str(copy.root))
+        settle_log(machine, str(copy.root))
 
 
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.W_OK), reason="root alone writes the kernel's log")
 def test_the_kernels_own_log_takes_a_line() -> None:
     """It is a device, which takes less than a file does. The line itself means nothing."""
-    kernel_log.write(Tree(), "bai: a test of what writes into the kernel's log")
+    kernel_log.write_line(Tree(), "bai: a test of what writes into the kernel's log")
 
 
 def test_what_differs_in_files_is_found(copy: MachineCopy) -> None:
@@ -178,7 +178,7 @@ def test_nodes_are_asked_over_ssh_together(copy: MachineCopy, sshd_nodes: SshdNo
     away.kill()
     copy.log("NVRM: Xid (PCI:0000:61:00): 48, pid=1, DBE (double bit error) ECC Error")
     machines = {"one": lambda: one, "away": lambda: SshMachine(away.endpoint())}
-    found = health_of(machines, {"one": EXPECTED}, str(copy.root))
+    found = query_health(machines, {"one": EXPECTED}, str(copy.root))
     whats = [one.what for one in found["one"].findings if one.device == "0000:61:00.0"]
     assert [what[:35] for what in whats] == ["Xid 48 (double-bit ECC error), once"]
     assert (found["away"].facts, found["away"].unfit) == (None, {})
@@ -192,10 +192,10 @@ def test_nodes_are_asked_over_ssh_together(copy: MachineCopy, sshd_nodes: SshdNo
 @pytest.mark.parametrize("name", sorted(path.name for path in QUERIES.glob("*.xml")))
 def test_captures_of_real_gpus_are_well(name: str) -> None:
     state = parse((QUERIES / name).read_text())
-    seen = Facts.model_validate({"gpus": state, "software": {"loaded": state["driver"]}})
+    seen = MachineFacts.model_validate({"gpus": state, "software": {"loaded": state["driver"]}})
     assert seen.gpus.driver and seen.gpus.devices and not seen.gpus.problem
     gpus = tuple(ExpectedGpu(one.uuid, one.index, one.pci) for one in seen.gpus.devices)
-    assert [one for one in judge(seen, Expected(gpus=gpus)) if one.severity == "critical"] == []
+    assert [one for one in judge(seen, ExpectedNode(gpus=gpus)) if one.severity == "critical"] == []
     assert all(one.temperature and one.width_most and one.clock_most for one in seen.gpus.devices)
 
 
@@ -205,9 +205,9 @@ def smi(name: str, *changes: tuple[str, str]) -> dict[str, str]:
     for before, after in changes:
         assert before in text
         text = text.replace(before, after, 1)
-    seen = Facts.model_validate({"gpus": parse(text), "software": {"loaded": "580.105.08"}})
+    seen = MachineFacts.model_validate({"gpus": parse(text), "software": {"loaded": "580.105.08"}})
     first = seen.gpus.devices[0]
-    found = judge(seen, Expected(gpus=(ExpectedGpu(first.uuid, 0, first.pci),)))
+    found = judge(seen, ExpectedNode(gpus=(ExpectedGpu(first.uuid, 0, first.pci),)))
     return {one.code: one.what for one in found if one.device == first.uuid}
 
 
@@ -239,8 +239,8 @@ def test_what_nvidia_smi_says_of_a_lost_gpu() -> None:
     line = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system\n"
     state = parse(line + (QUERIES / "qx-l40s.xml").read_text())
     assert [one["pci"] for one in state["devices"]][-1] == "0000:41:00.0"
-    seen = Facts.model_validate({"gpus": state, "software": {"loaded": state["driver"]}})
-    found = judge(seen, Expected(gpus=(ExpectedGpu("GPU-x", 4, "0000:41:00.0"),)))
+    seen = MachineFacts.model_validate({"gpus": state, "software": {"loaded": state["driver"]}})
+    found = judge(seen, ExpectedNode(gpus=(ExpectedGpu("GPU-x", 4, "0000:41:00.0"),)))
     assert [(one.code, one.device) for one in found if one.severity == "critical"] == [("gpu-lost", "GPU-x")]
     broken = parse("Failed to initialize NVML: Driver/library version mismatch\n")
     assert broken["problem"].startswith("Failed to initialize NVML")
@@ -259,10 +259,10 @@ def test_nvidia_smi_is_asked_where_the_library_is_not(
     program.write_text(f'#!/bin/sh\n[ "$1" = -q ] && cat {QUERIES}/qx-h100.xml\nexit 0\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    gpus = facts_of(LocalMachine("n"), str(copy.root)).gpus
+    gpus = query_facts(LocalMachine("n"), str(copy.root)).gpus
     assert (gpus.source, gpus.driver, len(gpus.devices)) == ("nvidia-smi", "580.105.08", 8)
     program.write_text("#!/bin/sh\nexit 9\n")
-    assert facts_of(LocalMachine("n"), str(copy.root)).gpus.problem == "nvidia-smi ends with 9"
+    assert query_facts(LocalMachine("n"), str(copy.root)).gpus.problem == "nvidia-smi ends with 9"
 
 
 # NVIDIA's library
@@ -293,15 +293,15 @@ def board(**second: Any) -> dict[str, Any]:
     return facts
 
 
-def asked(copy: MachineCopy, facts: dict[str, Any]) -> Health:
+def asked(copy: MachineCopy, facts: dict[str, Any]) -> NodeHealth:
     """The health of a node of which these GPUs are recorded."""
     gpus = tuple(
         ExpectedGpu(gpu["uuid"], index, gpu["pci"], len(gpu["link"])) for index, gpu in facts["gpu"].items()
     )
     for gpu in gpus:
         copy.pci(gpu.pci.lower(), 0x030200)
-    expected = Expected(gpus=gpus, switches=4)
-    return health_of({"n": lambda: LocalMachine("n")}, {"n": expected}, str(copy.root))["n"]
+    expected = ExpectedNode(gpus=gpus, switches=4)
+    return query_health({"n": lambda: LocalMachine("n")}, {"n": expected}, str(copy.root))["n"]
 
 
 def test_the_library_tells_of_a_healthy_board(
@@ -384,7 +384,7 @@ def test_an_old_driver_tells_what_it_can(
 ) -> None:
     facts = board(ecc={1: {0: 1}})
     library(monkeypatch, tmp_path, facts, old=True)
-    seen = facts_of(LocalMachine("n"), str(copy.root)).gpus.devices[1]
+    seen = query_facts(LocalMachine("n"), str(copy.root)).gpus.devices[1]
     assert (seen.uncorrected, seen.links, seen.recovery, seen.mig) == (1, None, "", None)
 
 
@@ -399,7 +399,7 @@ def test_every_metric_is_described_and_comes_up(
     address = facts["gpu"][1]["pci"].lower()
     copy.log(f"NVRM: Xid (PCI:{address[:-2]}): 31, pid=1")
     copy.log(f"NVRM: Xid (PCI:{address[:-2]}): 62, pid=1")
-    found = list(health_metrics([asked(copy, facts), Health("away", problem="not reached")]))
+    found = list(health_metrics([asked(copy, facts), NodeHealth("away", problem="not reached")]))
     assert {metric.name for metric in found} == HELP.keys()
     values = {(one.name, tuple(sorted(one.labels.items()))): one.value for one in found}
     assert len(values) == len(found), "no value is given twice"

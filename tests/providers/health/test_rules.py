@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from providers.health import CODES, Expected, ExpectedGpu, Finding, Health
-from providers.health.facts import Facts
+from providers.health import CODES, ExpectedGpu, ExpectedNode, Finding, NodeHealth
+from providers.health.facts import MachineFacts
 from providers.health.rules import judge
 from providers.health.xid import XIDS
 
@@ -27,7 +27,7 @@ WELL: dict[str, Any] = {
     },
     "synchronised": True,
 }
-EXPECTED = Expected(
+EXPECTED = ExpectedNode(
     gpus=(ExpectedGpu("GPU-a", 0, "0000:41:00.0", 18), ExpectedGpu("GPU-b", 1, "0000:61:00.0", 18)),
     ports={"mlx5_0": 400_000},
     engine="docker",
@@ -36,8 +36,8 @@ EXPECTED = Expected(
 SWITCH = {"pci": "0000:c1:00.0", "what": "switch", "driver": "nvidia"}
 
 
-def facts(**changes: Any) -> Facts:
-    return Facts.model_validate({**WELL, **changes})
+def facts(**changes: Any) -> MachineFacts:
+    return MachineFacts.model_validate({**WELL, **changes})
 
 
 def second(**changes: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ ELSEWHERE = {"cdi-missing"}
 """Needs another expectation; has a test of its own."""
 
 
-def found(expected: Expected = EXPECTED, **changes: Any) -> dict[str, list[Finding]]:
+def found(expected: ExpectedNode = EXPECTED, **changes: Any) -> dict[str, list[Finding]]:
     by_code: dict[str, list[Finding]] = {}
     for one in judge(facts(**changes), expected):
         by_code.setdefault(one.code, []).append(one)
@@ -157,7 +157,7 @@ def found(expected: Expected = EXPECTED, **changes: Any) -> dict[str, list[Findi
 
 def test_nothing_is_found_on_a_machine_that_is_well() -> None:
     assert judge(facts(), EXPECTED) == ()
-    assert judge(Facts(), Expected()) == (), "nor where nothing is known and nothing expected"
+    assert judge(MachineFacts(), ExpectedNode()) == (), "nor where nothing is known and nothing expected"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_no_code_is_without_a_case() -> None:
 def test_gpus_that_are_unfit_are_named_with_the_reason() -> None:
     def unfit(**changes: Any) -> dict[str, str]:
         seen = facts(**changes)
-        return dict(Health("n", judge(seen, EXPECTED), seen, EXPECTED).unfit)
+        return dict(NodeHealth("n", judge(seen, EXPECTED), seen, EXPECTED).unfit)
 
     assert unfit() == {}
     assert unfit(**second(rows_pending=True)) == {"GPU-b": "row remapping is pending"}
@@ -192,7 +192,7 @@ def test_gpus_that_are_unfit_are_named_with_the_reason() -> None:
 
 def test_a_missing_specification_counts_only_where_the_profile_wants_one() -> None:
     assert "cdi-missing" not in found()
-    assert "cdi-missing" in found(Expected(gpus=EXPECTED.gpus, cdi=True))
+    assert "cdi-missing" in found(ExpectedNode(gpus=EXPECTED.gpus, cdi=True))
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,6 @@ def test_the_table_of_xids_is_of_one_mind() -> None:
 def test_a_gpu_is_known_by_its_uuid_and_else_by_its_slot() -> None:
     moved = second(pci="00000000:91:00.0")
     assert found(**moved) == {}
-    slots = Expected(gpus=(ExpectedGpu("0000:41:00.0", 0), ExpectedGpu("0000:61:00.0", 1)))
+    slots = ExpectedNode(gpus=(ExpectedGpu("0000:41:00.0", 0), ExpectedGpu("0000:61:00.0", 1)))
     worse = found(slots, **second(rows_failed=True))
     assert [one.device for one in worse["gpu-rows-failed"]] == ["0000:61:00.0"]

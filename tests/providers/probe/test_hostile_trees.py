@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.hardware.model import Hardware
-from schemas.hardware.sysfs.machine import NotAMachine, machine
+from schemas.hardware.sysfs.machine import NoMachineTree, describe_machine
 from schemas.hardware.sysfs.tree import MemoryTree
 
 FILES = {
@@ -64,7 +64,7 @@ VALUES = st.one_of(
 
 
 def test_the_sample_itself_is_read() -> None:
-    found = Hardware.model_validate(machine(MemoryTree(FILES, LINKS)))
+    found = Hardware.model_validate(describe_machine(MemoryTree(FILES, LINKS)))
     assert [node.id for node in found.numa_nodes] == [0, 1]
     assert [disk.size for disk in found.disks] == [64 * 512]
     assert [nic.speed_mbps for nic in found.nics] == [100_000]
@@ -82,5 +82,5 @@ def test_any_content_gives_an_answer_of_the_model_or_none(
     changes: dict[str, str | None], moved: dict[str, str]
 ) -> None:
     files = {path: text for path, text in (FILES | changes).items() if text is not None}
-    with contextlib.suppress(NotAMachine):
-        Hardware.model_validate(machine(MemoryTree(files, LINKS | moved)))
+    with contextlib.suppress(NoMachineTree):
+        Hardware.model_validate(describe_machine(MemoryTree(files, LINKS | moved)))

@@ -11,11 +11,11 @@ import pytest
 from providers.machines.base import Machine
 from providers.machines.connections import connect
 from providers.machines.local import LocalMachine
-from providers.machines.reachability import reach_all
+from providers.machines.reachability import check_nodes
 from providers.machines.ssh.machine import SshMachine
 from providers.probe import probe_local
 from providers.probe.remote import probe, probe_all
-from schemas.problems.errors import MachineRefused
+from schemas.problems.errors.node import MachineRefused
 from tests.lab.sshd import SshdNodes
 
 pytestmark = pytest.mark.xdist_group("sshd")
@@ -73,7 +73,7 @@ def test_a_collector_that_fails_is_said(
 def test_nodes_are_checked(sshd_nodes: SshdNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     node = sshd_nodes(1)[0]
-    fine, stranger = reach_all([node.endpoint(), node.endpoint(knownHostsFrom=None)])
+    fine, stranger = check_nodes([node.endpoint(), node.endpoint(knownHostsFrom=None)])
     assert (fine.user, fine.problem) == ("root", "")
     assert fine.seconds > 0
     assert "not among the known hosts" in stranger.problem

@@ -8,7 +8,7 @@ import pytest
 
 from providers.probe import probe_local
 from schemas.hardware.model import Hardware
-from schemas.problems.errors import CannotRead
+from schemas.problems.errors.repository import CannotRead
 from tests.lab.sysfs import Sysfs
 
 GPU, NIC, NVME, SWITCH = 0x0302, 0x0200, 0x0108, 0x0680

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from providers.probe import parse, probe_local, zipapp
-from schemas.problems.errors import CannotRead
+from schemas.problems.errors.repository import CannotRead
 from tests.lab.sysfs import Sysfs
 
 

@@ -24,8 +24,8 @@ def make() -> Iterator[Callable[..., ProcessProvider]]:
     folder = Path(tempfile.mkdtemp(prefix="bai-process-"))
 
     def maker(mode: str = "groups", **options: Any) -> ProcessProvider:
-        if mode == "sandbox" and bubblewrap.problem():
-            pytest.skip(f"no sandbox here: {bubblewrap.problem()}")
+        if mode == "sandbox" and bubblewrap.sandbox_problem():
+            pytest.skip(f"no sandbox here: {bubblewrap.sandbox_problem()}")
         root = options.pop("root", folder / f"root{len(made)}")
         provider = ProcessProvider(root, **{**MODES[mode], **options})
         made.append(provider)
@@ -47,7 +47,7 @@ def _clear(provider: ProcessProvider) -> None:
 
     def left() -> bool:
         """A supervisor that is just ending keeps its group for as long as that takes on a loaded machine."""
-        provider._leave()
+        provider._tidy_when_empty()
         return bool(groups_of(provider))
 
     until(lambda: not left(), "no control group is left")
@@ -65,9 +65,9 @@ def provider(request: pytest.FixtureRequest, make: Callable[..., ProcessProvider
 def grouped(make: Callable[..., ProcessProvider]) -> ProcessProvider:
     """A provider whose kernels are in control groups with all controllers; skipped where there are none."""
     made = make("groups")
-    found = {name for group in made.machine.groups for name in group["controllers"]}
+    found = {name for group in made.host.groups for name in group["controllers"]}
     lacking = sorted(set(cgroup.CONTROLLERS) - found)
     if lacking:
-        pytest.skip(f"no control group for {', '.join(lacking)}: {dict(made.machine.missing)}")
+        pytest.skip(f"no control group for {', '.join(lacking)}: {dict(made.host.missing)}")
     assert isinstance(made, ProcessProvider)
     return made

@@ -39,7 +39,7 @@ def test_only_what_everybody_may_read_is_shown(top: Path) -> None:
     (top / "link").symlink_to(top / "closed" / "x")
     _file(top / "deep" / "inner.conf", "x")
     _file(top / "a.list", "x")
-    assert etc.shown(MORE) == {name: f"{top}/{name}" for name in ("hosts", "deep", "a.list")}
+    assert etc.shown_entries(MORE) == {name: f"{top}/{name}" for name in ("hosts", "deep", "a.list")}
 
 
 def test_it_is_made_once_for_a_user_until_something_changes(top: Path, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_is_made_once_for_a_user_until_something_changes(top: Path, tmp_path:
         stream.truncate(etc.LARGEST + 1)
     before = os.umask(0o077)
     try:
-        first = etc.put(tmp_path, 4200, 4200, [7], MORE)
+        first = etc.prepare_etc(tmp_path, 4200, 4200, [7], MORE)
     finally:
         os.umask(before)
     assert [(each.name, each.stat().st_mode & 0o777) for each in sorted(first.folder.iterdir())] == [
@@ -61,10 +61,10 @@ def test_it_is_made_once_for_a_user_until_something_changes(top: Path, tmp_path:
         "--ro-bind-try", f"{top}/dir", f"{top}/dir", "--ro-bind-try", f"{top}/big", f"{top}/big",
     ]  # fmt: skip
     _file(top / "dir" / "y", "seen through the mount")
-    assert etc.put(tmp_path, 4200, 4200, [7], MORE) == first
-    folders = {first.folder, etc.put(tmp_path, 4201, 4201, [], MORE).folder}
+    assert etc.prepare_etc(tmp_path, 4200, 4200, [7], MORE) == first
+    folders = {first.folder, etc.prepare_etc(tmp_path, 4201, 4201, [], MORE).folder}
     _file(top / "hosts", "there now")
-    changed = etc.put(tmp_path, 4200, 4200, [7], MORE)
+    changed = etc.prepare_etc(tmp_path, 4200, 4200, [7], MORE)
     assert (changed.folder / "hosts").read_text() == "there now"
     assert {*(tmp_path / "etc").iterdir()} == {*folders, changed.folder}
 
@@ -73,13 +73,13 @@ def test_what_an_earlier_boot_made_goes(top: Path, tmp_path: Path, monkeypatch: 
     """It may not have reached the disk."""
     with monkeypatch.context() as patch:
         patch.setattr(procfs, "boot_id", lambda: "earlier")
-        earlier = etc.put(tmp_path, 4200, 4200, [])
-    now = etc.put(tmp_path, 4200, 4200, [])
+        earlier = etc.prepare_etc(tmp_path, 4200, 4200, [])
+    now = etc.prepare_etc(tmp_path, 4200, 4200, [])
     assert now.folder != earlier.folder and [*(tmp_path / "etc").iterdir()] == [now.folder]
 
 
 def test_it_can_be_made_by_several_at_once(top: Path, tmp_path: Path) -> None:
     users = dict.fromkeys(etc.USERS, "")
-    etc._make(tmp_path / "etc" / "x", users, {}, {})
-    etc._make(tmp_path / "etc" / "x", users, {}, {})
+    etc._make_folder(tmp_path / "etc" / "x", users, {}, {})
+    etc._make_folder(tmp_path / "etc" / "x", users, {}, {})
     assert [each.name for each in (tmp_path / "etc").iterdir()] == ["x"]

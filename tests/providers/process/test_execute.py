@@ -16,7 +16,7 @@ import pytest
 
 from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors import ProviderError
+from schemas.problems.errors.provider import ProviderError
 from tests.providers.process.kernels import ended, output, said, script, seen, spec
 
 SYS_ADMIN = 21
@@ -31,7 +31,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def caller(provider: ProcessProvider, *argv: str, tty: bool = False) -> list[str]:
-    sandbox, groups = provider._wishes
+    sandbox, groups = provider._wanted
     options = [str(provider.root.path), str(sandbox), str(groups), spec().id, "tty" if tty else "plain"]
     return [sys.executable, "-c", CALLER, *options, *argv]
 

@@ -14,8 +14,8 @@ import pytest
 from providers.base import RestartRule
 from providers.process.linux import files
 from providers.process.provider import ProcessProvider
-from providers.process.supervision.exit_records import Diary
 from providers.process.supervision.logfile import LogWriter
+from providers.process.supervision.state_file import StateFile
 from tests.providers.process.kernels import ended, output, said, script, seen
 from tests.waiting import until
 
@@ -117,7 +117,7 @@ def test_what_fills_the_disk_can_be_stopped_and_removed(disk: Disk, provider: Pr
 
 
 def test_a_disk_may_be_full_for_any_number_of_records(disk: Disk) -> None:
-    diary = Diary(str(disk.folder))
+    diary = StateFile(str(disk.folder))
     diary.write({"phase": "starting"})
     diary.keep_room()
     disk.fill()

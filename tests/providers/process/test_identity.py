@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from providers.process.linux import procfs
-from providers.process.supervision.identity import identity, inside
+from providers.process.supervision.identity import map_into_namespace, parse_identity
 
 ALL = "         0          0 4294967295\n"
 STATUS = (
@@ -15,7 +15,7 @@ STATUS = (
 
 
 def test_it_is_the_main_process_whatever_its_name() -> None:
-    found = identity(procfs.fields(STATUS), ALL, ALL)
+    found = parse_identity(procfs.fields(STATUS), ALL, ALL)
     assert (found.uid, found.gid, found.groups) == (4242, 43, (43, 77))
     assert (found.inner_uid, found.inner_gid, found.no_new_privs) == (4242, 43, True)
     assert (found.power, found.bounding) == (0xF, 0xF)
@@ -31,10 +31,10 @@ def test_it_is_the_main_process_whatever_its_name() -> None:
     ],
 )
 def test_a_number_is_what_its_namespace_calls_it(number: int, mapping: str, wanted: int) -> None:
-    assert inside(number, mapping) == wanted
+    assert map_into_namespace(number, mapping) == wanted
 
 
 @pytest.mark.parametrize("mapping", ["", "0 4243 1", "0 100 10"])
 def test_a_number_that_the_namespace_lacks_is_nobodys(mapping: str) -> None:
     with pytest.raises(ValueError, match="no number for 4242"):
-        inside(4242, mapping)
+        map_into_namespace(4242, mapping)

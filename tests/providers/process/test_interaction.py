@@ -18,12 +18,21 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from providers.abilities import Attaches, Copies, Forwards, KernelEvent, Measures, Recalls, Tells, Usage
+from providers.abilities import (
+    AttachesTerminal,
+    CopiesFiles,
+    ForwardsPorts,
+    KernelEvent,
+    MeasuresUsage,
+    RecallsLogs,
+    StreamsEvents,
+    Usage,
+)
 from providers.base import Observation, RestartRule
 from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
 from providers.process.supervision.console import Client, frame
-from schemas.problems.errors import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
 
@@ -39,7 +48,7 @@ NAME = spec().id
 
 
 def attach(provider: ProcessProvider) -> pexpect.spawn:  # type: ignore[type-arg]
-    sandbox, groups = provider._wishes
+    sandbox, groups = provider._wanted
     arguments = ["-c", CALLER, str(provider.root.path), str(sandbox), str(groups), NAME]
     return pexpect.spawn(
         sys.executable,
@@ -66,7 +75,7 @@ def prompted(child: pexpect.spawn) -> None:  # type: ignore[type-arg]
 
 
 def test_it_has_every_ability(provider: ProcessProvider) -> None:
-    for ability in (Attaches, Copies, Forwards, Measures, Recalls, Tells):
+    for ability in (AttachesTerminal, CopiesFiles, ForwardsPorts, MeasuresUsage, RecallsLogs, StreamsEvents):
         assert isinstance(provider, ability)
 
 
@@ -215,7 +224,7 @@ def test_files_go_in_and_out_while_it_runs_and_after(provider: ProcessProvider) 
         found = unpacked(provider.copy_out(NAME, folder))
         assert {"d/f", "d/a/b", "d/c"} <= found.keys()
         assert found["d/f"].mode & 0o777 == 0o600 and found["d/c"].mode & 0o777 == 0o640
-        assert found["d/c"].uid == (os.geteuid() or (UID if provider.machine.sandbox else 0))
+        assert found["d/c"].uid == (os.geteuid() or (UID if provider.host.sandbox else 0))
     assert {"f", "c"} <= unpacked(provider.copy_out(NAME, "d/.")).keys()
     provider.stop(NAME, grace=0)
     assert "d/c" in unpacked(provider.copy_out(NAME, "d"))
@@ -362,7 +371,7 @@ def test_output_since_a_moment(make: Callable[..., ProcessProvider]) -> None:
     provider = make("groups")
     provider.create(script("echo old; while ! [ -e go ]; do sleep 0.05; done; echo new; sleep 300"))
     said(provider, NAME, b"old")
-    later = datetime.now(UTC) + timedelta(seconds=logfile.GRAIN)
+    later = datetime.now(UTC) + timedelta(seconds=logfile.TIME_GRAIN)
     until(lambda: datetime.now(UTC) > later + timedelta(seconds=0.1), "a second has passed")
     provider.copy_in(NAME, "", packed({"go": b""}))
     said(provider, NAME, b"new")

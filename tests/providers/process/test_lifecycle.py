@@ -15,7 +15,7 @@ import pytest
 from providers.base import RestartRule, env_digest
 from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors import KernelNotFound, KernelRefused
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
 from tests.providers.fences import keeps_its_promise
 from tests.providers.process.kernels import LABELS, ended, output, running_of, said, script, seen, spec, state
 from tests.waiting import until
@@ -60,7 +60,7 @@ def test_the_environment_is_the_specs_and_nothing_of_the_callers(
     ended(provider, spec().id)
     lines = dict(line.split("=", 1) for line in output(provider, spec().id).decode().splitlines())
     shells_own = {"PWD", "SHLVL", "_", "OLDPWD"}
-    users = {"USER", "LOGNAME"} if provider.machine.sandbox else set()
+    users = {"USER", "LOGNAME"} if provider.host.sandbox else set()
     assert lines.keys() - shells_own == {"PATH", "HOME", "LANG", "A", procfs.MARKER} | users
     assert lines["A"] == "1 2" and lines["LANG"] == "de_DE"
 

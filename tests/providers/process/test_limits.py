@@ -11,7 +11,8 @@ import pytest
 from providers.base import Limit
 from providers.process.linux import cgroup, cgroup_mounts
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors import KernelRefused, ProviderError
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderError
 from tests.providers.process.kernels import LABELS, ended, groups_of, output, said, script, seen, spec, state
 from tests.waiting import until
 

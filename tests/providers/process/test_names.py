@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.process.provider import ProcessProvider
-from providers.process.supervision.records import Root, check_id
-from schemas.problems.errors import KernelRefused
+from providers.process.supervision.records import KernelRoot, check_id
+from schemas.problems.errors.kernel import KernelRefused
 from tests.providers.process.kernels import spec
 
 BAD = [
@@ -61,7 +61,7 @@ def test_a_checked_id_is_one_plain_name(text: str) -> None:
     except KernelRefused:
         return
     assert checked == text and os.path.basename(text) == text and text not in (".", "..")
-    assert Root(Path("/r")).folder(text).parent == Path("/r/kernels")
+    assert KernelRoot(Path("/r")).folder(text).parent == Path("/r/kernels")
     assert text.isascii() and not text.startswith(("-", "_", "."))
 
 

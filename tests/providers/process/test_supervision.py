@@ -155,14 +155,14 @@ def test_an_order_cut_short_or_outdated_starts_nothing(make: Callable[..., Proce
     provider = make("groups")
     provider.root.ensure()
     record = provider.root.stage(spec(), time.time())
-    order = launch.order(provider.root, record, spec(), provider.machine, (10_000, 2))
+    order = launch.launch_order(provider.root, record, spec(), provider.host, (10_000, 2))
     provider.root.rewrite(record, spec(), again=True)
-    with launch.waiting(spec().id, "unit", scope=False) as keeper:
-        assert launch.start(order, keeper) == "taken"
+    with launch.waiting_supervisor(spec().id, "unit", scope=False) as keeper:
+        assert launch.start_kernel(order, keeper) == "taken"
     text = json.dumps(order).encode()
-    with launch.waiting(spec().id, "unit", scope=False) as keeper:
-        assert launch._talk(keeper, text[:-5]) == {}
-    with launch.waiting(spec().id, "unit", scope=False):
+    with launch.waiting_supervisor(spec().id, "unit", scope=False) as keeper:
+        assert launch._exchange(keeper, text[:-5]) == {}
+    with launch.waiting_supervisor(spec().id, "unit", scope=False):
         pass
     assert running_of(provider) == [] and seen(provider, spec().id).state == "creating"
 
@@ -194,7 +194,7 @@ def test_after_a_reboot_it_is_lost_and_no_stranger_is_touched(make: Callable[...
 
 
 def test_empty_groups_of_a_killed_remover_go_at_the_next_look(grouped: ProcessProvider) -> None:
-    cgroup.make(cgroup.below(list(grouped.machine.groups), cgroup.KEEPERS))
+    cgroup.make(cgroup.below(list(grouped.host.groups), cgroup.KEEPERS))
     assert groups_of(grouped)
     again = ProcessProvider(grouped.root.path, sandbox=False)
     assert again.observe().kernels == ()
@@ -251,12 +251,12 @@ def test_a_supervisor_that_dies_young_is_not_taken_for_a_kernel(
     record = provider.root.stage(spec(), time.time())
     young = files.open_lock(str(record.folder / "alive"))
     assert files.try_lock(young)
-    look = provider._awaited
+    look = provider._await_start
 
     def dies(kernel_id: str) -> object:
         with contextlib.suppress(OSError):
             os.close(young)
         return look(kernel_id)
 
-    monkeypatch.setattr(provider, "_awaited", dies)
+    monkeypatch.setattr(provider, "_await_start", dies)
     assert provider.create(spec()).state == "running"

@@ -11,7 +11,7 @@ import pytest
 
 from providers.base import Mount
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors import KernelRefused
+from schemas.problems.errors.kernel import KernelRefused
 from tests.providers.process.kernels import UID, ended, output, script, spec
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.registry_client import manifests
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.auth import challenges
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.transport import LARGEST, Transport
-from schemas.problems.errors import RegistryError, RegistryUnreachable
+from schemas.problems.errors.registry import RegistryError, RegistryUnreachable
 from schemas.values.image_reference import parse_reference
 from tests.lab.http_replay import Replay, Reply
 
@@ -30,7 +30,7 @@ BLOB = f"/v2/team/x/blobs/{manifests.digest_of(CONFIG)}"
 
 
 def asked(server: Replay) -> RegistryClient:
-    access = Access(server.address, plain_http=True, timeout=5)
+    access = RegistryAccess(server.address, plain_http=True, timeout=5)
     return RegistryClient(access, Transport(access, sleep=lambda _: None))
 
 
@@ -120,6 +120,6 @@ def test_any_challenge_is_read(header: str) -> None:
 )
 def test_any_manifest_is_read_or_refused(value: object) -> None:
     try:
-        manifests.read(json.dumps(value).encode(), "")
+        manifests.parse_manifest(json.dumps(value).encode(), "")
     except ValueError:
         return

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.client import RegistryClient
 from providers.registry_client.transport import Transport
-from schemas.problems.errors import (
+from schemas.problems.errors.registry import (
     NoSuchImage,
     RegistryError,
     RegistryRefused,
@@ -22,7 +22,7 @@ from tests.lab.registry import USER, LabRegistry, StartRegistry, tar_of
 
 def client(lab: LabRegistry, *, user: str = "", password: str = "", **other: object) -> RegistryClient:
     given = {"plain_http": not lab.tls, "ca": Path(lab.ca).read_text() if lab.ca else "", **other}
-    return RegistryClient(Access(lab.address, username=user, password=password, **given))  # type: ignore[arg-type]
+    return RegistryClient(RegistryAccess(lab.address, username=user, password=password, **given))  # type: ignore[arg-type]
 
 
 def reference(lab: LabRegistry, name: str):  # type: ignore[no-untyped-def]
@@ -153,7 +153,7 @@ def test_a_ca_that_is_no_certificate(registry: StartRegistry) -> None:
 
 def test_nobody_answers() -> None:
     waits: list[float] = []
-    access = Access("127.0.0.1:1", plain_http=True)
+    access = RegistryAccess("127.0.0.1:1", plain_http=True)
     asked = RegistryClient(access, Transport(access, sleep=waits.append))
     with pytest.raises(RegistryUnreachable) as caught:
         asked.check()
@@ -163,4 +163,4 @@ def test_nobody_answers() -> None:
 
 
 def test_the_password_is_not_shown() -> None:
-    assert "secret" not in repr(Access("reg.example", username="u", password="secret"))
+    assert "secret" not in repr(RegistryAccess("reg.example", username="u", password="secret"))

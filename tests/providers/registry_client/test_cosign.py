@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.client import RegistryClient
-from providers.registry_client.cosign import Signed
+from providers.registry_client.cosign import VerifiedSignature
 from schemas.values.image_reference import ImageReference, parse_reference
-from schemas.values.public_keys import PublicKey, read_key
+from schemas.values.public_keys import PublicKey, parse_public_key
 from tests.lab.cosign import Cosign, KeyKind
 from tests.lab.registry import LabRegistry, StartRegistry
 
 
 def asked(
     lab: LabRegistry, image: str, digest: str, *keys: PublicKey
-) -> tuple[tuple[Signed, ...], tuple[str, ...]]:
-    with RegistryClient(Access(lab.address, plain_http=True)) as client:
+) -> tuple[tuple[VerifiedSignature, ...], tuple[str, ...]]:
+    with RegistryClient(RegistryAccess(lab.address, plain_http=True)) as client:
         return client.signatures(reference(lab, image).at(digest), keys)
 
 
@@ -34,7 +34,7 @@ def test_what_cosign_signs_is_signed(
     other = lab.push("team/tool:2", labels={"other": "1"})
     cosign.key("own", kind)
     cosign.key("foreign")
-    own, foreign = (read_key(cosign.public(name)) for name in ("own", "foreign"))
+    own, foreign = (parse_public_key(cosign.public(name)) for name in ("own", "foreign"))
     assert asked(lab, "team/tool", digest, own) == ((), ())
     cosign.sign("own", f"{lab.address}/team/tool@{digest}", bundle=bundle)
     (signed,), refused = asked(lab, "team/tool", digest, foreign, own)
@@ -53,11 +53,13 @@ def test_several_sign_and_each_is_found(registry: StartRegistry, cosign: Cosign)
     cosign.sign("a", f"{open_lab.address}/tool@{digest}")
     cosign.sign("b", f"{open_lab.address}/tool@{digest}")
     cosign.sign("c", f"{open_lab.address}/tool@{digest}", bundle=True)
-    keys = [read_key(cosign.public(name)) for name in ("c", "b", "a")]
+    keys = [parse_public_key(cosign.public(name)) for name in ("c", "b", "a")]
     found, _ = asked(open_lab, "tool", digest, *keys)
     assert {one.key for one in found} == set(keys)
     assert lab.push("tool:1") == digest
-    access = Access(lab.address, ca=(lab.folder / "ca.pem").read_text(), username="bai", password="secret")
+    access = RegistryAccess(
+        lab.address, ca=(lab.folder / "ca.pem").read_text(), username="bai", password="secret"
+    )
     with RegistryClient(access) as client:
         assert client.signatures(reference(lab, "tool").at(digest), keys) == ((), ())
 
@@ -66,10 +68,10 @@ def test_a_signature_of_a_member_is_none_of_the_index(registry: StartRegistry, c
     """What is started is named by the index's digest; who signs one member has not signed the others."""
     lab = registry()
     digest = lab.push("tool:1", architectures=("amd64", "arm64"))
-    with RegistryClient(Access(lab.address, plain_http=True)) as client:
+    with RegistryClient(RegistryAccess(lab.address, plain_http=True)) as client:
         member = client.facts(reference(lab, "tool:1")).platforms["amd64"].digest
     cosign.key("own")
-    own = read_key(cosign.public("own"))
+    own = parse_public_key(cosign.public("own"))
     cosign.sign("own", f"{lab.address}/tool@{member}")
     assert asked(lab, "tool", digest, own) == ((), ())
     assert [one.key for one in asked(lab, "tool", member, own)[0]] == [own]

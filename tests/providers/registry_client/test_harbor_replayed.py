@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from providers.registry_client.access import Access
+from providers.registry_client.access import RegistryAccess
 from providers.registry_client.harbor import Artifact, Harbor, Project, Robot
-from schemas.problems.errors import NoSuchImage, RegistryError, RegistryRefused
+from schemas.problems.errors.registry import NoSuchImage, RegistryError, RegistryRefused
 from tests.lab.http_replay import Replay, Reply
 
 PROJECTS = "/api/v2.0/projects?page=1&page_size=100"
@@ -24,7 +24,7 @@ DIGEST = "sha256:" + "a" * 64
 
 
 def harbor(server: Replay) -> Harbor:
-    return Harbor(Access(server.address, plain_http=True, username="robot$bai", password="secret"))
+    return Harbor(RegistryAccess(server.address, plain_http=True, username="robot$bai", password="secret"))
 
 
 def test_projects_over_pages_with_the_login() -> None:

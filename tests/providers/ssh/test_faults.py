@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from providers.machines.base import Done, Endpoint
-from providers.machines.connections import Pool
+from providers.machines.connections import ConnectionPool
 from providers.machines.ssh.machine import SshMachine
 from schemas.kinds.cluster import Ssh
-from schemas.problems.errors import HostKeyRefused, LoginRefused, NodeUnreachable, ProviderUnavailable
+from schemas.problems.errors.node import HostKeyRefused, LoginRefused, NodeUnreachable
+from schemas.problems.errors.provider import ProviderUnavailable
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
 from tests.lab.stores import declared, reader
 from tests.waiting import until
@@ -43,7 +44,7 @@ def reached(node: SshdNode, **ssh: Any) -> Iterator[SshMachine]:
 def with_key(node: SshdNode, key: Path) -> Iterator[SshMachine]:
     """With the key `own/<name>`, which stands in this file."""
     there = node.endpoint(keyFrom=f"own/{key.name}")
-    files = reader(declared(key.parent, "*", name="own")).infrastructure
+    files = reader(declared(key.parent, "*", name="own")).for_infrastructure
 
     def secret(reference: str) -> str:
         return (files if reference.startswith("own/") else node.nodes.secret)(reference)
@@ -282,19 +283,19 @@ def test_a_slow_server_is_waited_for(node: SshdNode, sshd_nodes: SshdNodes, tmp_
 
 
 def test_who_failed_is_not_tried_at_once_again(node: SshdNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    from providers.machines.ssh import keeper
+    from providers.machines.ssh import persistent
 
     tries = []
-    opened = keeper.open_connection
-    monkeypatch.setattr(keeper, "open_connection", lambda *given: tries.append(1) or opened(*given))
+    opened = persistent.open_connection
+    monkeypatch.setattr(persistent, "open_connection", lambda *given: tries.append(1) or opened(*given))
     now = 1000.0
-    monkeypatch.setattr(keeper.time, "monotonic", lambda: now)
-    monkeypatch.setattr(keeper.time, "sleep", lambda _: None)
+    monkeypatch.setattr(persistent.time, "monotonic", lambda: now)
+    monkeypatch.setattr(persistent.time, "sleep", lambda _: None)
     machine = SshMachine(Endpoint("away", node.address, ssh=Ssh(port=1)))
     for passed, expected in ((0, 1), (0.9, 1), (0.2, 2), (1.5, 2), (0.6, 3), (3.9, 3), (0.2, 4)):
         now += passed
         with pytest.raises(NodeUnreachable, match=r"connection refused \(tried 4 times\)"):
-            machine.keeper._connected()
+            machine.ssh_connection._ensure_connected()
         assert len(tries) == 4 * expected
 
 
@@ -350,14 +351,14 @@ def test_a_link_that_takes_nothing_any_more_is_lost_for_who_sends(own: SshdNode)
     with reached(own) as machine:
         stream, other = machine.dial(("127.0.0.1", 22)), machine.dial(("127.0.0.1", 22))
         stream.recv(4)
-        connection = machine.keeper._connection
+        connection = machine.ssh_connection._connection
         assert connection is not None
         connection.transport.sock.shutdown(socket.SHUT_WR)
         with pytest.raises(OSError, match=r"lost|closed"):
             stream.sendall(b"SSH-2.0-x\r\n")
         stream.close()
         other.close()
-        assert machine.keeper._open == 0
+        assert machine.ssh_connection._open == 0
         until(lambda: _works(machine))
 
 
@@ -491,11 +492,11 @@ def test_sudo_runs_everything_or_says_why_not(sshd_nodes: SshdNodes, tmp_path: P
 
 def test_a_pool_keeps_few_connections(sshd_nodes: SshdNodes) -> None:
     nodes = sshd_nodes(3)
-    pool = Pool(2)
+    pool = ConnectionPool(2)
     machines = [pool.get(node.endpoint()) for node in nodes]
     for machine in [*machines, machines[0]]:
         assert machine.run(["true"]).code == 0
-    live = [machine.keeper.connected for machine in machines if isinstance(machine, SshMachine)]
+    live = [machine.ssh_connection.connected for machine in machines if isinstance(machine, SshMachine)]
     assert live == [True, False, True]
     assert pool.get(nodes[0].endpoint()) is machines[0]
     stream = machines[0].dial(("127.0.0.1", 22))
@@ -504,4 +505,4 @@ def test_a_pool_keeps_few_connections(sshd_nodes: SshdNodes) -> None:
     assert stream.recv(4) == b"SSH-", "one in use is not closed"
     stream.close()
     pool.close()
-    assert not any(m.keeper.connected for m in machines if isinstance(m, SshMachine))
+    assert not any(m.ssh_connection.connected for m in machines if isinstance(m, SshMachine))

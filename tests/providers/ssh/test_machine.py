@@ -17,7 +17,7 @@ import pytest
 from providers.machines.base import Machine, Stream
 from providers.machines.local import LocalMachine
 from providers.machines.ssh.machine import SshMachine
-from schemas.problems.errors import CommandTimedOut, MachineRefused, TargetRefused
+from schemas.problems.errors.node import CommandTimedOut, MachineRefused, TargetRefused
 from tests.lab.sshd import SshdNode, SshdNodes
 from tests.waiting import until
 

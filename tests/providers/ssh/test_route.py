@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.machines.base import Endpoint
-from providers.machines.ssh.route import Hop, Route, route
-from providers.machines.ssh.signals import number
-from providers.machines.ssh.trust import Trust, describe, record
+from providers.machines.ssh.route import Hop, Route, ssh_route
+from providers.machines.ssh.signals import signal_number
+from providers.machines.ssh.trust import HostKeys, describe_key, record_key
 from schemas.kinds.cluster import Ssh
-from schemas.problems.errors import HostKeyRefused
+from schemas.problems.errors.node import HostKeyRefused
 
 CONFIG = """
 Host gpu-*
@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def way(address: str, config: str = "", **ssh: Any) -> Route:
     parsed = paramiko.SSHConfig()
     parsed.parse(io.StringIO(config))
-    return route(Endpoint("node", address, ssh=Ssh(**ssh), secret="the {}".format), parsed)
+    return ssh_route(Endpoint("node", address, ssh=Ssh(**ssh), secret="the {}".format), parsed)
 
 
 def test_what_is_usual_without_any_settings(home: Path) -> None:
@@ -99,8 +99,8 @@ def test_names_in_files_of_known_hosts() -> None:
     assert Hop("a", 2022).entry == "[a]:2022"
 
 
-def _trust(path: Path, *, record_new: bool = False, hop: Hop = Hop("a", 2022)) -> Trust:  # noqa: B008
-    return Trust("node", hop, Route(hop, known_hosts=(str(path),), record_new=record_new))
+def _trust(path: Path, *, record_new: bool = False, hop: Hop = Hop("a", 2022)) -> HostKeys:  # noqa: B008
+    return HostKeys("node", hop, Route(hop, known_hosts=(str(path),), record_new=record_new))
 
 
 KEYS = [paramiko.ECDSAKey.generate() for _ in range(2)]
@@ -109,8 +109,8 @@ KEYS = [paramiko.ECDSAKey.generate() for _ in range(2)]
 def test_a_known_key_of_several_is_fine_and_preferred(tmp_path: Path) -> None:
     path = tmp_path / "known"
     for key in KEYS:
-        record(path, "[a]:2022", key)
-        record(path, "[a]:2022", key)
+        record_key(path, "[a]:2022", key)
+        record_key(path, "[a]:2022", key)
     assert len(path.read_text().splitlines()) == 2
     assert path.stat().st_mode & 0o777 == 0o600
     trust = _trust(path)
@@ -123,7 +123,7 @@ def test_a_known_key_of_several_is_fine_and_preferred(tmp_path: Path) -> None:
 
 def test_a_changed_key_is_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "known"
-    record(path, "[a]:2022", KEYS[0])
+    record_key(path, "[a]:2022", KEYS[0])
     with pytest.raises(HostKeyRefused, match=r"somebody may be in between"):
         _trust(path, record_new=True).check(KEYS[1])
     assert len(path.read_text().splitlines()) == 1
@@ -132,7 +132,7 @@ def test_a_changed_key_is_not_recorded(tmp_path: Path) -> None:
 def test_a_file_without_a_last_newline_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "known"
     path.write_text("# mine")
-    record(path, "a", KEYS[0])
+    record_key(path, "a", KEYS[0])
     assert path.read_text() == f"# mine\na {KEYS[0].get_name()} {KEYS[0].get_base64()}\n"
 
 
@@ -141,13 +141,18 @@ _PUBLIC = "AAAAC3NzaC1lZDI1NTE5AAAAIGOXDDpzWqeycW/Adu4LwiJgy3DePpIXzH8kizDJ36k6"
 
 def test_fingerprints_are_as_openssh_prints_them() -> None:
     key = paramiko.PKey.from_type_string("ssh-ed25519", base64.b64decode(_PUBLIC))
-    assert describe(key) == "ssh-ed25519 SHA256:BgaG9cEAGvRZpDacjZ2XGC3mYoJO2RCFEOlcUhFCkiQ"
+    assert describe_key(key) == "ssh-ed25519 SHA256:BgaG9cEAGvRZpDacjZ2XGC3mYoJO2RCFEOlcUhFCkiQ"
 
 
 @given(st.text(max_size=20))
 def test_any_name_of_a_signal_has_a_number(name: str) -> None:
-    assert 0 <= number(name) < 65
+    assert 0 <= signal_number(name) < 65
 
 
 def test_signals() -> None:
-    assert [number("KILL"), number("TERM"), number("SEGV"), number("odd@openssh.com")] == [9, 15, 11, 0]
+    assert [
+        signal_number("KILL"),
+        signal_number("TERM"),
+        signal_number("SEGV"),
+        signal_number("odd@openssh.com"),
+    ] == [9, 15, 11, 0]

@@ -14,10 +14,11 @@ import pytest
 
 from providers.base import Mount
 from providers.machines.base import Done
-from providers.storage.base import Folder, Trash, Trashed
-from providers.storage.mounts import problem, problem_here
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
+from providers.storage.mounts import mount_problem, mount_problem_here
 from providers.storage.nodes import NodeStorage
-from schemas.problems.errors import ProviderError, ProviderUnavailable, VolumeRefused
+from schemas.problems.errors.node import VolumeRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 ROOT = os.geteuid() == 0
 
@@ -55,51 +56,53 @@ def storage(here: Here) -> NodeStorage:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> VolumeFolder:
     (tmp_path / "root").mkdir()
-    return Folder("Volume/vision/data", "here", str(tmp_path / "root"), "vision/data", host="disk")
+    return VolumeFolder("Volume/vision/data", "here", str(tmp_path / "root"), "vision/data", host="disk")
 
 
-def record(folder: Folder, entry: str = "20260101T000000Z-data-abc") -> Trashed:
-    return Trashed(folder.volume, entry, folder.host, folder.path, 1.5, "c0ffee", {"kind": "Volume"})
+def record(folder: VolumeFolder, entry: str = "20260101T000000Z-data-abc") -> TrashedVolume:
+    return TrashedVolume(folder.volume, entry, folder.host, folder.path, 1.5, "c0ffee", {"kind": "Volume"})
 
 
-def trash_of(folder: Folder) -> Trash:
-    return Trash(folder.host, folder.node, folder.root)
+def trash_of(folder: VolumeFolder) -> TrashLocation:
+    return TrashLocation(folder.host, folder.node, folder.root)
 
 
-def test_a_folder_is_made_with_its_mode_once(storage: NodeStorage, folder: Folder) -> None:
+def test_a_folder_is_made_with_its_mode_once(storage: NodeStorage, folder: VolumeFolder) -> None:
     wanted = replace(folder, mode=0o2770)
-    assert storage.look([wanted])[wanted.volume].state == "absent"
+    assert storage.observe([wanted])[wanted.volume].state == "absent"
     storage.make(wanted)
     (Path(wanted.source) / "kept").write_text("x")
     storage.make(wanted)
-    seen = storage.look([wanted])[wanted.volume]
+    seen = storage.observe([wanted])[wanted.volume]
     assert (seen.state, seen.mode, seen.uid) == ("there", 0o2770, os.geteuid())
     assert (Path(wanted.source) / "kept").read_text() == "x"
 
 
-def test_what_is_not_asked_for_stays(storage: NodeStorage, folder: Folder) -> None:
+def test_what_is_not_asked_for_stays(storage: NodeStorage, folder: VolumeFolder) -> None:
     Path(folder.source).mkdir(parents=True)
     Path(folder.source).chmod(0o711)
     storage.make(folder)
-    assert storage.look([folder])[folder.volume].mode == 0o711
+    assert storage.observe([folder])[folder.volume].mode == 0o711
 
 
 @pytest.mark.skipif(not ROOT, reason="only root gives folders away")
-def test_the_owner_is_set_and_new_folders_below_are_theirs(storage: NodeStorage, folder: Folder) -> None:
+def test_the_owner_is_set_and_new_folders_below_are_theirs(
+    storage: NodeStorage, folder: VolumeFolder
+) -> None:
     wanted = replace(folder, uid=4711, gid=4712, mode=0o750)
     storage.make(wanted)
-    seen = storage.look([wanted])[wanted.volume]
+    seen = storage.observe([wanted])[wanted.volume]
     assert (seen.uid, seen.gid, seen.mode) == (4711, 4712, 0o750)
-    assert problem_here([Mount(f"{wanted.source}/runs/one", "/data", root=wanted.root)]) == ""
+    assert mount_problem_here([Mount(f"{wanted.source}/runs/one", "/data", root=wanted.root)]) == ""
     made = (Path(wanted.source) / "runs" / "one").stat()
     assert (made.st_uid, made.st_gid) == (4711, 4712)
 
 
 @pytest.mark.skipif(not ROOT, reason="only root gives folders away")
 def test_what_is_made_belongs_to_whom_it_is_made_for_and_what_was_there_stays(
-    storage: NodeStorage, folder: Folder
+    storage: NodeStorage, folder: VolumeFolder
 ) -> None:
     storage.make(replace(folder, new_owner=4713))
     made, above = Path(folder.source).stat(), Path(folder.source).parent.stat()
@@ -112,36 +115,36 @@ def test_what_is_made_belongs_to_whom_it_is_made_for_and_what_was_there_stays(
     assert (other.st_uid, other.st_gid) == (4711, 4712)
 
 
-def test_giving_away_without_being_root_is_refused(folder: Folder) -> None:
+def test_giving_away_without_being_root_is_refused(folder: VolumeFolder) -> None:
     if ROOT:
         pytest.skip("root may")
     with pytest.raises(VolumeRefused, match="only root"):
         NodeStorage(lambda name: Here()).make(replace(folder, uid=0))  # type: ignore[arg-type,return-value]
 
 
-def test_links_on_the_way_are_refused(storage: NodeStorage, folder: Folder, tmp_path: Path) -> None:
+def test_links_on_the_way_are_refused(storage: NodeStorage, folder: VolumeFolder, tmp_path: Path) -> None:
     private = tmp_path / "private"
     (private / "data").mkdir(parents=True)
     (Path(folder.root) / "vision").symlink_to(private)
     for act in (storage.make, lambda one: storage.trash(one, record(one))):
         with pytest.raises(VolumeRefused, match="vision is a link"):
             act(folder)
-    seen = storage.look([folder])[folder.volume]
+    seen = storage.observe([folder])[folder.volume]
     assert (seen.state, "link" in seen.why) == ("refused", True)
     assert [path.name for path in private.iterdir()] == ["data"]
 
 
-def test_a_root_that_is_not_mounted_is_not_filled(storage: NodeStorage, folder: Folder) -> None:
+def test_a_root_that_is_not_mounted_is_not_filled(storage: NodeStorage, folder: VolumeFolder) -> None:
     wanted = replace(folder, file_systems=("nfs", "nfs4"))
     with pytest.raises(VolumeRefused, match=r"is not mounted: it is on \S+ at .*, not on nfs or nfs4"):
         storage.make(wanted)
     assert list(Path(folder.root).iterdir()) == []
     mount = Mount(folder.source, "/data", root=folder.root, file_systems=("lustre",))
-    assert "is not mounted" in problem_here([mount])
+    assert "is not mounted" in mount_problem_here([mount])
     assert list(Path(folder.root).iterdir()) == []
 
 
-def test_deleting_moves_aside_and_restoring_brings_back(storage: NodeStorage, folder: Folder) -> None:
+def test_deleting_moves_aside_and_restoring_brings_back(storage: NodeStorage, folder: VolumeFolder) -> None:
     storage.make(folder)
     (Path(folder.source) / "weights").write_text("precious")
     storage.trash(folder, record(folder))
@@ -155,7 +158,7 @@ def test_deleting_moves_aside_and_restoring_brings_back(storage: NodeStorage, fo
     assert storage.trashed(trash_of(folder)) == ()
 
 
-def test_restoring_does_not_overwrite(storage: NodeStorage, folder: Folder) -> None:
+def test_restoring_does_not_overwrite(storage: NodeStorage, folder: VolumeFolder) -> None:
     storage.make(folder)
     storage.trash(folder, record(folder))
     storage.make(folder)
@@ -166,7 +169,7 @@ def test_restoring_does_not_overwrite(storage: NodeStorage, folder: Folder) -> N
 
 
 def test_purging_is_for_good_and_follows_no_link(
-    storage: NodeStorage, folder: Folder, tmp_path: Path
+    storage: NodeStorage, folder: VolumeFolder, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "kept").write_text("x")
@@ -183,7 +186,7 @@ def test_purging_is_for_good_and_follows_no_link(
             storage.purge(trash_of(folder), entry)
 
 
-def test_an_entry_that_was_never_filled_is_swept(storage: NodeStorage, folder: Folder) -> None:
+def test_an_entry_that_was_never_filled_is_swept(storage: NodeStorage, folder: VolumeFolder) -> None:
     storage.make(folder)
     begun = Path(folder.root) / ".bai-trash" / "begun"
     begun.mkdir(parents=True)
@@ -193,39 +196,39 @@ def test_an_entry_that_was_never_filled_is_swept(storage: NodeStorage, folder: F
     assert not begun.exists()
 
 
-def test_usage_counts_each_file_once(storage: NodeStorage, folder: Folder) -> None:
+def test_usage_counts_each_file_once(storage: NodeStorage, folder: VolumeFolder) -> None:
     storage.make(folder)
     big = Path(folder.source) / "sub" / "big"
     big.parent.mkdir()
     big.write_bytes(os.urandom(1 << 20))
     os.link(big, big.with_name("again"))
-    assert storage.look([folder])[folder.volume].used is None
-    seen = storage.look([folder], usage=True)[folder.volume]
+    assert storage.observe([folder])[folder.volume].used is None
+    seen = storage.observe([folder], usage=True)[folder.volume]
     assert seen.whole
     assert seen.used is not None
     assert 1 << 20 <= seen.used < 1.5 * (1 << 20)
 
 
-def test_many_folders_are_one_call_per_node(storage: NodeStorage, folder: Folder, here: Here) -> None:
+def test_many_folders_are_one_call_per_node(storage: NodeStorage, folder: VolumeFolder, here: Here) -> None:
     many = [replace(folder, volume=f"Volume/v{n}", path=f"v{n}") for n in range(20)]
-    seen = storage.look(many)
+    seen = storage.observe(many)
     assert {each.state for each in seen.values()} == {"absent"}
     assert here.calls == 1
 
 
-def test_a_node_that_cannot_be_reached_is_unknown(folder: Folder) -> None:
+def test_a_node_that_cannot_be_reached_is_unknown(folder: VolumeFolder) -> None:
     class Far(Here):
         def run(self, argv: Sequence[str], **options: object) -> Done:  # type: ignore[override]
             raise ProviderUnavailable(provider="far", why="no route")
 
     storage = NodeStorage(lambda name: Far())  # type: ignore[arg-type,return-value]
-    seen = storage.look([folder])[folder.volume]
+    seen = storage.observe([folder])[folder.volume]
     assert (seen.state, "no route" in seen.why) == ("unknown", True)
     with pytest.raises(ProviderUnavailable):
         storage.make(folder)
 
 
-def test_a_node_without_python_says_so(folder: Folder) -> None:
+def test_a_node_without_python_says_so(folder: VolumeFolder) -> None:
     class Bare(Here):
         def run(self, argv: Sequence[str], **options: object) -> Done:  # type: ignore[override]
             return Done(127, b"", b"")
@@ -238,16 +241,16 @@ def test_mounts_are_checked_on_the_machine(here: Here, tmp_path: Path) -> None:
     root = tmp_path / "root"
     (root / "data").mkdir(parents=True)
     good = Mount(f"{root}/data/sub", "/data", root=str(root))
-    assert problem(here, [good]) == ""  # type: ignore[arg-type]
+    assert mount_problem(here, [good]) == ""  # type: ignore[arg-type]
     assert (root / "data" / "sub").is_dir()
     bad = Mount(f"{root}/../etc", "/data", root=str(root))
-    assert "`..`" in problem(here, [good, bad])  # type: ignore[arg-type]
-    assert problem(here, []) == ""  # type: ignore[arg-type]
+    assert "`..`" in mount_problem(here, [good, bad])  # type: ignore[arg-type]
+    assert mount_problem(here, []) == ""  # type: ignore[arg-type]
     assert here.calls == 1
 
 
 @pytest.mark.skipif(not ROOT, reason="only root mounts")
-def test_what_somebody_has_mounted_stays(storage: NodeStorage, folder: Folder) -> None:
+def test_what_somebody_has_mounted_stays(storage: NodeStorage, folder: VolumeFolder) -> None:
     storage.make(folder)
     script = 'mount --bind "$0/." /mnt && echo ready && read line'
     held = ["unshare", "-m", "--propagation", "private", "sh", "-c", script, folder.source]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import Mount, Share
+from providers.base import GpuShare, Mount
 from providers.gpu import shares
-from providers.machines.connections import Machines
-from providers.storage.base import Folder, Trash, Trashed
-from providers.storage.mounts import problem
+from providers.machines.connections import ClusterMachines
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
+from providers.storage.mounts import mount_problem
 from providers.storage.nodes import NodeStorage
-from schemas.problems.errors import KernelRefused, VolumeRefused
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.node import VolumeRefused
 from tests.lab.sshd import SshdNodes
 
 pytestmark = pytest.mark.xdist_group("sshd")
@@ -21,22 +22,25 @@ pytestmark = pytest.mark.xdist_group("sshd")
 
 def test_a_volumes_whole_life(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
     one, two = sshd_nodes(2)
-    machines = Machines([one.endpoint(), two.endpoint()])
+    machines = ClusterMachines([one.endpoint(), two.endpoint()])
     storage = NodeStorage(machines.get)
     root = tmp_path / "root"
     root.mkdir()
-    first = Folder("Volume/a", one.endpoint().name, str(root), "a", mode=0o750, host="disk")
+    first = VolumeFolder("Volume/a", one.endpoint().name, str(root), "a", mode=0o750, host="disk")
     second = replace(first, volume="Volume/b", node=two.endpoint().name, path="b")
     storage.make(first)
     (root / "a" / "file").write_text("x" * 10_000)
-    seen = storage.look([first, second], usage=True)
+    seen = storage.observe([first, second], usage=True)
     assert (seen["Volume/a"].state, seen["Volume/a"].mode) == ("there", 0o750)
     assert seen["Volume/b"].state == "absent"
     assert (seen["Volume/a"].used or 0) >= 10_000
-    assert problem(machines.get(one.endpoint().name), [Mount(f"{root}/a/sub", "/data", root=str(root))]) == ""
+    assert (
+        mount_problem(machines.get(one.endpoint().name), [Mount(f"{root}/a/sub", "/data", root=str(root))])
+        == ""
+    )
     assert (root / "a" / "sub").is_dir()
-    storage.trash(first, Trashed("Volume/a", "gone", "disk", "a", 1.0))
-    trash = Trash("disk", one.endpoint().name, str(root))
+    storage.trash(first, TrashedVolume("Volume/a", "gone", "disk", "a", 1.0))
+    trash = TrashLocation("disk", one.endpoint().name, str(root))
     assert [entry.entry for entry in storage.trashed(trash)] == ["gone"]
     storage.restore(trash, "gone")
     assert (root / "a" / "file").exists()
@@ -48,26 +52,26 @@ def test_a_volumes_whole_life(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
 def test_a_node_that_is_away_is_unknown(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
     (one,) = sshd_nodes(1)
     gone = replace(one.endpoint(port=9, connectTimeout="1s"), name="gone")
-    storage = NodeStorage(Machines([gone]).get)
-    folder = Folder("Volume/a", "gone", str(tmp_path), "a")
-    assert storage.look([folder])["Volume/a"].state == "unknown"
+    storage = NodeStorage(ClusterMachines([gone]).get)
+    folder = VolumeFolder("Volume/a", "gone", str(tmp_path), "a")
+    assert storage.observe([folder])["Volume/a"].state == "unknown"
 
 
 def test_what_it_can_enforce_is_asked_over_the_same_connection(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
     (one,) = sshd_nodes(1)
-    machine = Machines([one.endpoint()]).get(one.endpoint().name)
-    place = shares.Place(
+    machine = ClusterMachines([one.endpoint()]).get(one.endpoint().name)
+    place = shares.ShareHost(
         machine, "docker", "n1", root=str(tmp_path / "mps"), hami_root=str(tmp_path / "hami"),
         libraries=(str(tmp_path / "libvgpu.so"),),
     )  # fmt: skip
-    found = shares.means(place)
+    found = shares.available_means(place)
     assert set(found) == {"mps", "hami", "mig"}
-    share = Share("hami", {"GPU-a": 500})
+    share = GpuShare("hami", {"GPU-a": 500})
     with pytest.raises(KernelRefused, match="is not at"):
-        shares.give(place, "one", share)
+        shares.prepare(place, "one", share)
     (tmp_path / "libvgpu.so").write_bytes(b"")
-    given = shares.give(place, "one", share)
+    given = shares.prepare(place, "one", share)
     assert Path(next(each.source for each in given.binds if each.target == "/run/hami")).is_dir()
-    shares.take(place, "one")
+    shares.release(place, "one")
     assert list((tmp_path / "hami" / "kernels").iterdir()) == []
     machine.close()

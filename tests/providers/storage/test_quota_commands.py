@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from providers.storage.node import quota
-from providers.storage.node.mounts import Mounted
-from providers.storage.node.quota import Place
-from providers.storage.node.walk import Refused
+from providers.storage.node.mounts import MountEntry
+from providers.storage.node.quota import QuotaFolder
+from providers.storage.node.walk import FolderRefused
 
 MIB = 1 << 20
 STANDIN = """#!{python}
@@ -66,33 +66,33 @@ def folder(tmp_path: Path) -> Iterator[int]:
     os.close(opened)
 
 
-def place(kind: str, folder: int, options: str = "rw") -> Place:
-    mount = Mounted("0:50", "/", "/mnt/lustre", kind, "server:/", options)
-    return Place(mount, folder, folder, "/mnt/lustre/data", "Volume/data")
+def place(kind: str, folder: int, options: str = "rw") -> QuotaFolder:
+    mount = MountEntry("0:50", "/", "/mnt/lustre", kind, "server:/", options)
+    return QuotaFolder(mount, folder, folder, "/mnt/lustre/data", "Volume/data")
 
 
 def test_lustre_gives_the_folder_a_project(standin: Path, folder: int) -> None:
     here = place("lustre", folder)
-    assert quota.look(here).most == 0
-    assert quota.limit(here, 0) == ""
-    assert quota.limit(here, 10 * MIB) == ""
-    found = quota.look(here)
+    assert quota.read_limit(here).most == 0
+    assert quota.set_limit(here, 0) == ""
+    assert quota.set_limit(here, 10 * MIB) == ""
+    found = quota.read_limit(here)
     assert (found.means, found.most, found.used) == ("lustre", 10 * MIB, 2 * MIB)
     asked = json.loads((standin / "lfs.json").read_text())["asked"]
     marked = next(words for words in asked if words[0] == "project" and "-s" in words)
     assert "-r" in marked and marked[-1] == "/mnt/lustre/data"
-    assert quota.limit(here, 0) == ""
-    assert quota.look(here).most == 0
+    assert quota.set_limit(here, 0) == ""
+    assert quota.read_limit(here).most == 0
 
 
 def test_weka_limits_the_folder(standin: Path, folder: int) -> None:
     here = place("wekafs", folder)
-    assert quota.look(here).most == 0
-    quota.limit(here, 10 * MIB)
-    assert quota.look(here)[2:] == (10 * MIB, 4096)
-    quota.limit(here, 0)
-    assert quota.look(here).most == 0
-    quota.limit(here, 0)
+    assert quota.read_limit(here).most == 0
+    quota.set_limit(here, 10 * MIB)
+    assert quota.read_limit(here)[2:] == (10 * MIB, 4096)
+    quota.set_limit(here, 0)
+    assert quota.read_limit(here).most == 0
+    quota.set_limit(here, 0)
 
 
 def test_cephfs_is_told_by_an_attribute(standin: Path, folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +102,9 @@ def test_cephfs_is_told_by_an_attribute(standin: Path, folder: int, monkeypatch:
     except OSError:
         pytest.skip("no extended attributes for temporary files here")
     here = place("ceph", folder)
-    assert quota.look(here).most == 0
-    quota.limit(here, 10 * MIB)
-    assert (quota.look(here).means, quota.look(here).most) == ("ceph", 10 * MIB)
+    assert quota.read_limit(here).most == 0
+    quota.set_limit(here, 10 * MIB)
+    assert (quota.read_limit(here).means, quota.read_limit(here).most) == ("ceph", 10 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_what_cannot_be_held_is_said(
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     here = place(kind, folder, options)
-    assert why in quota.limit(here, MIB)
-    assert why in quota.look(here).unheld
-    assert quota.limit(here, 0) == ""
+    assert why in quota.set_limit(here, MIB)
+    assert why in quota.read_limit(here).unheld
+    assert quota.set_limit(here, 0) == ""
 
 
 def test_a_command_that_fails_is_refused_with_its_words(standin: Path, folder: int) -> None:
     (standin / "bin" / "lfs").write_text("#!/bin/sh\necho 'Permission denied' >&2; exit 1\n")
-    with pytest.raises(Refused, match="lfs: Permission denied"):
-        quota.limit(place("lustre", folder), MIB)
-    assert "Permission denied" in quota.look(place("lustre", folder)).unheld
+    with pytest.raises(FolderRefused, match="lfs: Permission denied"):
+        quota.set_limit(place("lustre", folder), MIB)
+    assert "Permission denied" in quota.read_limit(place("lustre", folder)).unheld

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.gitops.commit_choice import Follow
 from reconciler.gitops.remote import Remote
-from reconciler.sources.git_command import Login
-from schemas.problems.errors import NoSuchRevision, RemoteUnreachable
+from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.sources.git_command import GitLogin
+from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import git
-from tests.reconciler.gitops.test_follow import Lab, lab, taken
+from tests.reconciler.gitops.test_revision_tracker import Lab, lab, taken
 
 pytestmark = pytest.mark.slow
 
@@ -72,9 +72,9 @@ def test_a_branch_that_is_gone_does_not_have_the_copy_checked_again_and_again(
     follow = lab.follow()
     taken(follow)
     git(lab.pair.work, "push", "--quiet", "origin", ":main")
-    assert isinstance(follow.latest()[1], NoSuchRevision)
+    assert isinstance(follow.select_commit()[1], NoSuchRevision)
     asked.clear()
-    assert isinstance(follow.latest()[1], NoSuchRevision)
+    assert isinstance(follow.select_commit()[1], NoSuchRevision)
     assert "fsck" not in asked and "fetch" not in asked
 
 
@@ -94,7 +94,7 @@ def test_a_rollback_counts_while_the_remote_is_away(lab: Lab) -> None:
     lab.pair.push()
     taken(follow)
     lab.pair.bare.rename(lab.pair.bare.with_name("hidden"))
-    commit, error = follow.latest(before)
+    commit, error = follow.select_commit(before)
     assert commit == before
     assert isinstance(error, RemoteUnreachable)
 
@@ -121,7 +121,7 @@ def test_a_lock_of_a_git_that_may_still_run_is_left(lab: Lab) -> None:
     left.touch()
     lab.pair.commit({"b.yaml": "b"})
     lab.pair.push()
-    commit, error = follow.latest()
+    commit, error = follow.select_commit()
     assert commit == good and isinstance(error, RemoteUnreachable)
     assert left.exists()
 
@@ -142,7 +142,9 @@ def test_a_copy_that_was_being_replaced_when_its_maker_died_is_found_again(lab: 
     place.mkdir()
     lab.remote.folder.rename(place / "old")
     lab.pair.bare.rename(lab.pair.bare.with_name("hidden"))
-    commit, error = Follow(Remote(lab.remote.url, lab.remote.folder), "main", "", lab.kept, "here").latest()
+    commit, error = RevisionTracker(
+        Remote(lab.remote.url, lab.remote.folder), "main", "", lab.kept, "here"
+    ).select_commit()
     assert commit == good and isinstance(error, RemoteUnreachable)
 
 
@@ -152,7 +154,7 @@ def test_a_place_that_cannot_be_written_to_is_told(lab: Lab, tmp_path: Path) -> 
     with pytest.raises(RemoteUnreachable, match="copy"):
         remote.fetch("main")
     with pytest.raises(RemoteUnreachable, match="copy"):
-        remote.mend()
+        remote.repair()
 
 
 def test_a_disk_that_is_full_is_told_and_passes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +241,7 @@ def test_a_server_that_hangs_leaves_no_process_behind(tmp_path: Path) -> None:
     with silent() as port:
         url = f"http://127.0.0.1:{port}/hung-{tmp_path.name}.git"
         with pytest.raises(RemoteUnreachable, match="no answer within"):
-            Remote(url, tmp_path / "copy").fetch("main", patience=2)
+            Remote(url, tmp_path / "copy").fetch("main", timeout=2)
         assert soon(lambda: not mentioning(url)), mentioning(url)
 
 
@@ -253,7 +255,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_p
     try:
         remote = Remote("ssh://forge.example/x.git", lab.remote.folder)
         with pytest.raises(RemoteUnreachable, match="no answer within"):
-            remote.fetch("main", patience=2)
+            remote.fetch("main", timeout=2)
     finally:
         del os.environ["GIT_SSH_COMMAND"]
     assert soon(lambda: not mentioning(hung.name)), mentioning(hung.name)
@@ -269,10 +271,10 @@ def test_many_pushes_do_not_make_the_copy_grow_without_bounds(lab: Lab) -> None:
         lab.pair.commit({f"f{each}.yaml": f"{number} {each}" for each in range(60)})
         lab.pair.push()
         last = taken(follow)
-    lab.remote.tidy(most=16)
+    lab.remote.pack_objects(most=16)
     loose = [path for path in (lab.remote.folder / "objects").glob("??/*")]
     assert len(loose) < 60
-    assert lab.remote.has(first) and lab.remote.has(last)
+    assert lab.remote.has_commit(first) and lab.remote.has_commit(last)
 
 
 def test_what_a_forced_push_threw_away_survives_tidying(lab: Lab) -> None:
@@ -283,9 +285,9 @@ def test_what_a_forced_push_threw_away_survives_tidying(lab: Lab) -> None:
     git(lab.pair.work, "reset", "--quiet", "--hard", "HEAD~1")
     lab.pair.commit({f"f{each}.yaml": str(each) for each in range(60)})
     lab.pair.push("--force")
-    follow.latest()
-    lab.remote.tidy(most=1)
-    assert lab.remote.has(thrown)
+    follow.select_commit()
+    lab.remote.pack_objects(most=1)
+    assert lab.remote.has_commit(thrown)
 
 
 def test_history_that_cannot_be_read_in_time_is_not_called_rewritten(
@@ -297,13 +299,13 @@ def test_history_that_cannot_be_read_in_time_is_not_called_rewritten(
     good = taken(follow)
     lab.pair.commit({"b.yaml": "b"})
     lab.pair.push()
-    real = remote.git
+    real = remote.run_git
 
-    def slow(login: Login, url: str, *words: str, **named: Any) -> Any:
+    def slow(login: GitLogin, url: str, *words: str, **named: Any) -> Any:
         if words[0] == "merge-base":
             return subprocess.CompletedProcess(words, 124, "", "no answer within 120 s")
         return real(login, url, *words, **named)
 
-    monkeypatch.setattr(remote, "git", slow)
-    commit, error = follow.latest()
+    monkeypatch.setattr(remote, "run_git", slow)
+    commit, error = follow.select_commit()
     assert commit == good and isinstance(error, RemoteUnreachable)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.gitops.submit import Submission
-from schemas.problems.errors import AlreadyThere, InvalidRepository, NotPushed
+from schemas.problems.errors.command import AlreadyThere
+from schemas.problems.errors.git_remote import NotPushed
+from schemas.problems.errors.repository import InvalidRepository
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.lab import BASE, session
 
@@ -96,5 +98,5 @@ def test_without_a_remote_it_stays_here(pair: Pair) -> None:
 def test_it_is_taken_out_again(pair: Pair) -> None:
     made = submission(pair)
     made.submit("Run mine")
-    made.take_out("mine is done")
+    made.submit_removal("mine is done")
     assert git(pair.bare, "ls-tree", "-r", "--name-only", "main").split() == ["base.yaml", "other.yaml"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.gitops.submit import Submission
-from schemas.problems.errors import NotPushed
+from schemas.problems.errors.git_remote import NotPushed
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.gitops.test_submit import pair, submission
 from tests.reconciler.lab import session

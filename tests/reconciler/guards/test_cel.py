@@ -305,7 +305,7 @@ def test_an_evaluation_costs_no_more_than_one_may() -> None:
     budget = cel.Budget()
     with pytest.raises(cel.TooManySteps, match="it takes more than 1,000,000 steps"):
         expression.evaluate(many, budget)
-    assert budget.left == steps.MOST_STEPS_OF_A_PLAN - steps.MOST_STEPS
+    assert budget.left == steps.MAX_STEPS_PER_PLAN - steps.MAX_STEPS
 
 
 def test_the_library_is_loaded_with_the_first_expression() -> None:

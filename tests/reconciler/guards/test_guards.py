@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from providers.base import Network
-from reconciler.guards.builtin_rules import Facts
-from reconciler.guards.candidate import Candidate
+from reconciler.guards.builtin_rules import GuardFacts
 from reconciler.guards.cel import Budget
-from reconciler.guards.cel_rules import validations
-from reconciler.guards.judge import SHOWN, Enforced, judge
+from reconciler.guards.cel_rules import evaluate_validations
+from reconciler.guards.judge import MAX_SHOWN_VIOLATIONS, EnforcedPolicy, judge_actions
+from reconciler.guards.proposed_change import ProposedChange
+from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Action, Plan, Side
-from reconciler.values.plan_json import sealed
 from reconciler.values.rollout import Provision
 from schemas.kinds.policy import Policy
-from schemas.problems.errors import GuardRefused
+from schemas.problems.errors.plan import GuardRefused
 from tests.reconciler.lab import Lab, session, summary
 
 ONE_GPU = "resources: {cuda.device: 1}"
@@ -219,15 +219,17 @@ def test_room_that_is_not_taken_is_nobodys_fault(lab: Lab) -> None:
 
 def test_as_much_is_told_as_one_reads(lab: Lab) -> None:
     lab.write({"policy": policy("guards: {requireOwner: true}")})
-    names = [f"s{number:02}" for number in range(SHOWN + 2)]
+    names = [f"s{number:02}" for number in range(MAX_SHOWN_VIOLATIONS + 2)]
     lab.write({name: session(name) for name in names})
     with pytest.raises(GuardRefused) as caught:
         lab.apply()
-    assert str(caught.value).count("has no owner") == SHOWN and "; and 2 more" in str(caught.value)
-    lab.drop(*names[SHOWN:])
+    assert str(caught.value).count("has no owner") == MAX_SHOWN_VIOLATIONS and "; and 2 more" in str(
+        caught.value
+    )
+    lab.drop(*names[MAX_SHOWN_VIOLATIONS:])
     with pytest.raises(GuardRefused) as caught:
         lab.apply()
-    assert str(caught.value).count("has no owner") == SHOWN and "more" not in str(caught.value)
+    assert str(caught.value).count("has no owner") == MAX_SHOWN_VIOLATIONS and "more" not in str(caught.value)
 
 
 def test_an_override_counts_until_its_last_day_and_is_named(lab: Lab) -> None:
@@ -291,7 +293,7 @@ def test_containers_stay_off_their_nodes_own_network(lab: Lab) -> None:
     with pytest.raises(GuardRefused, match="Session/p/a would be on its nodes' own network"):
         changed = replace(new, after=replace(new.after, specs=specs))
         actions = tuple(changed if each is new else each for each in plan.actions)
-        lab.apply(sealed(replace(plan, actions=actions)))
+        lab.apply(with_digest(replace(plan, actions=actions)))
 
 
 def test_no_more_nodes_are_provisioned_than_one_may(lab: Lab) -> None:
@@ -302,10 +304,10 @@ def test_no_more_nodes_are_provisioned_than_one_may(lab: Lab) -> None:
         Action(f"Node/n{at}", "here", node, replace(node, provision=provision), why="its profile")
         for at in (1, 2)
     )
-    policies = [Enforced(each) for each in lab.desired().repository.of(Policy)]
-    (found,) = judge(wave, policies, {}, plan.quotas, 0.0).violations
+    policies = [EnforcedPolicy(each) for each in lab.desired().repository.of(Policy)]
+    (found,) = judge_actions(wave, policies, {}, plan.quotas, 0.0).violations
     assert (found.guard, found.resources) == ("maxProvisioned", ("Node/n1", "Node/n2"))
-    assert judge(wave[:1], policies, {}, plan.quotas, 0.0).violations == ()
+    assert judge_actions(wave[:1], policies, {}, plan.quotas, 0.0).violations == ()
 
 
 def rule(expression: str, match: str = "kinds: [Session]") -> str:
@@ -354,9 +356,9 @@ def test_a_rule_sees_what_is_deleted_and_what_is_changed(lab: Lab) -> None:
 def test_rules_of_all_policies_have_one_budget_and_refuse_when_it_is_used_up(lab: Lab) -> None:
     lab.write({name: session(name) for name in "abc"})
     lab.write({"policy": rule('action.verb == "create"')})
-    changes = [Candidate(each) for each in lab.plan().changes if each.id.startswith("Session/")]
+    changes = [ProposedChange(each) for each in lab.plan().changes if each.id.startswith("Session/")]
     (one,) = lab.desired().repository.of(Policy)
-    assert list(validations(one, changes, Facts())) == []
-    found = list(validations(one, changes, Facts(budget=Budget(steps=5))))
+    assert list(evaluate_validations(one, changes, GuardFacts())) == []
+    found = list(evaluate_validations(one, changes, GuardFacts(budget=Budget(steps=5))))
     assert [each.resources for each in found][-1] == ("Session/p/c",)
     assert "cannot be evaluated" in found[-1].why

@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from providers.fake_provisioner import FakeProvisioner, Machines
+from providers.fake_provisioner import FakeNodes, FakeProvisioner
 from providers.machines.base import Endpoint
-from reconciler.apply.apply import ApplyResult, apply
+from reconciler.apply.apply import apply
 from reconciler.apply.effect_runner import Runner
-from reconciler.apply.node_effects import Site
+from reconciler.apply.node_effects import ProvisionerAccess
+from reconciler.apply.targets import ApplyTargets
 from reconciler.observe import node_status
 from reconciler.observe.endpoints import endpoints
-from reconciler.observe.refresh import observed
+from reconciler.observe.store_changes import store_changes
 from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.plan import Plan
-from reconciler.values.results import ApplyEvent
+from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.state import Actual
 from schemas.kinds.cluster import Cluster
 from tests.reconciler.lab import BASE, NODE, Lab
@@ -43,7 +45,7 @@ class NodeLab(Lab):
     def __init__(self, folder: Path, *, nodes: int = 3, rules: str = "") -> None:
         super().__init__(folder, nodes=nodes)
         self.names = tuple(f"n{number}" for number in range(1, nodes + 1))
-        self.machines = Machines(self.names, clock=self.world.clock.now)
+        self.machines = FakeNodes(self.names, clock=self.world.clock.now)
         self.provisioner = FakeProvisioner(self.machines)
         self.events: list[ApplyEvent] = []
         self.rules(rules)
@@ -68,13 +70,15 @@ class NodeLab(Lab):
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
         found = super().actual()
         provisioner = None if offline else lambda: self.provisioner
-        upkeep = node_status.upkeep(self.desired(), self.endpoints().values(), found.standings, provisioner)
-        found = replace(found, upkeep=upkeep)
-        return node_status.checked(found, self.provisioner) if check else found
+        provision_status = node_status.provision_status(
+            self.desired(), self.endpoints().values(), found.provision_records, provisioner
+        )
+        found = replace(found, provision_status=provision_status)
+        return node_status.add_role_checks(found, self.provisioner) if check else found
 
     def plan_nodes(self, *, check: bool = False, offline: bool = False, without: Iterable[str] = ()) -> Plan:
         actual = self.actual(check=check, offline=offline)
-        return make_plan(self.desired(), actual, self.world.clock.now(), without=tuple(without))
+        return make_plan(PlanRequest(self.desired(), actual, self.world.clock.now(), without=tuple(without)))
 
     def apply(
         self,
@@ -87,22 +91,24 @@ class NodeLab(Lab):
     ) -> ApplyResult:
         return apply(
             plan or self.plan_nodes(),
-            store=self.store,
-            provider=self.provider,
-            storage=self.storage,
-            clock=self.world.clock,
+            ApplyTargets(
+                self.store,
+                self.provider,
+                self.world.clock,
+                self.storage,
+                ProvisionerAccess(self.provisioner, self.endpoints()),
+            ),
             holder="tester",
             parallel=parallel,
             runner=runner,
             stop=stop,
-            site=Site(self.provisioner, self.endpoints()),
             on_event=on_event or self.events.append,
         )
 
     def refresh(self) -> None:
         now = self.world.clock.now()
         lease = self.store.acquire("here", "refresh", 60, now)
-        self.store.write(lease, observed(self.actual(), self.desired(), {}, now, "refresh"))
+        self.store.write(lease, store_changes(self.actual(), self.desired(), {}, now, "refresh"))
         self.store.release(lease)
 
     def roll(self, most: int = 20) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from providers.storage.nodes import NodeStorage
 from reconciler.values.state import Actual
-from reconciler.values.volume_folders import folders
+from reconciler.values.volume_folders import volume_folders
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.nodes.lab import NodeLab
 
@@ -31,8 +31,8 @@ class FolderLab(NodeLab):
         self.write({"data": VOLUME})
 
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
-        wanted = tuple(folders(self.desired()).values())
-        return replace(super().actual(offline=offline, check=check), volumes=self.storage.look(wanted))
+        wanted = tuple(volume_folders(self.desired()).values())
+        return replace(super().actual(offline=offline, check=check), volumes=self.storage.observe(wanted))
 
 
 def test_a_volume_is_made_once_its_node_is_provisioned_and_whoever_mounts_it_waits(tmp_path: Path) -> None:

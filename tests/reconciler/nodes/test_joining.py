@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from providers.fake import FakeProvider, World
-from providers.fake_provisioner import Machines
+from providers.fake_provisioner import FakeNodes
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 from schemas.hardware.model import Hardware
@@ -21,7 +21,7 @@ BARE = "apiVersion: bai/v1\nkind: Node\nmetadata: {{name: {name}}}\nspec: {{reso
 class ProbingProvider(FakeProvider):
     """Sees the GPUs of a node once its driver is there; cannot reach the engine before."""
 
-    def __init__(self, world: World, machines: Machines, shown: Mapping[str, Hardware]) -> None:
+    def __init__(self, world: World, machines: FakeNodes, shown: Mapping[str, Hardware]) -> None:
         super().__init__(world)
         self.machines, self.shown = machines, shown
         self.silent: set[str] = set()
@@ -74,7 +74,7 @@ def test_a_node_that_cannot_be_probed_does_not_join(lab: BareLab) -> None:
     lab.provider.silent = {"n1"}
     result = lab.apply()
     assert {each.action: each.outcome for each in result.results}["Node/n1"] == "failed"
-    assert lab.store.standings("here")["n1"].state == "failed"
+    assert lab.store.provision_records("here")["n1"].state == "failed"
     plan = lab.plan_nodes()
     assert "n1 was not probed" in action(plan, "Node/n1").why
     assert "its provisioning failed" in reasons(plan)

@@ -24,7 +24,7 @@ class House(Looped):
         world = self.lab.world
         workspace = Workspace.open(self.lab.folder, state=folder / "loop.db", clock=world.clock)
         workspace.provider = FakeProvider(world)
-        workspace.nodes.provisioner = FakeProvisioner(self.lab.machines)
+        workspace.node_provisioning.provisioner = FakeProvisioner(self.lab.machines)
         super().__init__(workspace, world)
 
     def once(self, seconds: float = 1) -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from providers.fake_provisioner import NodeFault
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
-from reconciler.values.plan_json import dump, load
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.nodes.lab import NodeLab, profile
 
@@ -51,7 +51,7 @@ def test_fresh_nodes_go_canary_first_then_all_at_once_and_sessions_wait_for_them
         "take no sessions before they are provisioned: n1, n2, n3: never provisioned" in m
         for m in reasons(plan, "a")
     )
-    assert load(dump(plan)) == plan
+    assert load_plan(dump_plan(plan)) == plan
     assert lab.roll() == [("n1",), ("n2", "n3")]
     assert lab.place_of("a") in lab.names
     assert not lab.plan_nodes().changes
@@ -119,8 +119,8 @@ def test_a_failure_stops_the_wave_is_told_and_comes_first_next_time(tmp_path: Pa
     outcomes = {each.action: each.outcome for each in result.results}
     assert outcomes["Node/n1"] == "done" and outcomes["Node/n2"] == "failed"
     assert outcomes["Node/n3"] == outcomes["Node/n4"] == "skipped"
-    assert lab.store.standings("here")["n2"].state == "failed"
-    assert "n3" not in lab.store.standings("here")
+    assert lab.store.provision_records("here")["n2"].state == "failed"
+    assert "n3" not in lab.store.provision_records("here")
     lab.write({"a": session("a", "placement: {nodes: [n2]}, resources: {cpu: 1, memory: 1GiB}")})
     plan = lab.plan_nodes()
     assert wave(plan) == ("n2",)

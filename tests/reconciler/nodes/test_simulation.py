@@ -12,7 +12,8 @@ import pytest
 from providers.fake_provisioner import NodeFault
 from reconciler.values.plan import Plan
 from reconciler.values.results import ApplyEvent
-from schemas.problems.errors import LeaseHeld, StalePlan
+from schemas.problems.errors.plan import StalePlan
+from schemas.problems.errors.store import LeaseHeld
 from tests.reconciler.lab import session
 from tests.reconciler.nodes.lab import NodeLab, profile
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
@@ -156,11 +157,11 @@ class Life:
         """Nodes of the wave that serve, and nodes that are out of use: never more than allowed, but for
         those that were out of use before."""
         wave = plan.rollout.wave if plan.rollout else ()
-        standings = self.lab.store.standings("here")
+        provision_records = self.lab.store.provision_records("here")
         machines = self.lab.machines
-        undone = {n for n, one in standings.items() if one.state in ("provisioning", "failed")}
-        joined = {n for n in self.lab.names if (seal := machines.nodes[n].seal) and not seal.unfinished}
-        lost = {n for n in machines.down if n in joined or n in standings}
+        undone = {n for n, one in provision_records.items() if one.state in ("provisioning", "failed")}
+        joined = {n for n in self.lab.names if (seal := machines.nodes[n].stamp) and not seal.unfinished}
+        lost = {n for n in machines.down if n in joined or n in provision_records}
         serving = {n for n in wave if n in joined} - undone - lost
         if serving and len(serving | undone | lost) > self.most:
             raise Violation(f"{wave} with {undone} and {lost} out of use, and {self.most} allowed")
@@ -188,7 +189,7 @@ class Life:
         lab = self.lab
         lab.machines.down.clear()
         lab.world.down.clear()
-        while lab.machines.due("nobody"):
+        while lab.machines.take_fault("nobody"):
             pass
         lab.machines._faults.clear()
         for _ in range(NODES + 2):
@@ -204,11 +205,11 @@ class Life:
         else:
             raise Violation("no end: " + self.log[-2])
         assert plan.rollout is None, plan.rollout
-        wanted = lab.actual().upkeep
+        wanted = lab.actual().provision_status
         assert wanted is not None
         for name, node in lab.machines.nodes.items():
-            assert node.seal is not None and not node.deviations
-            assert node.seal.fingerprint == wanted.targets[name].fingerprint
+            assert node.stamp is not None and not node.deviations
+            assert node.stamp.fingerprint == wanted.targets[name].fingerprint
         running = {k.spec.labels.resource for k in live(lab.world).values()}
         assert running == {f"Session/p/{name}" for name in self.sessions}
 

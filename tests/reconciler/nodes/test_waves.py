@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.plan.nodes.waves import Candidate, waves
+from reconciler.plan.nodes.waves import WaveCandidate, plan_waves
 
 CASES = Path(__file__).parents[2] / "cases" / "waves"
 
@@ -17,8 +17,8 @@ CASES = Path(__file__).parents[2] / "cases" / "waves"
 @pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.yaml")))
 def test_case(case: str) -> None:
     said = yaml.safe_load((CASES / f"{case}.yaml").read_text())
-    found = waves(
-        [Candidate(**node) for node in said["nodes"]],
+    found = plan_waves(
+        [WaveCandidate(**node) for node in said["nodes"]],
         most=said["most"],
         down=said.get("down", 0),
         canary=said.get("canary", True),
@@ -29,7 +29,7 @@ def test_case(case: str) -> None:
 
 CANDIDATES = st.lists(
     st.builds(
-        Candidate,
+        WaveCandidate,
         node=st.sampled_from([f"n{number}" for number in range(12)]),
         profile=st.sampled_from(["a", "b"]),
         serves=st.booleans(),
@@ -43,9 +43,9 @@ CANDIDATES = st.lists(
 
 @given(CANDIDATES, st.integers(1, 4), st.integers(0, 5), st.booleans())
 def test_never_too_many_and_every_node_once(
-    nodes: list[Candidate], most: int, down: int, canary: bool
+    nodes: list[WaveCandidate], most: int, down: int, canary: bool
 ) -> None:
-    found = waves(nodes, most=most, down=down, canary=canary, proven=frozenset())
+    found = plan_waves(nodes, most=most, down=down, canary=canary, proven=frozenset())
     told = [node for wave in found for node in wave]
     assert len(told) == len(set(told))
     serving = {one.node for one in nodes if one.serves}
@@ -61,9 +61,9 @@ def test_never_too_many_and_every_node_once(
 
 
 @given(CANDIDATES)
-def test_the_first_of_a_profile_goes_alone(nodes: list[Candidate]) -> None:
+def test_the_first_of_a_profile_goes_alone(nodes: list[WaveCandidate]) -> None:
     nodes = [one for one in nodes if not one.resumed]
-    found = waves(nodes, most=3, down=0, canary=True, proven=frozenset())
+    found = plan_waves(nodes, most=3, down=0, canary=True, proven=frozenset())
     profiles = {one.node: one.profile for one in nodes}
     seen: set[str] = set()
     for wave in found:

@@ -6,14 +6,14 @@ from typing import Any
 
 from reconciler.notify.news import News
 from schemas.kinds.notification import Notification
-from schemas.loading.documents import typed
+from schemas.loading.documents import parse_resource
 
 
 def notification(name: str = "ops", **spec: Any) -> Notification:
     """To Slack about everything, unless said otherwise."""
     spec = {"to": {"slack": {"urlFrom": "env/HOOK"}}, "events": ["all"], **spec}
     document = {"apiVersion": "bai/v1", "kind": "Notification", "metadata": {"name": name}, "spec": spec}
-    made, issues = typed(document)
+    made, issues = parse_resource(document)
     assert isinstance(made, Notification), issues
     return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from reconciler.notify.message import message_of
+from reconciler.notify.message import build_message
 from reconciler.notify.state import Batch
 from tests.reconciler.notify.support import news, notification
 
@@ -12,7 +12,7 @@ HTTP = {"http": {"urlFrom": "env/HOOK"}}
 
 
 def test_slack_is_sent_what_incoming_webhooks_take() -> None:
-    made = json.loads(message_of(notification(), Batch((news(1),))).body)
+    made = json.loads(build_message(notification(), Batch((news(1),))).body)
     assert made == {
         "text": "*error: Session/vision/s1: session failed*",
         "attachments": [
@@ -28,7 +28,7 @@ def test_slack_is_sent_what_incoming_webhooks_take() -> None:
 
 def test_what_is_told_cannot_call_people() -> None:
     evil = news(1, actor="<!channel> & <@U1>")
-    body = message_of(notification(template={"text": "by {{ actor }} <https://x|y>"}), Batch((evil,))).body
+    body = build_message(notification(template={"text": "by {{ actor }} <https://x|y>"}), Batch((evil,))).body
     assert json.loads(body)["attachments"][0]["text"] == (
         "by &lt;!channel&gt; &amp; &lt;@U1&gt; <https://x|y>"
     )
@@ -36,7 +36,7 @@ def test_what_is_told_cannot_call_people() -> None:
 
 def test_http_is_sent_json_with_everything() -> None:
     many = tuple(news(n) for n in range(60))
-    made = message_of(notification(to=HTTP), Batch(many, left_out=3))
+    made = build_message(notification(to=HTTP), Batch(many, left_out=3))
     body = json.loads(made.body)
     assert body["version"] == "bai.notification/v1" and body["leftOut"] == 3
     assert body["title"] == "60 events of cluster lab, 60 errors" and len(body["news"]) == 60
@@ -50,11 +50,11 @@ def test_http_is_sent_json_with_everything() -> None:
 
 def test_the_same_news_have_the_same_bytes_and_other_news_another_id() -> None:
     for to in (HTTP, {"slack": {"urlFrom": "env/HOOK"}}):
-        one = message_of(notification(to=to), Batch((news(1),), tries=0))
-        again = message_of(notification(to=to), Batch((news(1),), tries=7, again=99.0, began=5.0))
+        one = build_message(notification(to=to), Batch((news(1),), tries=0))
+        again = build_message(notification(to=to), Batch((news(1),), tries=7, again=99.0, began=5.0))
         assert one == again and one.body == again.body
-        assert message_of(notification(to=to), Batch((news(2),))).id != one.id
-        assert message_of(notification("other", to=to), Batch((news(1),))).id != one.id
+        assert build_message(notification(to=to), Batch((news(2),))).id != one.id
+        assert build_message(notification("other", to=to), Batch((news(1),))).id != one.id
 
 
 def test_templates() -> None:
@@ -63,7 +63,7 @@ def test_templates() -> None:
         "text": "{% for n in news %}{{ n.what }};{% endfor %} {{ count }}",
         "body": '{"summary": {{ title | tojson }}, "text": {{ text | tojson }}}',
     }
-    made = message_of(notification(to=HTTP, template=template), Batch((news(1), news(2))))
+    made = build_message(notification(to=HTTP, template=template), Batch((news(1), news(2))))
     assert json.loads(made.body) == {
         "summary": "s2 in vision", "text": "main1 exited with 1;main1 exited with 2; 2",
     }  # fmt: skip
@@ -71,7 +71,7 @@ def test_templates() -> None:
 
 def test_a_template_that_fails_makes_way_and_is_said() -> None:
     template = {"title": "{{ 1 // 0 }}", "text": "{{ ''.__class__ }}"}
-    made = message_of(notification(to=HTTP, template=template), Batch((news(1),)))
+    made = build_message(notification(to=HTTP, template=template), Batch((news(1),)))
     body = json.loads(made.body)
     assert body["title"] == "error: Session/vision/s1: session failed"
     assert "main1 exited with 1" in body["text"] and "template.title cannot be filled in" in body["text"]
@@ -79,5 +79,5 @@ def test_a_template_that_fails_makes_way_and_is_said() -> None:
 
 
 def test_a_title_is_one_line() -> None:
-    made = message_of(notification(template={"title": "a\r\nBcc: x@example.org"}), Batch((news(1),)))
+    made = build_message(notification(template={"title": "a\r\nBcc: x@example.org"}), Batch((news(1),)))
     assert "\n" not in made.title and "\r" not in made.title

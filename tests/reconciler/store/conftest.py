@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from tests.lab.postgres import Server
 
-MakeAddress = Callable[..., Address]
+MakeAddress = Callable[..., StoreAddress]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -27,16 +27,16 @@ def new_address(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path
 
 
 def maker(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> MakeAddress:
-    made: list[Address] = []
+    made: list[StoreAddress] = []
 
-    def make(*, empty: bool = False) -> Address:
+    def make(*, empty: bool = False) -> StoreAddress:
         if engine_name == "sqlite":
-            found = Address(path=tmp_path / f"repository{len(made)}" / ".bai" / "store.db")
+            found = StoreAddress(path=tmp_path / f"repository{len(made)}" / ".bai" / "store.db")
         else:
             server: Server = request.getfixturevalue("postgres")
             url = server.database(empty=empty)
             request.addfinalizer(lambda: server.drop(url))
-            found = Address.parse(url, tmp_path / ".bai")
+            found = StoreAddress.parse(url, tmp_path / ".bai")
         made.append(found)
         return found
 
@@ -44,12 +44,12 @@ def maker(engine_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> M
 
 
 @pytest.fixture
-def address(new_address: MakeAddress) -> Address:
+def address(new_address: MakeAddress) -> StoreAddress:
     return new_address()
 
 
 @pytest.fixture
-def store(address: Address) -> Iterator[Store]:
+def store(address: StoreAddress) -> Iterator[Store]:
     """Its leases go by the times that the tests name."""
     with Store.open(address, server_time=False) as opened:
         yield opened

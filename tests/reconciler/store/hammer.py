@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
-from reconciler.values.records import Event, Put
-from schemas.problems.errors import LeaseHeld, LeaseLost, StoreUnavailable
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
+from reconciler.values.records import Event, PutRecord
+from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
 TTL = 0.05
@@ -37,7 +37,7 @@ class Child:
         return said
 
 
-def child(address: Address, seed: int, seconds: float) -> Child:
+def child(address: StoreAddress, seed: int, seconds: float) -> Child:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:
@@ -57,7 +57,7 @@ def _say(writer: int, line: object) -> None:
 
 
 def _work(
-    address: Address, rng: random.Random, holder: str, seconds: float, say: Callable[[object], None]
+    address: StoreAddress, rng: random.Random, holder: str, seconds: float, say: Callable[[object], None]
 ) -> None:
     with _opened(address) as store:
         end = time.monotonic() + seconds
@@ -71,7 +71,7 @@ def _work(
                     if rng.random() < 0.1:
                         time.sleep(TTL * 1.5)
                     news = [
-                        Put(record(generation=number)),
+                        PutRecord(record(generation=number)),
                         Event(NAME, str(lease.token), str(number), "", 0.0),
                     ]
                     store.write(lease, news)
@@ -81,7 +81,7 @@ def _work(
             time.sleep(rng.uniform(0, 0.003))
 
 
-def _opened(address: Address) -> Store:
+def _opened(address: StoreAddress) -> Store:
     while True:
         with contextlib.suppress(StoreUnavailable):
             return Store.open(address)

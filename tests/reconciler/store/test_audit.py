@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from reconciler.store import Store
-from reconciler.store.database.engine import open_engine, writing
+from reconciler.store.database.engine import open_engine, write_transaction
+from reconciler.store.store import Store
 from reconciler.values.records import Audit, FieldChange
-from schemas.problems.errors import LeaseLost, StoreError
+from schemas.problems.errors.store import LeaseLost, StoreError
 from tests.reconciler.store.samples import CLUSTER
 
 
@@ -20,7 +20,10 @@ def test_nobody_changes_what_was_written(store: Store, statement: str) -> None:
     store.write(lease, [Audit("create", "Session/p/a", 1.0)])
     before = store.audit(CLUSTER)
     engine = open_engine(store.address)
-    with pytest.raises(StoreError, match="append-only"), writing(engine, store.address) as connection:
+    with (
+        pytest.raises(StoreError, match="append-only"),
+        write_transaction(engine, store.address) as connection,
+    ):
         connection.execute(text(statement))
     engine.dispose()
     assert store.audit(CLUSTER) == before and len(before) == 1
@@ -31,7 +34,10 @@ def test_it_cannot_be_emptied_on_a_server(store: Store) -> None:
         return
     store.write(store.acquire(CLUSTER, "ada", 60, 0), [Audit("create", "Session/p/a", 1.0)])
     engine = open_engine(store.address)
-    with pytest.raises(StoreError, match="append-only"), writing(engine, store.address) as connection:
+    with (
+        pytest.raises(StoreError, match="append-only"),
+        write_transaction(engine, store.address) as connection,
+    ):
         connection.execute(text("TRUNCATE audit"))
     engine.dispose()
     assert len(store.audit(CLUSTER)) == 1

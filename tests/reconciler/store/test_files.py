@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.store import Store
 from reconciler.store.database.sqlite import CONNECTIONS
-from reconciler.values.records import Put
-from schemas.problems.errors import StoreError
+from reconciler.store.store import Store
+from reconciler.values.records import PutRecord
+from schemas.problems.errors.store import StoreError
 from tests.reconciler.store.samples import CLUSTER, NAME, full_record, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_a_file_needs_nothing_of_a_server(store: Store) -> None:
     program = (
-        "import sys; from pathlib import Path; from reconciler.store import Store; "
+        "import sys; from pathlib import Path; from reconciler.store.store import Store; "
         f"store = Store.open(Path({str(store.path)!r})); store.set_meta('a', '1'); "
         "print([name for name in sys.modules if 'psycopg' in name or name.endswith('dialects.postgresql')])"
     )
@@ -64,13 +64,13 @@ def test_many_at_once_do_not_leave_more_open(store: Store) -> None:
         other.execute("COMMIT")
         for thread in threads:
             thread.join()
-    assert store.metas([f"{n}" for n in range(40)]) == {f"{n}": "1" for n in range(40)}
+    assert store.read_metas([f"{n}" for n in range(40)]) == {f"{n}": "1" for n in range(40)}
     # One of the file and one of its journal each, those of `other` and the index of the journal.
     assert descriptors(store) <= 2 * CONNECTIONS + 3
 
 
 def test_it_is_private(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
+    store.write(store.acquire(CLUSTER, "me", 60, 0), [PutRecord(full_record())])
     for path in store.path.parent.glob("store.db*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert (store.path.parent / ".gitignore").read_text() == "*\n"
@@ -95,7 +95,9 @@ def test_foreign_and_broken_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_store_says_so(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(record(f"Session/a/s{n}")) for n in range(200)])
+    store.write(
+        store.acquire(CLUSTER, "me", 60, 0), [PutRecord(record(f"Session/a/s{n}")) for n in range(200)]
+    )
     store.close()
     data = bytearray(store.path.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
@@ -105,7 +107,7 @@ def test_a_damaged_store_says_so(store: Store) -> None:
 
 
 def test_restoring_over_a_damaged_store_keeps_it_aside(store: Store, tmp_path: Path) -> None:
-    store.write(store.acquire(CLUSTER, "me", 0, 0), [Put(record())])
+    store.write(store.acquire(CLUSTER, "me", 0, 0), [PutRecord(record())])
     copy = tmp_path / "copy.db"
     store.backup(copy)
     store.close()
@@ -117,7 +119,7 @@ def test_restoring_over_a_damaged_store_keeps_it_aside(store: Store, tmp_path: P
 
 
 def test_restore_where_there_was_no_store(store: Store, tmp_path: Path) -> None:
-    store.write(store.acquire(CLUSTER, "me", 0, 0), [Put(record())])
+    store.write(store.acquire(CLUSTER, "me", 0, 0), [PutRecord(record())])
     store.backup(tmp_path / "copy.db")
     Store.restore(tmp_path / "fresh" / "store.db", tmp_path / "copy.db", now=1)
     with Store.open(tmp_path / "fresh" / "store.db") as fresh:

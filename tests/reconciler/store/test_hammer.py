@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from tests.lab.postgres import Server
 from tests.reconciler.store.hammer import Child, child
 from tests.reconciler.store.samples import CLUSTER, NAME
@@ -25,7 +25,7 @@ SECONDS = 2.5
 
 
 @pytest.fixture
-def store(address: Address) -> Iterator[Store]:
+def store(address: StoreAddress) -> Iterator[Store]:
     """By the clock that counts."""
     with Store.open(address) as opened:
         yield opened
@@ -78,7 +78,7 @@ def test_writers_that_are_killed(store: Store) -> None:
 
 
 def test_writers_whose_connections_break(postgres: Server) -> None:
-    address = Address.parse(postgres.database())
+    address = StoreAddress.parse(postgres.database())
     rng = random.Random(2)
     children = [child(address, seed, SECONDS) for seed in range(3)]
     end = time.monotonic() + SECONDS

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from reconciler.store import Store
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import committed, open_engine
-from reconciler.values.records import Audit, Event, JournalEntry, Put
-from schemas.problems.errors import LeaseHeld, StoreError, StoreUnavailable
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.engine import open_engine, run_transaction
+from reconciler.store.store import Store
+from reconciler.values.records import Audit, Event, JournalEntry, PutRecord
+from schemas.problems.errors.store import LeaseHeld, StoreError, StoreUnavailable
 from tests.lab.postgres import PASSWORD, Server
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
@@ -25,7 +25,7 @@ def url(postgres: Server) -> str:
 
 
 def opened(url: str) -> bool:
-    with Store.open(Address.parse(url)) as store:
+    with Store.open(StoreAddress.parse(url)) as store:
         return store.recorded(CLUSTER) == {}
 
 
@@ -83,9 +83,9 @@ def test_what_is_not_there_is_said_in_words(postgres: Server, url: str) -> None:
 def test_several_stores_in_one_database_by_schema(postgres: Server) -> None:
     url = postgres.database(empty=True)
     joined = f"{url}&schema=team%20%22a%22", f"{url}&schema=b"
-    stores = [Store.open(Address.parse(each)) for each in joined]
+    stores = [Store.open(StoreAddress.parse(each)) for each in joined]
     for store in stores:
-        store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(record(reason=str(store.address)))])
+        store.write(store.acquire(CLUSTER, "me", 60, 0), [PutRecord(record(reason=str(store.address)))])
     for store in stores:
         assert store.recorded(CLUSTER)[NAME].reason == str(store.address)
         store.close()
@@ -110,12 +110,12 @@ def test_who_applies_need_not_be_able_to_touch_the_audit(postgres: Server, url: 
     assert GRANTS.strip() in (ROOT / "docs" / "state.md").read_text()
     postgres.execute("CREATE ROLE ada LOGIN")
     postgres.execute(GRANTS, url)
-    address = Address.parse(url.replace("//bai@", "//ada@"))
+    address = StoreAddress.parse(url.replace("//bai@", "//ada@"))
     with Store.open(address) as store:
         lease = store.acquire(CLUSTER, "me", 60, 0)
         entry = JournalEntry("a", NAME, "create:k", "create", "k", "intent", 1.0)
         store.write(
-            lease, [Put(record()), Audit("create", NAME, 1.0), Event(NAME, "", "NEW", "", 1.0), entry]
+            lease, [PutRecord(record()), Audit("create", NAME, 1.0), Event(NAME, "", "NEW", "", 1.0), entry]
         )
         store.prune(store.renew(lease, 1))
         store.set_meta("a", "1")
@@ -125,12 +125,14 @@ def test_who_applies_need_not_be_able_to_touch_the_audit(postgres: Server, url: 
     engine = open_engine(address)
     for statement in ("DELETE FROM audit", "DROP TABLE audit", "ALTER TABLE audit DISABLE TRIGGER ALL"):
         with pytest.raises(StoreError, match=r"permission denied|must be owner"):
-            committed(engine, address, lambda connection, words=statement: connection.execute(text(words)))  # type: ignore[misc]
+            run_transaction(
+                engine, address, lambda connection, words=statement: connection.execute(text(words))
+            )  # type: ignore[misc]
     engine.dispose()
 
 
 def test_leases_go_by_the_server_s_clock(url: str) -> None:
-    address = Address.parse(url)
+    address = StoreAddress.parse(url)
     with Store.open(address) as slow, Store.open(address) as fast:
         lease = slow.acquire(CLUSTER, "slow", 60, now=1000)
         assert (lease.acquired, lease.expires) == (1000, 1060)
@@ -144,16 +146,16 @@ def test_leases_go_by_the_server_s_clock(url: str) -> None:
 
 
 def test_connections_that_broke_while_nobody_used_them_are_made_again(postgres: Server, url: str) -> None:
-    with Store.open(Address.parse(url)) as store:
+    with Store.open(StoreAddress.parse(url)) as store:
         lease = store.acquire(CLUSTER, "me", 60, 0)
         for number in range(3):
             assert postgres.kill_connections(url) > 0
-            store.write(lease, [Put(record(generation=number))])
+            store.write(lease, [PutRecord(record(generation=number))])
         assert store.recorded(CLUSTER)[NAME].generation == 2
 
 
 def test_a_transaction_whose_connection_breaks_is_not_half_done(postgres: Server, url: str) -> None:
-    address = Address.parse(url)
+    address = StoreAddress.parse(url)
     with Store.open(address) as store:
         engine = open_engine(address)
 
@@ -163,28 +165,28 @@ def test_a_transaction_whose_connection_breaks_is_not_half_done(postgres: Server
             connection.execute(text("INSERT INTO meta (key, value) VALUES ('b', '2')"))
 
         with pytest.raises(StoreUnavailable):
-            committed(engine, address, do)
+            run_transaction(engine, address, do)
         engine.dispose()
         assert (store.meta("a"), store.meta("b")) == (None, None)
 
 
 def test_a_server_that_stops_is_missed_and_comes_back(postgres: Server, url: str) -> None:
-    with Store.open(Address.parse(url)) as store:
+    with Store.open(StoreAddress.parse(url)) as store:
         lease = store.acquire(CLUSTER, "me", 60, 0)
         postgres.stop()
         try:
             for _ in range(2):
                 with pytest.raises(StoreUnavailable) as missed:
-                    store.write(lease, [Put(record())])
+                    store.write(lease, [PutRecord(record())])
                 assert missed.value.retryable
         finally:
             postgres.start()
-        store.write(lease, [Put(record())])
+        store.write(lease, [PutRecord(record())])
         assert store.recorded(CLUSTER).keys() == {NAME}
 
 
 def test_two_that_block_each_other_both_come_to_their_end(url: str) -> None:
-    address = Address.parse(url)
+    address = StoreAddress.parse(url)
     engine, met = open_engine(address), threading.Barrier(2, timeout=30)
     with Store.open(address) as store:
         for key in "ab":
@@ -200,7 +202,7 @@ def test_two_that_block_each_other_both_come_to_their_end(url: str) -> None:
                 met.wait()
             connection.execute(text(raised), {"key": order[1]})
 
-        committed(engine, address, do)
+        run_transaction(engine, address, do)
 
     threads = [threading.Thread(target=add, args=(order,)) for order in ("ab", "ba")]
     for thread in threads:

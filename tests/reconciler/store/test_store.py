@@ -10,23 +10,26 @@ import threading
 import pytest
 from sqlalchemy import inspect, text
 
-from reconciler.store import Store
 from reconciler.store.database import tables
-from reconciler.store.database.address import Address
-from reconciler.store.database.engine import open_engine, reading, writing
-from reconciler.values.records import Event, Forget, JournalEntry, Put
-from schemas.problems.errors import LeaseHeld, LeaseLost, StoreError
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
+from reconciler.store.store import Store
+from reconciler.values.records import Event, ForgetRecord, JournalEntry, PutRecord
+from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError
 from tests.reconciler.store.conftest import MakeAddress
 from tests.reconciler.store.samples import CLUSTER, NAME, entry, full_record, record
 
 
 def test_everything_of_a_record_comes_back(store: Store) -> None:
     lease = store.acquire(CLUSTER, "me", 60, 0)
-    store.write(lease, [Put(full_record()), Put(record("Node/n1"))])
+    store.write(lease, [PutRecord(full_record()), PutRecord(record("Node/n1"))])
     assert store.recorded(CLUSTER) == {"Node/n1": record("Node/n1"), NAME: full_record()}
     assert store.recorded("elsewhere") == {}
     assert store.clusters() == (CLUSTER,)
-    store.write(lease, [Forget(NAME), Forget("Session/never/was"), Put(record("Node/n1", generation=2))])
+    store.write(
+        lease,
+        [ForgetRecord(NAME), ForgetRecord("Session/never/was"), PutRecord(record("Node/n1", generation=2))],
+    )
     assert store.recorded(CLUSTER) == {"Node/n1": record("Node/n1", generation=2)}
 
 
@@ -34,7 +37,8 @@ def test_a_write_is_all_or_nothing(store: Store) -> None:
     lease = store.acquire(CLUSTER, "me", 60, 0)
     with pytest.raises(StoreError, match="belongs to cluster other"):
         store.write(
-            lease, [Put(record()), Event(NAME, "", "PENDING", "new", 1.0), Put(record(cluster="other"))]
+            lease,
+            [PutRecord(record()), Event(NAME, "", "PENDING", "new", 1.0), PutRecord(record(cluster="other"))],
         )
     assert store.recorded(CLUSTER) == {}
     assert store.events(CLUSTER) == ()
@@ -64,7 +68,7 @@ def test_an_old_token_writes_nothing(store: Store, how: str) -> None:
         assert store.unlock(CLUSTER) == old
     else:
         store.release(old)
-    for write in (lambda: store.write(old, [Put(record())]), lambda: store.renew(old, now=2)):
+    for write in (lambda: store.write(old, [PutRecord(record())]), lambda: store.renew(old, now=2)):
         with pytest.raises(LeaseLost):
             write()
     assert store.recorded(CLUSTER) == {}
@@ -72,7 +76,7 @@ def test_an_old_token_writes_nothing(store: Store, how: str) -> None:
 
 def test_an_expired_lease_that_nobody_took_still_writes(store: Store) -> None:
     lease = store.acquire(CLUSTER, "alice", 1, now=0)
-    store.write(lease, [Put(record())])
+    store.write(lease, [PutRecord(record())])
     assert store.renew(lease, now=100).expires == 101
 
 
@@ -83,7 +87,7 @@ def test_releasing_a_lost_lease_leaves_the_new_holder_alone(store: Store) -> Non
     assert store.lease(CLUSTER) == new
 
 
-def take_and_die(address: Address) -> None:
+def take_and_die(address: StoreAddress) -> None:
     Store.open(address, server_time=False).acquire(CLUSTER, "child", 3600, now=0)
     os._exit(0)
 
@@ -174,14 +178,14 @@ def test_hardware_plans_and_meta(store: Store) -> None:
 
 def test_only_who_holds_the_lease_notes(store: Store) -> None:
     old = store.acquire("notify/here", "alice", 60, now=0)
-    store.note(old, "k", "1")
+    store.set_meta_with_lease(old, "k", "1")
     new = store.steal("notify/here", "bob", 60, now=1)
     with pytest.raises(LeaseLost):
-        store.note(old, "k", "2")
+        store.set_meta_with_lease(old, "k", "2")
     with pytest.raises(LeaseLost):
-        store.note(old, "k", None)
+        store.set_meta_with_lease(old, "k", None)
     assert store.meta("k") == "1"
-    store.note(new, "k", None)
+    store.set_meta_with_lease(new, "k", None)
     assert store.meta("k") is None
 
 
@@ -200,7 +204,7 @@ def test_the_migrations_make_the_tables_that_the_program_knows(store: Store) -> 
 
 
 def test_it_is_there_after_reopening(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
+    store.write(store.acquire(CLUSTER, "me", 60, 0), [PutRecord(full_record())])
     with Store.open(store.address) as again:
         assert again.recorded(CLUSTER) == {NAME: full_record()}
 
@@ -228,7 +232,7 @@ def test_text_that_no_database_can_hold_is_kept_in_other_words(store: Store) -> 
     lease = store.acquire(CLUSTER, odd, 60, 0)
     held = record(document={"a": "\ud800", "b\0": "\0"}, reason=odd)
     failure = JournalEntry("a1", NAME, "create:k", "create", "k", "failed", 1.0, odd)
-    store.write(lease, [Put(held), Event(NAME, "", "ERROR", odd, 1.0), failure])
+    store.write(lease, [PutRecord(held), Event(NAME, "", "ERROR", odd, 1.0), failure])
     assert store.recorded(CLUSTER)[NAME].document == held.document
     for kept in (store.recorded(CLUSTER)[NAME].reason, store.events(CLUSTER)[0].cause):
         assert kept == "before \\u0000 after \\udc80 ü"
@@ -236,12 +240,12 @@ def test_text_that_no_database_can_hold_is_kept_in_other_words(store: Store) -> 
 
 def test_long_names_are_whole(store: Store) -> None:
     long = "Session/p/" + "x" * 5000
-    store.write(store.acquire("c" * 250, "me", 60, 0), [Put(record(long, cluster="c" * 250))])
+    store.write(store.acquire("c" * 250, "me", 60, 0), [PutRecord(record(long, cluster="c" * 250))])
     assert list(store.recorded("c" * 250)) == [long]
 
 
 def test_a_record_that_cannot_be_read_says_so(store: Store) -> None:
-    store.write(store.acquire(CLUSTER, "me", 60, 0), [Put(full_record())])
+    store.write(store.acquire(CLUSTER, "me", 60, 0), [PutRecord(full_record())])
     _execute(store, "UPDATE resources SET placement = '{}'")
     with pytest.raises(StoreError):
         store.recorded(CLUSTER)
@@ -258,17 +262,17 @@ def test_a_database_of_something_else_is_left_alone(new_address: MakeAddress) ->
     if where.path is not None:
         where.path.parent.mkdir(parents=True)
     engine = open_engine(where)
-    with writing(engine, where) as connection:
+    with write_transaction(engine, where) as connection:
         connection.execute(text("CREATE TABLE people (name TEXT)"))
     with pytest.raises(StoreError, match="some other program"):
         Store.open(where)
-    with reading(engine, where) as connection:
+    with read_transaction(engine, where) as connection:
         assert inspect(connection).get_table_names() == ["people"]
     engine.dispose()
 
 
 def _execute(store: Store, statement: str) -> None:
     engine = open_engine(store.address)
-    with writing(engine, store.address) as connection:
+    with write_transaction(engine, store.address) as connection:
         connection.execute(text(statement))
     engine.dispose()

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.hardware.exporters.nccl import Excerpt, problem, topology
+from schemas.hardware.capture_reader import HardwareError, read_hardware
+from schemas.hardware.exporters.nccl import DeviceSubset, export_nccl, export_problem
 from schemas.hardware.importers import import_captures
-from schemas.hardware.importers.nccl import nccl
+from schemas.hardware.importers.nccl import read_nccl
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
-from schemas.hardware.read import HardwareError, read_hardware
 
 DATA = Path(__file__).parents[2] / "data/topology"
 Pair = tuple[str, str]
@@ -28,7 +28,7 @@ def machines() -> dict[str, Hardware]:
             hardware = read_hardware(path.name, path.read_bytes())
         except (HardwareError, IsADirectoryError):
             continue
-        if not problem(hardware):
+        if not export_problem(hardware):
             found[f"{path.parent.name}/{path.name}"] = hardware
     return found
 
@@ -66,7 +66,7 @@ def test_enough_captures_can_be_written() -> None:
 @pytest.mark.parametrize("name", sorted(MACHINES))
 def test_what_is_written_is_read_back(name: str) -> None:
     machine = MACHINES[name]
-    again = import_captures([topology(machine).encode()])
+    again = import_captures([export_nccl(machine).encode()])
     nodes = {numa.id: numa.cpus for numa in machine.numa_nodes}
     assert {numa.id: numa.cpus for numa in again.numa_nodes} == {
         numa: cpus for numa, cpus in nodes.items() if cpus or numa in {n.id for n in again.numa_nodes}
@@ -91,8 +91,8 @@ def test_only_what_a_container_was_given_is_named(data: st.DataObject) -> None:
     machine = MACHINES[data.draw(st.sampled_from(sorted(MACHINES)))]
     gpus = data.draw(st.sets(st.sampled_from([gpu.id for gpu in machine.gpus]), min_size=1))
     nics = data.draw(st.sets(st.sampled_from([nic.id for nic in machine.nics]))) if machine.nics else set()
-    text = topology(machine, Excerpt(gpus, nics))
-    facts = nccl(text.encode())
+    text = export_nccl(machine, DeviceSubset(gpus, nics))
+    facts = read_nccl(text.encode())
     assert {gpu["pci"] for gpu in facts.gpus or ()} == {g.pci for g in machine.gpus if g.id in gpus}
     assert {nic["pci"] for nic in facts.nics or ()} == {n.pci for n in machine.nics if n.id in nics}
     assert {gpu["numa_node"] for gpu in facts.gpus or ()} == {
@@ -116,7 +116,7 @@ def gpu(index: int, path: tuple[str, ...] = (), **fields: object) -> Gpu:
 def test_a_switch_is_one_bridge_for_nccl() -> None:
     below = ("0000:00:01.0", "0000:10:00.0")
     nic = Nic(id="mlx5_0", pci="0000:09:00.0", numa_node=0, pcie_path=(*below, "0000:11:01.0"))
-    written = topology(machine(gpus=(gpu(0, (*below, "0000:11:00.0")),), nics=(nic,)))
+    written = export_nccl(machine(gpus=(gpu(0, (*below, "0000:11:00.0")),), nics=(nic,)))
     assert [pci.get("busid") for pci in fromstring(written).iter("pci")] == [
         "0000:10:00.0",
         "0000:01:00.0",
@@ -131,7 +131,7 @@ def test_a_card_of_two_functions_is_no_switch() -> None:
         for at in (1, 2)
     )
     path = ("0000:00:01.0", "0000:10:00.0", "0000:11:00.0")
-    written = topology(machine(gpus=(gpu(0, path),), nics=card))
+    written = export_nccl(machine(gpus=(gpu(0, path),), nics=card))
     bridges = [pci.get("busid") for pci in fromstring(written).iter("pci") if pci.get("class") == "0x060400"]
     assert bridges == ["0000:10:00.0"]
 
@@ -141,11 +141,11 @@ def test_links_into_switches_are_spread_over_them() -> None:
     all_pairs = tuple(
         Link(a=f"g{a}", b=f"g{b}", kind="NV", count=18) for a in range(4) for b in range(a + 1, 4)
     )
-    written = fromstring(topology(machine(gpus=four, links=all_pairs, nv_switches=4)))
+    written = fromstring(export_nccl(machine(gpus=four, links=all_pairs, nv_switches=4)))
     for element in written.iter("gpu"):
         assert [link.get("count") for link in element] == ["5", "5", "4", "4"]
         assert {link.get("tclass") for link in element} == {"0x068000"}
-    unseen = fromstring(topology(machine(gpus=four, links=all_pairs)))
+    unseen = fromstring(export_nccl(machine(gpus=four, links=all_pairs)))
     assert [link.get("count") for link in unseen.iter("nvlink")] == ["18"] * 4
 
 
@@ -165,13 +165,13 @@ def test_links_into_switches_are_spread_over_them() -> None:
     ],
 )
 def test_what_cannot_be_written_is_refused_with_a_reason(hardware: Hardware, why: str) -> None:
-    assert why in problem(hardware)
+    assert why in export_problem(hardware)
     with pytest.raises(ValueError, match=re.escape(why)):
-        topology(hardware)
+        export_nccl(hardware)
 
 
 def test_nccls_own_parser_can_read_it() -> None:
     """It knows no space before the end of a tag, no declaration, and no text between tags."""
-    text = topology(MACHINES["nccl-xml/oci-H100-topology.xml"])
+    text = export_nccl(MACHINES["nccl-xml/oci-H100-topology.xml"])
     assert " />" not in text and " >" not in text and "<?" not in text
     assert all(line.strip().startswith("<") and line.endswith(">") for line in text.splitlines())

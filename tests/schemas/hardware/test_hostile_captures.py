@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.hardware.importers import NotReadable, import_captures
+from schemas.hardware.importers import UnreadableCapture, import_captures
 
 DATA = Path(__file__).parents[2] / "data/topology"
 SMALL = [
@@ -48,5 +48,5 @@ def mutated(draw: st.DrawFn) -> bytes:
 @settings(max_examples=150, deadline=None)
 @given(captures=st.lists(mutated(), min_size=1, max_size=2))
 def test_any_capture_gives_a_machine_or_a_reason(captures: list[bytes]) -> None:
-    with contextlib.suppress(NotReadable):
+    with contextlib.suppress(UnreadableCapture):
         import_captures(captures)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from schemas.hardware.capture_reader import HardwareError, read_captures, read_hardware
 from schemas.hardware.cpulist import parse_cpus
-from schemas.hardware.importers import NotReadable, import_captures, recognise
+from schemas.hardware.importers import UnreadableCapture, import_captures, recognise
 from schemas.hardware.model import Hardware
-from schemas.hardware.read import HardwareError, read_hardware, read_together
 
 DATA = Path(__file__).parents[2] / "data/topology"
 NOT_MACHINES = {"facts/issue-topologies.json", "nccl-xml/azure-ncv4-graph.xml"}
@@ -167,7 +167,7 @@ def test_mi200_from_rccl() -> None:
 
 
 def test_a_graph_file_is_refused_as_one() -> None:
-    with pytest.raises(NotReadable, match="graph file"):
+    with pytest.raises(UnreadableCapture, match="graph file"):
         captured("nccl-xml/azure-ncv4-graph.xml")
 
 
@@ -243,7 +243,7 @@ def test_columns_without_a_value() -> None:
 
 
 def test_the_peer_to_peer_matrix_is_another_one() -> None:
-    with pytest.raises(NotReadable, match="topo -p2p"):
+    with pytest.raises(UnreadableCapture, match="topo -p2p"):
         import_captures([b" \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n"])
 
 
@@ -379,13 +379,13 @@ def test_captures_of_one_machine_complete_each_other() -> None:
 def test_a_saved_machine_is_completed_by_a_later_capture() -> None:
     numactl = captured("numactl/esc8000a-e12-2node.txt").model_dump_json(by_alias=True, exclude_defaults=True)
     topo = (DATA / "nvidia-smi-topo/rtx6000ada-4gpu-4nic-esc8000a.txt").read_bytes()
-    found = read_together([("node.json", numactl.encode()), ("topo.txt", topo)])
+    found = read_captures([("node.json", numactl.encode()), ("topo.txt", topo)])
     assert [gpu.numa_node for gpu in found.gpus] == [0, 0, 1, 1]
     assert found.numa_nodes[0].memory == 193129 << 20
     assert "GPUs" not in found.unknown
     assert "drives" in found.unknown
     with pytest.raises(HardwareError, match="not a known capture"):
-        read_together([("node.json", numactl.encode()), ("x.txt", b"hello")])
+        read_captures([("node.json", numactl.encode()), ("x.txt", b"hello")])
 
 
 def test_captures_that_contradict_each_other_say_so() -> None:
@@ -399,7 +399,7 @@ def test_captures_that_contradict_each_other_say_so() -> None:
 
 
 def test_captures_of_two_machines_are_refused() -> None:
-    with pytest.raises(NotReadable, match="different machines"):
+    with pytest.raises(UnreadableCapture, match="different machines"):
         captured("hwloc-xml-mpibind/coral-lassen.xml", "hwloc-xml-mpibind/epyc-corona.xml")
 
 
@@ -414,7 +414,7 @@ def test_captures_of_two_machines_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_a_capture_is_refused_in_words(data: bytes) -> None:
-    with pytest.raises(NotReadable, match=r"\w+ \w+"):
+    with pytest.raises(UnreadableCapture, match=r"\w+ \w+"):
         import_captures([data])
 
 

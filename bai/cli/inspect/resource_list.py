@@ -1,0 +1,117 @@
+"""Resources as `bai get` lists them: which ones, why sessions wait, and their rows or JSON."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from bai.settings import Settings
+from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from planner.model.types import Wait
+    from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.workspace import Workspace
+
+
+def chosen_identities(name: str | None, kind: str, project: str | None, identities: set[str]) -> set[str]:
+    """The identities asked for."""
+    from bai.cli.resource_names import resolve_name
+
+    chosen = {resolve_name(name, identities, kind)} if name else identities
+    if project:
+        theirs = {ref_of(identity).project for identity in identities} - {""}
+        if project not in theirs:
+            resolve_name(project, identities, "Project")
+        chosen = {identity for identity in chosen if ref_of(identity).project == project}
+    return chosen
+
+
+def find_waits(workspace: Workspace, actual: Actual) -> dict[str, Wait]:
+    """Why sessions wait, as a plan made now says; nothing is planned when none waits.
+
+    A plan that is refused, for a guard say, is no reason to show nothing.
+    """
+    from schemas.problems.errors.plan import PlanError
+
+    if all(item.phase != "PENDING" for item in actual.existing.values()):
+        return {}
+    try:
+        return {wait.session: wait for wait in workspace.plan().waits}
+    except PlanError:
+        return {}
+
+
+def print_sessions(
+    settings: Settings,
+    desired: Desired,
+    actual: Actual,
+    only: set[str],
+    waits: dict[str, Wait],
+    *,
+    wide: bool,
+) -> None:
+    from bai.cli.output import print_table
+    from bai.render.humanize import short_name
+    from bai.render.resources.status import session_rows, wait_line
+
+    rows = [row for row in session_rows(actual, desired.digests, time.time()) if row.id in only]
+    columns = ["session", "phase", "ready", "node", "age"]
+    cells = [[short_name(row.id), row.phase, row.ready, row.nodes, row.age] for row in rows]
+    if wide:
+        columns += ["generation", "group", "cores", "memory", "devices"]
+        for line, row in zip(cells, rows, strict=True):
+            line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
+    columns.append("about")
+    for line, row in zip(cells, rows, strict=True):
+        line.append(row.about or wait_line(waits.get(row.id)))
+    print_table(settings, columns, cells, empty="There is no Session.")
+
+
+def print_resources(settings: Settings, desired: Desired, actual: Actual, kind: str, only: set[str]) -> None:
+    from bai.cli.output import print_table
+    from bai.render.resources.status import resource_rows
+
+    rows = [row for row in resource_rows(actual, desired.digests, kind) if row[0] in only]
+    print_table(
+        settings, ["resource", "state", "generation"], rows, empty=f"There is no {kind or 'resource'}."
+    )
+
+
+def print_resources_json(
+    desired: Desired, actual: Actual, kind: str, only: set[str], waits: dict[str, Wait]
+) -> None:
+    from bai.cli.output import print_json
+    from bai.render.resources.status import resource_rows, session_json, session_rows
+
+    items: list[dict[str, object]] = []
+    if kind in ("Session", ""):
+        for row in session_rows(actual, desired.digests, time.time()):
+            if row.id in only:
+                items.append(session_json(row, actual.existing.get(row.id), waits.get(row.id)))
+    if kind != "Session":
+        for name, state, generation in resource_rows(actual, desired.digests, kind):
+            if name in only:
+                items.append(
+                    {
+                        "id": name,
+                        "kind": ref_of(name).kind,
+                        "applied": name in actual.existing,
+                        "state": state,
+                        "generation": int(generation or 0),
+                    }
+                )
+    print_json("bai.resources/v1", complete=actual.complete, items=items)
+
+
+def list_volume_usage(
+    settings: Settings, kind: str, name: str | None, project: str | None, *, as_json: bool
+) -> None:
+    from bai.cli.volumes.list import list_volumes
+    from schemas.problems.errors.command import CommandError
+
+    if kind != "Volume":
+        raise CommandError(why="--usage is for volumes", hint="bai get volumes --usage; bai top for sessions")
+    with settings.workspace() as workspace:
+        only = chosen_identities(name, kind, project, set(workspace.desired().digests))
+        list_volumes(settings, workspace, as_json=as_json, only=only)

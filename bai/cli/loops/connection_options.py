@@ -1,0 +1,76 @@
+"""Options of `bai serve` that bound what clients may take, and what they mean together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bai.cli.options import parse_seconds
+
+if TYPE_CHECKING:
+    from bai.web.auth.networks import Network
+    from bai.web.connection_limits import ConnectionLimits
+
+MaxConnections = Annotated[
+    int,
+    typer.Option(
+        "--max-connections", metavar="N", min=1, help="Connections at a time. Probes are answered beyond."
+    ),
+]
+MaxConnectionsPerAddress = Annotated[
+    int,
+    typer.Option(
+        "--max-connections-per-address",
+        metavar="N",
+        min=1,
+        help="Of one IPv4 address or one /64 network, but of no --trusted-proxy.",
+    ),
+]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        metavar="NETWORK",
+        help="A reverse proxy's address or network: its connections are many clients'. May be repeated.",
+    ),
+]
+HeaderTimeout = Annotated[
+    str, typer.Option("--header-timeout", metavar="DURATION", help="For a request's head, however it comes.")
+]
+BodyTimeout = Annotated[
+    str,
+    typer.Option(
+        "--body-timeout",
+        metavar="DURATION",
+        help="For a request's body, however it comes, and without a client taking what it is sent.",
+    ),
+]
+IdleTimeout = Annotated[
+    str, typer.Option("--idle-timeout", metavar="DURATION", help="Between an answer and the next request.")
+]
+
+
+def connection_limits(
+    connections: int, per_address: int, proxies: Sequence[str], header: str, body: str, idle: str
+) -> ConnectionLimits:
+    """Raises CommandError for what is no network, or no time to wait."""
+    from bai.web.connection_limits import ConnectionLimits
+
+    return ConnectionLimits(
+        connections, per_address, _parse_networks(proxies), parse_seconds(header, "--header-timeout"),
+        parse_seconds(body, "--body-timeout"), parse_seconds(idle, "--idle-timeout"),
+    )  # fmt: skip
+
+
+def _parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    from schemas.problems.errors.command import CommandError
+
+    try:
+        return tuple(ipaddress.ip_network(each) for each in texts)
+    except ValueError as error:
+        raise CommandError(
+            why=f"--trusted-proxy: {error}", hint="write 10.1.0.0/16, or one address"
+        ) from None

@@ -1,0 +1,104 @@
+"""`bai apply`: a new plan that is asked about, a saved one, or only a look at what runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.settings import Settings
+
+if TYPE_CHECKING:
+    from bai.cli.plans.post_review import ReviewedChange
+    from reconciler.workspace.workspace import Workspace
+
+
+def apply_new(
+    settings: Settings,
+    targets: tuple[str, ...],
+    replace: tuple[str, ...],
+    moves: int,
+    parallel: int,
+    *,
+    yes: bool,
+    hardware: bool,
+    check: bool,
+    reviewed_change: ReviewedChange | None,
+) -> None:
+    from bai.cli.confirm import confirm
+    from bai.cli.plans.node_waves import execute_waves, role_check_announcer
+    from bai.cli.plans.show_plan import print_if_nothing_moves, show_plan
+    from bai.cli.resource_names import resolve_sessions, resolve_targets
+    from bai.render.plan.sections import plan_summary
+    from reconciler.guards.judge import raise_if_violated
+
+    with settings.workspace(acting=True) as workspace:
+        if hardware:
+            workspace.find_hardware(reprobe=True)
+        targets = resolve_targets(targets, workspace)
+        anew = resolve_sessions(replace, workspace.desired().sessions())
+        tell = role_check_announcer() if check else None
+        actual = workspace.actual()
+        if reviewed_change is not None:
+            reviewed_change.check(settings, workspace, actual)
+        plan = workspace.plan(
+            targets=targets, to_replace=anew, most_moves=moves, actual=actual, on_role_check=tell
+        )
+        show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
+        if moves:
+            print_if_nothing_moves(plan)
+        raise_if_violated(plan)
+        if not plan.changes:
+            _record_observed(workspace)
+            return
+        typer.echo("")
+        confirm(f"{plan_summary(plan)} Go ahead?", yes=yes)
+        again = partial(workspace.plan, targets=targets)
+        if not execute_waves(settings, workspace, plan, parallel, yes=yes, make=again):
+            raise typer.Exit(1)
+
+
+def apply_saved(settings: Settings, path: Path, parallel: int) -> None:
+    from bai.cli.plans.execute_plan import execute_completely
+    from bai.cli.plans.node_waves import print_remaining_nodes
+    from bai.cli.plans.show_plan import read_plan
+    from bai.render.plan.sections import plan_summary
+    from reconciler.guards.judge import raise_if_violated
+    from reconciler.plan.decide.node_health import refuse_unfit
+
+    plan = read_plan(path)
+    with settings.workspace(acting=True) as workspace:
+        typer.echo(plan_summary(plan))
+        raise_if_violated(plan)
+        refuse_unfit(plan, lambda: workspace.actual().health)
+        if not execute_completely(settings, workspace, plan, parallel):
+            raise typer.Exit(1)
+    print_remaining_nodes(plan)
+
+
+def _record_observed(workspace: Workspace) -> None:
+    """Write down what was seen, also where there is nothing to do; whoever applies now does it instead."""
+    from contextlib import suppress
+
+    from bai.actor import current_actor
+    from schemas.problems.errors.store import LeaseHeld
+
+    with suppress(LeaseHeld):
+        workspace.refresh(holder=current_actor())
+
+
+def refresh(settings: Settings, *, hardware: bool) -> None:
+    """Write down what is seen; change nothing that runs."""
+    from bai.actor import current_actor
+    from bai.render.humanize import plural
+
+    with settings.workspace() as workspace:
+        if hardware:
+            workspace.find_hardware(reprobe=True)
+        actual = workspace.refresh(holder=current_actor())
+    typer.echo(f"Recorded what was seen of {plural(len(actual.existing), 'resource')}.")
+    for error in actual.errors:
+        typer.echo(f"warning: {error}", err=True)

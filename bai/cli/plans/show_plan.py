@@ -1,0 +1,94 @@
+"""A plan on stdout or in a file, in the format asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bai.cli.formats import PlanFormat
+from bai.settings import Settings
+
+if TYPE_CHECKING:
+    from planner.model.types import NodeInfo
+    from reconciler.values.plan import Plan
+    from reconciler.workspace.workspace import Workspace
+
+LARGEST_PLAN = 1 << 30
+"""Bytes of a saved plan."""
+
+
+def show_plan(
+    settings: Settings, workspace: Workspace, plan: Plan, format: PlanFormat, offline: bool
+) -> None:
+    """Print `plan`; text and Markdown draw the nodes whose hardware is known."""
+    if format is PlanFormat.json:
+        from bai.cli.output import write_document
+        from reconciler.values.encoding.plan_json import dump_plan
+
+        write_document(dump_plan(plan))
+        return
+    nodes = (
+        known_nodes(workspace, offline) if any(a.after and a.after.placement for a in plan.changes) else {}
+    )
+    if format is PlanFormat.markdown:
+        from bai.cli.output import write_document
+        from bai.render.plan.markdown import render_plan_markdown as markdown
+
+        write_document(markdown(plan, nodes))
+        return
+    from bai.cli.output import drawing_style, print_renderable
+    from bai.render.plan.terminal import render_plan
+
+    print_renderable(settings, render_plan(plan, nodes, drawing_style()))
+
+
+def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
+    """The nodes to draw. What cannot be learnt is not drawn: a picture is no reason to fail."""
+    from bai.cli.nodes.node_infos import node_infos
+    from reconciler.observe.health import last_known_health
+    from schemas.problems.errors.base import BaiError
+
+    try:
+        actual = replace(
+            workspace.actual(offline=True),
+            hardware=workspace.hardware(offline=offline),
+            health=last_known_health(workspace.endpoints(), workspace.cluster),
+        )
+        return node_infos(workspace.desired(), actual)
+    except BaiError:
+        return {}
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Write the plan for `bai apply FILE`; readable by its owner alone: documents may be private."""
+    from bai.cli.atomic_files import write_atomically
+    from reconciler.values.encoding.plan_json import dump_plan
+
+    write_atomically(path, dump_plan(plan), mode=0o600)
+
+
+def read_plan(path: Path) -> Plan:
+    """A saved plan. Raises CannotRead and PlanError."""
+    from reconciler.values.encoding.plan_json import load_plan
+    from schemas.files.regular_files import read_regular_file
+    from schemas.problems.errors.repository import CannotRead
+
+    try:
+        text = read_regular_file(path, LARGEST_PLAN).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CannotRead(what=path, why=why.lower()) from None
+    return load_plan(text)
+
+
+def print_if_nothing_moves(plan: Plan) -> None:
+    """A line when `--defragment` moves nothing."""
+    from reconciler.plan.actions.move_actions import MOVE_CAUSE
+
+    if not any(action.why.startswith(MOVE_CAUSE) for action in plan.actions):
+        typer.echo(
+            "\n--defragment moves nothing: of the sessions with `movable: true`, none would join free room."
+        )

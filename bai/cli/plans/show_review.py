@@ -1,0 +1,39 @@
+"""What lies between a commit and the documents, on stdout or in a file, in the format asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bai.cli.formats import PlanFormat
+from bai.settings import Settings
+
+if TYPE_CHECKING:
+    from reconciler.review import Review
+
+
+def show_review(settings: Settings, review: Review, format: PlanFormat) -> None:
+    """Print it; text and Markdown draw the nodes whose hardware is known."""
+    from bai.cli.output import drawing_style, print_renderable, write_document
+
+    if format is PlanFormat.json:
+        from reconciler.review.review_json import dump_review
+
+        write_document(dump_review(review))
+        return
+    if format is PlanFormat.markdown:
+        from bai.render.plan.review_markdown import render_review_markdown as markdown
+
+        write_document(markdown(review))
+        return
+    from bai.render.plan.review_text import render_review
+
+    print_renderable(settings, render_review(review, drawing_style()))
+
+
+def save_review(review: Review, path: Path) -> None:
+    """Write the whole of it, for a page that shows only what fits; readable by its owner alone."""
+    from bai.cli.atomic_files import write_atomically
+    from reconciler.review.review_json import dump_review
+
+    write_atomically(path, dump_review(review), mode=0o600)

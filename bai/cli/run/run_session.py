@@ -1,0 +1,278 @@
+"""`bai run`: a document into git, a session out of it, and somebody in it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from bai.cli.run.session_request import SessionRequest
+from bai.settings import Settings
+from providers.machines.signals import signal_handlers
+
+if TYPE_CHECKING:
+    from reconciler.gitops.submit import Submission
+    from reconciler.values.records import Recorded
+    from reconciler.values.state import Existing
+    from reconciler.workspace.workspace import Workspace
+
+SHORTEST_POLL, LONGEST_POLL = 0.05, 1.0
+"""Seconds between two looks at the store: at first, and at most."""
+FIRST_REASON, REASON_INTERVAL = 1.0, 3.0
+"""Seconds until it is said why it waits, and between two looks at that."""
+FOLDER = "sessions/run"
+_ENDED = ("TERMINATED", "ERROR", "CANCELLED")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What is done with it; `patience` in seconds."""
+
+    branch: str = ""
+    push: bool = True
+    detach: bool = False
+    remove: bool = False
+    patience: float = 600.0
+
+
+def run_session(settings: Settings, request: SessionRequest, options: RunOptions) -> int:
+    """The exit code: the command's for a batch session, 0 when somebody leaves. Raises BaiError."""
+    import yaml
+
+    from reconciler.gitops.submit import Submission
+    from schemas.loading.fmt import format_text
+
+    with settings.workspace() as workspace:
+        mark = secrets.token_hex(3)
+        document = request.document(workspace.repository, mark)
+        _check_options(request, options, document["spec"], in_git=workspace.source.git is not None)
+        text = format_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+        name = f"{FOLDER}/{document['metadata']['name']}.yaml"
+        submission = Submission(workspace.source.directory, name, text, workspace.source.owner)
+        submission.write()
+        warm = _preload(workspace)
+        identity = "Session/{project}/{name}".format(**document["metadata"])
+        pushed = _commit_and_push(workspace, submission, f"Run {identity}", options)
+        warm.join()
+    if options.branch:
+        return 0
+    if not options.remove:
+        return _apply_and_attach(settings, identity, options, apply_here=not pushed)
+    with _leave_on_hangup():
+        return _attach_then_remove(settings, submission, identity, options, apply_here=not pushed)
+
+
+def _preload(workspace: Workspace) -> threading.Thread:
+    """Load what is needed to look after the session while git commits and pushes."""
+
+    def load() -> None:
+        # Whatever is wrong with it is said where it is used.
+        with contextlib.suppress(Exception):
+            import reconciler.observe.observe
+            import reconciler.store  # noqa: F401
+            from providers.registry import load_provider
+
+            load_provider(workspace.cluster.spec.provider)
+
+    thread = threading.Thread(target=load, name="warm-up")
+    thread.start()
+    return thread
+
+
+def _attach_then_remove(
+    settings: Settings, submission: Submission, identity: str, options: RunOptions, *, apply_here: bool
+) -> int:
+    """Taken out when it or we are done; not for what may pass, while it goes on."""
+    from schemas.problems.errors.base import BaiError
+
+    done = True
+    try:
+        return _apply_and_attach(settings, identity, options, apply_here=apply_here)
+    except BaiError as error:
+        done = not error.retryable
+        raise
+    finally:
+        if done:
+            _take_out_of_git(settings, submission, identity, options, apply_here=apply_here)
+        else:
+            where = submission.path.relative_to(submission.directory)
+            typer.echo(f"{identity} goes on: take {where} out of git when it is done", err=True)
+
+
+@contextlib.contextmanager
+def _leave_on_hangup() -> Iterator[None]:
+    """Whose terminal is closed, or who is ended, leaves as with Ctrl-C; a second time changes nothing."""
+
+    numbers = (signal.SIGHUP, signal.SIGTERM)
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    with signal_handlers(numbers, leave):
+        yield
+
+
+def _check_options(
+    request: SessionRequest, options: RunOptions, spec: Mapping[str, object], *, in_git: bool
+) -> None:
+    """Raises CommandError for what could only be left hanging."""
+    from schemas.problems.errors.command import CommandError
+
+    if options.branch and not (in_git and options.push):
+        why = "a branch is pushed" if in_git else "this is no git repository with a commit in it"
+        raise CommandError(why=f"--branch: {why}", hint="leave out --no-push" if in_git else "")
+    if options.remove and options.detach:
+        why = "--rm takes it out when it or you are done: with --detach you are at once"
+        raise CommandError(why=why, hint="leave out one of them")
+    shell = bool(spec.get("tty")) and not request.command
+    if shell and not (options.branch or options.detach) and not (sys.stdin and sys.stdin.isatty()):
+        hint = "give a command after `--`, or --batch, or --detach"
+        raise CommandError(why="there is no terminal here that a shell could be used from", hint=hint)
+
+
+def _commit_and_push(workspace: Workspace, submission: Submission, message: str, options: RunOptions) -> str:
+    """Where it was pushed to; empty where it was not."""
+    if workspace.source.git is None:
+        file = submission.path.relative_to(submission.directory)
+        typer.echo(f"Wrote {file}; this is no git repository with a commit in it.", err=True)
+        return ""
+    done = submission.submit(message, branch=options.branch, push=options.push)
+    where = f", pushed to {done.pushed}" if done.pushed else ""
+    typer.echo(f"{message} at {done.commit[:12]}{where}", err=True)
+    return done.pushed
+
+
+def _apply_and_attach(settings: Settings, identity: str, options: RunOptions, *, apply_here: bool) -> int:
+    if apply_here:
+        _apply(settings, identity)
+    if options.detach:
+        return 0
+    with settings.workspace() as workspace:
+        found = _wait_until_running(workspace, identity, options.patience)
+        return _attach_or_follow(workspace, found)
+
+
+def _apply(settings: Settings, identity: str, what: str = "started") -> None:
+    from bai.cli.plans.execute_plan import execute_completely
+    from schemas.problems.errors.command import CommandError
+
+    with settings.workspace(acting=True) as workspace:
+        plan = workspace.plan(targets=(identity,))
+        if not execute_completely(settings, workspace, plan, 32, quiet=True):
+            raise CommandError(why=f"{identity} could not be {what}", hint="`bai plan` says why")
+
+
+def _wait_until_running(workspace: Workspace, identity: str, patience: float) -> Existing:
+    """The session as soon as it runs or has ended. Raises CommandError when that takes too long."""
+    from bai.cli.sessions.find import observe_sessions
+    from schemas.problems.errors.command import CommandError
+
+    begin = time.monotonic()
+    end, last_reason, next_reason = begin + patience, "", begin + FIRST_REASON
+    while True:
+        looked = time.monotonic()
+        record, trouble = _read_record(workspace, identity)
+        if record is not None and (record.phase == "RUNNING" or record.phase in _ENDED):
+            found = observe_sessions(workspace).existing.get(identity)
+            if found is not None:
+                return found
+        now = time.monotonic()
+        pause = min(LONGEST_POLL, max(SHORTEST_POLL, (now - begin) / 20, 4 * (now - looked)))
+        if now >= next_reason:
+            reason, next_reason = (
+                trouble or _waiting_reason(workspace, record, identity),
+                now + REASON_INTERVAL,
+            )
+            if reason != last_reason:
+                typer.echo(f"{identity}: {reason}", err=True)
+                last_reason = reason
+        if now > end:
+            hint = "it stays in the queue; `bai explain` says more, --wait waits longer"
+            why = last_reason or trouble or _waiting_reason(workspace, record, identity)
+            raise CommandError(why=f"{identity} does not run yet: {why}", hint=hint)
+        time.sleep(pause)
+
+
+def _read_record(workspace: Workspace, identity: str) -> tuple[Recorded | None, str]:
+    """What the store says of it, or why it says nothing just now."""
+    from schemas.problems.errors.store import StoreUnavailable
+
+    if not workspace.has_store:
+        return None, ""
+    try:
+        return workspace.store.recorded(workspace.cluster.name).get(identity), ""
+    except StoreUnavailable as error:
+        return None, error.message
+
+
+def _waiting_reason(workspace: Workspace, record: Recorded | None, identity: str) -> str:
+    """What it waits for."""
+    from bai.render.resources.status import wait_line
+    from schemas.problems.errors.base import BaiError
+
+    if record is None:
+        return "nobody has taken it up yet"
+    if record.phase != "PENDING":
+        return record.phase
+    try:
+        waits = {wait.session: wait for wait in workspace.plan().waits}
+    except BaiError:
+        waits = {}
+    return f"{record.phase}: {wait_line(waits.get(identity)) or record.reason}".rstrip(": ")
+
+
+def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
+    """Its terminal, or its output until it ends."""
+    from bai.cli.output import standard_input
+    from bai.cli.sessions.attach_hint import print_attach_hint
+    from bai.cli.sessions.provider_abilities import require_attach
+
+    kernels = {kernel.labels.kernel: kernel for kernel in session.kernels}
+    main = kernels.get("main1")
+    if main is None:
+        typer.echo(f"{session.id}: {session.phase} {session.reason}".rstrip(), err=True)
+        return 1
+    spec = session.recorded.document.get("spec")
+    batch = isinstance(spec, dict) and spec.get("type") == "batch"
+    try:
+        if batch:
+            for chunk in workspace.provider.logs(main.id, follow=True):
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.buffer.flush()
+            return _exit_code(workspace, session.id)
+        print_attach_hint(session.recorded.document, "main1")
+        return require_attach(workspace).attach(main.id, stdin=standard_input())
+    except KeyboardInterrupt:
+        return 0
+
+
+def _exit_code(workspace: Workspace, identity: str) -> int:
+    """The exit code of the main container, once it is known."""
+    from bai.cli.sessions.find import observe_sessions
+
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        found = observe_sessions(workspace).existing.get(identity)
+        if found is not None and "main1" in found.exit_codes:
+            return found.exit_codes["main1"]
+        time.sleep(SHORTEST_POLL)
+    return 1
+
+
+def _take_out_of_git(
+    settings: Settings, submission: Submission, identity: str, options: RunOptions, *, apply_here: bool
+) -> None:
+    submission.submit_removal(f"{identity} is done", push=options.push)
+    if apply_here:
+        _apply(settings, identity, "taken out")

@@ -1,0 +1,1 @@
+"""`bai volumes`: `list` counts what they hold, `trash` has the deleted ones."""

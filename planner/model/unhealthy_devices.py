@@ -1,0 +1,50 @@
+"""Devices that are out of placement: which, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planner.model.demand import Demand
+from planner.model.types import NodeInfo, Reason
+from schemas.hardware.model import Gpu
+
+_MOST_NAMED = 3
+
+
+def unhealthy_devices(node: NodeInfo) -> frozenset[str]:
+    """Ids of the node's devices that get no sessions, the instances of such GPUs among them."""
+    gpus = [gpu for gpu in node.hardware.gpus if not gpu.healthy or gpu.id in node.unhealthy]
+    instances = (instance.id for gpu in gpus for instance in gpu.mig_devices)
+    return node.unhealthy.union((gpu.id for gpu in gpus), instances)
+
+
+def unhealthy_reason(node: NodeInfo, gpu: Gpu) -> str:
+    """In words; empty for a GPU that is in placement, or of which only that is known."""
+    return node.ailing.get(gpu.id) or "; ".join(gpu.health)
+
+
+def unhealthy_sentences(node: NodeInfo) -> Iterator[str]:
+    """`GPU 3 of n1 is out of placement: ...`; one for all where it is the same for all."""
+    gone = unhealthy_devices(node)
+    gpus = [gpu for gpu in node.hardware.gpus if gpu.id in gone]
+    reasons = {unhealthy_reason(node, gpu) for gpu in gpus}
+    if len(gpus) > 1 and len(gpus) == len(node.hardware.gpus) and len(reasons) == 1:
+        yield _sentence(f"all {len(gpus)} GPUs of {node.name} are out of placement", reasons.pop())
+        return
+    for gpu in gpus:
+        yield _sentence(f"GPU {gpu.index} of {node.name} is out of placement", unhealthy_reason(node, gpu))
+
+
+def _sentence(what: str, why: str) -> str:
+    return f"{what}: {why}" if why else what
+
+
+def unhealthy_wait_reason(nodes: Iterable[NodeInfo], demand: Demand) -> Reason | None:
+    """What somebody who wants devices has to know of those that are not given; code `unhealthy`."""
+    if not demand.wants_devices:
+        return None
+    found = [sentence for node in nodes for sentence in unhealthy_sentences(node)]
+    if not found:
+        return None
+    more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return Reason("unhealthy", "; ".join(found[:_MOST_NAMED]) + more)

@@ -1,0 +1,92 @@
+"""What this provider can do with a running kernel besides keeping it (`providers.abilities`)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import IO, TYPE_CHECKING
+
+from providers.abilities import KernelEvent, Usage
+from providers.machines.base import Stream
+from providers.process import gpu_usage, usage
+from providers.process.events import watch_events
+from providers.process.interaction import copy
+from providers.process.supervision import logfile
+from providers.process.supervision.records import KernelRecord, KernelRoot
+from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
+
+if TYPE_CHECKING:
+    from providers.base import Observation
+    from providers.process.host_capabilities import HostCapabilities
+    from providers.process.interaction.execute import ExecTarget
+
+PATIENCE = 10.0
+"""Seconds that a connection to a port may take."""
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+class Interaction:
+    """Mixed into the provider, which has the root, what the machine can do, and the looks at kernels."""
+
+    root: KernelRoot
+
+    if TYPE_CHECKING:
+
+        @property
+        def host(self) -> HostCapabilities: ...
+
+        def observe(self) -> Observation: ...
+
+        def _read_record(self, kernel_id: str) -> KernelRecord: ...
+
+        def _exec_target(self, kernel_id: str) -> ExecTarget: ...
+
+    def attach(self, kernel_id: str, *, stdin: IO[bytes] | None = None) -> int:
+        from providers.process.interaction.attach import attach
+
+        return attach(self._read_record(kernel_id), lambda: self._read_record(kernel_id), stdin)
+
+    def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
+        record = self._read_record(kernel_id)
+        folder = str(record.folder / "logs")
+        return logfile.output_since(folder, lambda: record.alive, since.timestamp(), follow=follow)
+
+    def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
+        return copy.copy_out(self._exec_target(kernel_id), path, sandboxed=self.host.sandbox)
+
+    def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
+        copy.copy_in(self._exec_target(kernel_id), path, archive, sandboxed=self.host.sandbox)
+
+    def dial(self, kernel_id: str, port: int) -> Stream:
+        """The machine's own ports are the kernel's: it shares the network."""
+        if not self._read_record(kernel_id).alive:
+            raise NotRunning(provider="process", kernel=kernel_id)
+        why = ""
+        for address in LOOPBACK:
+            try:
+                stream = socket.create_connection((address, port), timeout=PATIENCE)
+                stream.settimeout(None)
+                return stream
+            except (OSError, OverflowError) as error:
+                why = why or str(getattr(error, "strerror", None) or error).lower()
+        raise PortRefused(provider="process", kernel=kernel_id, port=port, why=why)
+
+    def usage(self) -> Iterator[Usage]:
+        records = list(self._readable_records())
+        busy = gpu_usage.measure_gpus(usage.gpu_ids(records))
+        for record in records:
+            if (found := usage.measure_kernel(record, busy)) is not None:
+                yield found
+
+    def _readable_records(self) -> Iterator[KernelRecord]:
+        for kernel_id in self.root.ids():
+            try:
+                record = self.root.read(kernel_id)
+            except (OSError, ValueError, KernelRefused):
+                continue
+            if record is not None:
+                yield record
+
+    def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+        return watch_events(self.observe, stop)

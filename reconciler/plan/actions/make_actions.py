@@ -1,0 +1,38 @@
+"""The third stage: what is done about every resource. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.plan.actions.action_set import ActionSet
+from reconciler.plan.actions.charges import charge_accounts
+from reconciler.plan.actions.move_actions import move_actions
+from reconciler.plan.actions.resource_actions import resource_actions
+from reconciler.plan.actions.session_actions import session_action
+from reconciler.plan.actions.volume_actions import add_folders
+from reconciler.plan.context import PlanContext
+from reconciler.plan.decide.decision import Decisions
+from reconciler.plan.images.early_pulls import add_early_pulls
+from reconciler.plan.nodes.node_actions import add_node_actions
+from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.values.plan import Action
+
+
+def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> ActionSet:
+    """From decisions and placements to actions.
+
+    Sessions first, then all else by its documents. Folders of volumes and images on nodes are added to their
+    resources' actions; nodes come last, because one is only provisioned when all that is on it leaves.
+    """
+    actions = [*_session_actions(context, decisions, placed), *resource_actions(context)]
+    actions, notes = add_folders(context, actions)
+    actions, rollout = add_node_actions(context, add_early_pulls(context, actions))
+    return ActionSet(charge_accounts(context, actions, placed.outcome.groups), rollout, notes)
+
+
+def _session_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> Iterator[Action]:
+    moved = {move.session for move in placed.moves}
+    for identity, decision in decisions.sessions.items():
+        if identity not in moved and (action := session_action(context, decision, placed)) is not None:
+            yield action
+    yield from move_actions(context, decisions.sessions, placed)

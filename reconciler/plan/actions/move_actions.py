@@ -1,0 +1,42 @@
+"""The actions that move sessions to join what is free. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from planner.model.types import Placement
+from reconciler.plan.actions.session_actions import checkpoint_notice, run_action
+from reconciler.plan.context import PlanContext
+from reconciler.plan.decide.decision import Decision
+from reconciler.plan.decide.replace_requests import GENERATION_PATH
+from reconciler.plan.place.moves import moved_decision
+from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.values.plan import Action, Change
+
+MOVE_CAUSE = "moved by --defragment"
+
+
+def move_actions(
+    context: PlanContext, decisions: Mapping[str, Decision], placed: PlacementResult
+) -> Iterator[Action]:
+    """One replacement for each move. They are made one after another, each only when the one before has been
+    started again."""
+    last = ""
+    for move in placed.moves:
+        decision = decisions[move.session]
+        assert decision.existing is not None and decision.session is not None
+        before = decision.existing.recorded.generation
+        there, here = _node_names(move.before), _node_names(move.after)
+        changes = (
+            Change(GENERATION_PATH, str(before), str(before + 1), forces=True),
+            Change("placement.nodes", there, here, forces=True),
+        )
+        restarted = replace(moved_decision(decision), changes=changes, why=f"{MOVE_CAUSE}: {move.gain}")
+        action = run_action(context, restarted, placed.connection(move.session, move.after))
+        yield replace(action, in_turn=last, notice=checkpoint_notice(decision.session))
+        last = move.session
+
+
+def _node_names(placement: Placement) -> str:
+    return ",".join(sorted({kernel.node for kernel in placement.kernels}))

@@ -1,0 +1,71 @@
+"""The fourth stage: which action is done before which. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from planner.model.types import Eviction
+from reconciler.plan.actions.action_set import ActionSet
+from reconciler.plan.context import PlanContext
+from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.plan.references import references
+from reconciler.values.documents.recorded_documents import recorded_resource
+from reconciler.values.plan import Action, Side
+from schemas.repository.repository import Repository
+from schemas.values.envelope import Resource
+from schemas.values.resource_ref import ref_of
+
+
+def order_actions(context: PlanContext, acted: ActionSet, placed: PlacementResult) -> ActionSet:
+    """The actions by identity, each with those that it waits for: what it refers to, and who leaves its
+    room."""
+    desired = context.desired
+    actions = _order_by_references(acted.actions, desired.resources, desired.repository)
+    return replace(acted, actions=_order_after_evictions(actions, placed.outcome.evictions))
+
+
+def _order_by_references(
+    actions: Iterable[Action], resources: Mapping[str, Resource], repository: Repository
+) -> tuple[Action, ...]:
+    """Actions by identity, each with what must be done before it: what it refers to; for a deletion, the
+    deletions of what refers to it."""
+    by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
+    changing = {action.id for action in by_id.values() if action.verb != "no-op"}
+    before = {identity: set(action.depends_on) for identity, action in by_id.items()}
+    for identity in sorted(changing):
+        action = by_id[identity]
+        if action.after is not None and identity in resources:
+            refs = references(resources[identity], repository)
+            before[identity] |= {ref for ref in refs if ref in changing and by_id[ref].after is not None}
+        elif action.after is None and action.before is not None:
+            gone = recorded_resource(identity, action.before.document)
+            for ref in references(gone, repository) if gone else ():
+                if ref in changing and by_id[ref].after is None:
+                    before[ref].add(identity)
+    return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
+
+
+def _order_after_evictions(actions: Iterable[Action], evictions: Iterable[Eviction]) -> tuple[Action, ...]:
+    """The actions, where whoever pushes others out waits for them to be gone, and so does everybody who
+    starts on their nodes; they wait for none of these."""
+    pushed = {one.session: one.by for one in evictions}
+    if not pushed:
+        return tuple(actions)
+    all_ = tuple(actions)
+    victims = {action.id: _placement_nodes(action.before) for action in all_ if action.id in pushed}
+    made = []
+    for action in all_:
+        needs = set(action.depends_on)
+        if action.id in pushed:
+            needs = {one for one in needs if ref_of(one).kind != "Session"}
+        elif action.verb != "no-op" and (where := _placement_nodes(action.after)):
+            needs |= {one for one, nodes in victims.items() if pushed[one] == action.id or nodes & where}
+        made.append(replace(action, depends_on=tuple(sorted(needs))))
+    return tuple(made)
+
+
+def _placement_nodes(side: Side | None) -> frozenset[str]:
+    """Where a session is, or is to be."""
+    placement = side.placement if side else None
+    return frozenset(part.node for part in placement.kernels) if placement else frozenset()

@@ -1,0 +1,63 @@
+"""What is said about resources other than sessions is written down, or forgotten. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reconciler.plan.actions.sides import before_side
+from reconciler.plan.context import PlanContext
+from reconciler.values.field_changes import field_changes
+from reconciler.values.plan import Action, Side
+from reconciler.values.state import Existing
+from schemas.values.resource_ref import ref_of
+
+
+def resource_actions(context: PlanContext) -> list[Action]:
+    """Resources other than sessions: what is said about them is written down, or forgotten."""
+    wanted: Mapping[str, str] = {} if context.destroy else context.desired.digests
+    found = []
+    for identity in sorted({*wanted, *context.actual.existing}):
+        if ref_of(identity).kind == "Session" or not context.may_change(identity):
+            continue
+        existing = context.actual.existing.get(identity)
+        if ref_of(identity).kind == "Kernel":
+            found += _remove_stray(context, existing)
+        elif action := _record(context, identity, existing):
+            found.append(action)
+    return found
+
+
+def _remove_stray(context: PlanContext, existing: Existing | None) -> list[Action]:
+    if existing is None:
+        return []
+    why = "belongs to no resource"
+    return [
+        Action(
+            existing.id,
+            context.actual.cluster,
+            before_side(existing),
+            None,
+            why=why,
+            protected=existing.protected,
+        )
+    ]
+
+
+def _record(context: PlanContext, identity: str, existing: Existing | None) -> Action | None:
+    cluster = context.actual.cluster
+    before = before_side(existing) if existing else None
+    if context.destroy or identity not in context.desired.digests:
+        why = "everything is destroyed" if context.destroy else "no longer in the repository"
+        protected = existing.protected if existing else False
+        return Action(identity, cluster, before, None, why=why, protected=protected) if before else None
+    digest, document = context.desired.digests[identity], context.desired.documents[identity]
+    if before is None:
+        return Action(identity, cluster, None, Side(1, digest, document), why="new")
+    if before.digest == digest:
+        side = replace(before, document={})
+        return Action(identity, cluster, side, side)
+    changes = field_changes(before.document, document)
+    return Action(
+        identity, cluster, before, Side(before.generation + 1, digest, document), changes, "spec changed"
+    )

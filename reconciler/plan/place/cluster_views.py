@@ -1,0 +1,41 @@
+"""The planner's view of the cluster before and after a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from planner.model.types import Placement, Running, Snapshot
+from reconciler.plan.context import PlanContext
+from reconciler.plan.place.held_placements import held_now
+from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.plan.place.snapshot import make_snapshot
+from reconciler.values.state import Existing
+
+
+def snapshot_before(context: PlanContext) -> Snapshot:
+    """The cluster as it is; nobody waits in it."""
+    return _snapshot(context, held_now(context.actual))
+
+
+def snapshot_after(context: PlanContext, result: PlacementResult) -> Snapshot:
+    """The cluster once the plan is carried out; pending are those who still wait."""
+    asked = result.snapshot
+    if asked is None:
+        return _snapshot(context, ())
+    requests = {one.id: one for one in asked.pending}
+    placed = [
+        Running(requests[one.session], one, asked.now)
+        for one in result.outcome.placements
+        if one.session in requests
+    ]
+    started = {one.placement.session for one in placed}
+    evicted = result.evictions
+    stay = tuple(one for one in asked.running if one.request.id not in evicted)
+    waiting = tuple(one for one in asked.pending if one.id not in started)
+    waiting += tuple(one.request for one in asked.running if one.request.id in evicted)
+    return replace(asked, running=(*stay, *placed), pending=waiting)
+
+
+def _snapshot(context: PlanContext, running: Iterable[tuple[Existing, Placement]]) -> Snapshot:
+    return make_snapshot(context.desired, context.actual, context.nodes, running, (), context.now)

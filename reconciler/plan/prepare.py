@@ -1,0 +1,70 @@
+"""From what is asked of a plan to the context that its stages share. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from planner.model.types import NodeInfo
+from reconciler.plan.context import PlanContext, Planner
+from reconciler.plan.decide.replace_requests import match_sessions
+from reconciler.plan.network.session_networks import require_overlay
+from reconciler.plan.node_rollout import NodeRollout
+from reconciler.plan.nodes.plan_rollout import plan_rollout
+from reconciler.plan.place.snapshot import node_infos
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.plan.provider_change import refuse_provider_change
+from reconciler.plan.targets import plan_scope
+from schemas.problems.errors.plan import PlanError
+
+
+def prepare(request: PlanRequest) -> PlanContext:
+    """The plan context: what may change, what nodes there are, and which of them are to be provisioned.
+
+    The node rollout is decided here, before any session: its nodes take nothing new, and whoever is on them
+    has to leave. Raises PlanError for a request that contradicts itself, a target or session that names
+    nothing, and a cluster that goes to another provider while sessions run.
+    """
+    _refuse_contradictions(request)
+    desired, actual = request.desired, request.actual
+    refuse_provider_change(desired, actual)
+    nodes, warnings = node_infos(desired, actual)
+    scope = plan_scope(desired, actual, request.targets, destroy=request.destroy)
+    context = PlanContext(
+        desired=desired,
+        actual=actual,
+        now=request.now,
+        nodes=nodes,
+        place=require_overlay(request.place or _built_in_planner(), desired, actual),
+        targets=tuple(sorted(request.targets)),
+        scope=scope,
+        destroy=request.destroy,
+        replace_requests=match_sessions(request.replace, desired, scope, destroy=request.destroy),
+        without=frozenset(request.without),
+        node_warnings=warnings,
+    )
+    rollout = None if request.destroy else plan_rollout(desired, actual, context.may_change, context.without)
+    return replace(context, rollout=rollout, nodes=_cordon(nodes, rollout))
+
+
+def _refuse_contradictions(request: PlanRequest) -> None:
+    if request.refresh_only and request.replace:
+        raise PlanError(why="nothing can be started anew where only what runs is looked at")
+    if request.most_moves and (request.refresh_only or request.destroy):
+        raise PlanError(why="sessions are moved only by a plan of everything that is to run")
+
+
+def _built_in_planner() -> Planner:
+    from planner.place import place
+    from planner.policies import built_in_policies
+
+    return partial(place, policies=built_in_policies())
+
+
+def _cordon(nodes: dict[str, NodeInfo], rollout: NodeRollout | None) -> dict[str, NodeInfo]:
+    """The nodes, those of the rollout without room for anything new."""
+    cordoned = dict(nodes)
+    for name, why in rollout.cordoned_nodes() if rollout is not None else ():
+        if name in cordoned and cordoned[name].state == "active":
+            cordoned[name] = replace(cordoned[name], state="cordoned", note=why)
+    return cordoned

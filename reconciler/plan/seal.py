@@ -1,0 +1,112 @@
+"""The last stage: the plan as one value, with everything that is said, judged and sealed. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reconciler.plan.actions.action_set import ActionSet
+from reconciler.plan.actions.volume_actions import volume_drifts
+from reconciler.plan.context import PlanContext
+from reconciler.plan.decide.decision import Decisions
+from reconciler.plan.decide.node_health import health_drifts, health_notes
+from reconciler.plan.decide.node_loss import node_loss_drifts
+from reconciler.plan.drift import session_drifts
+from reconciler.plan.images.image_drift import image_drifts
+from reconciler.plan.nodes.node_actions import never_joined_nodes, node_drifts
+from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.plan.unenforced_limits import cluster_warnings
+from reconciler.plan.verdict import add_verdict
+from reconciler.values.encoding.fingerprint import state_fingerprint
+from reconciler.values.encoding.plan_json import with_digest
+from reconciler.values.plan import Drift, Plan, Unreached
+from reconciler.values.state import Actual
+
+
+def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet) -> Plan:
+    """The plan, judged by the cluster's policies and with its digest. Raises PlanError for a policy that
+    cannot be read."""
+    outcome = placed.outcome
+    plan = replace(
+        _plan_without_actions(context),
+        actions=acted.actions,
+        rollout=acted.rollout,
+        waits=tuple(
+            sorted(placed.waits.values(), key=lambda wait: (wait.group, wait.position, wait.session))
+        ),
+        quotas=outcome.quotas,
+        groups=outcome.groups,
+        warnings=_warnings(context, decisions, placed, acted),
+    )
+    return with_digest(add_verdict(context, plan))
+
+
+def seal_refresh(context: PlanContext) -> Plan:
+    """The plan that only says what was found: nothing is decided, and nothing done."""
+    return with_digest(_plan_without_actions(context))
+
+
+def _plan_without_actions(context: PlanContext) -> Plan:
+    desired, actual = context.desired, context.actual
+    never_joined = never_joined_nodes(desired, actual)
+    return Plan(
+        repo=desired.repo,
+        cluster=desired.cluster,
+        commit=desired.commit,
+        tree=desired.tree,
+        basis=state_fingerprint(actual),
+        complete=actual.complete,
+        actions=(),
+        drifts=_drifts(context),
+        warnings=_observation_warnings(actual),
+        targets=context.targets,
+        unreached=tuple(
+            Unreached(node, one.why, one.since)
+            for node, one in sorted(actual.missed.items())
+            if node not in never_joined
+        ),
+        made_at=context.now,
+    )
+
+
+def _warnings(
+    context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet
+) -> tuple[str, ...]:
+    """In the order of the stages; who destroys everything is not told what documents or nodes lack."""
+    actual, starting = context.actual, [each for each in acted.actions if each.verb != "no-op"]
+    found = list(_observation_warnings(actual))
+    if not context.destroy:
+        found += map(str, context.desired.repository.warnings)
+        found += (*context.node_warnings, *decisions.notes)
+        found += (*health_notes(context.nodes.values(), actual), *placed.notes)
+    found += (*acted.notes, *placed.outcome.warnings)
+    if any(action.after and action.after.specs for action in starting):
+        found += cluster_warnings(actual.capabilities)
+    return tuple(found)
+
+
+def _drifts(context: PlanContext) -> tuple[Drift, ...]:
+    found = (
+        session_drifts(each, context.actual.capabilities)
+        for _, each in sorted(context.actual.existing.items())
+    )
+    away = (
+        node_loss_drifts(each, context.actual, context.desired, context.now)
+        for _, each in sorted(context.actual.existing.items())
+    )
+    sick = (health_drifts(each, context.actual.health) for _, each in sorted(context.actual.existing.items()))
+    images = (image_drifts(context, each) for _, each in sorted(context.actual.existing.items()))
+    own = (drift for each in (*found, *away, *sick, *images) for drift in each)
+    return (*own, *volume_drifts(context), *node_drifts(context.actual))
+
+
+def _observation_warnings(actual: Actual) -> tuple[str, ...]:
+    warnings = []
+    if not actual.complete:
+        why = "; ".join(actual.errors) or "the provider could not say why"
+        warnings.append(f"what runs could not be observed completely, no session is touched: {why}")
+    if actual.unlabelled:
+        warnings.append(f"found without readable labels, left alone: {', '.join(sorted(actual.unlabelled))}")
+    if actual.claimed:
+        claims = ", ".join(sorted(f"{each.kernel} on {each.node}" for each in actual.claimed))
+        warnings.append(f"nodes show kernels that are other nodes', which is not believed: {claims}")
+    return (*warnings, *actual.doubts)

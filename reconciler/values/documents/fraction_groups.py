@@ -1,0 +1,29 @@
+"""Resource groups that demand enforcement of GPU fractions, and their nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.values.state import Desired
+from schemas.kinds.session import Session
+
+
+def groups_to_enforce(desired: Desired) -> frozenset[str]:
+    """Groups that demand enforcement of the GPU fractions that some session asks for."""
+    asked = {
+        each.spec.resource_group or "" for each in desired.sessions().values() if any(share_amounts(each))
+    }
+    groups = (desired.groups[name] for name in asked if name in desired.groups)
+    return frozenset(group.name for group in groups if group.spec.fractional.enforcement != "none")
+
+
+def group_nodes(desired: Desired, group: str) -> tuple[str, ...]:
+    """The nodes of a group, by name."""
+    return tuple(node.name for node in desired.nodes if desired.repository.group_of_node(node) == group)
+
+
+def share_amounts(session: Session) -> Iterator[int]:
+    """What each container asks for of devices that are shared."""
+    for container in session.spec.containers():
+        slots = container.resources.slots
+        yield from (amount for slot, amount in slots.items() if ".shares" in slot and amount)

@@ -1,0 +1,78 @@
+"""After how much idle time a session is stopped, and whose use is therefore measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.values.documents.session_subjects import session_domain, session_user
+from reconciler.values.state import Actual, Desired
+from schemas.kinds.quota import Quota
+from schemas.kinds.session import IdleMetric, Session
+
+SAMPLE_GAP = 300.0
+"""Seconds between two samples of a GPU that may always pass."""
+_UNDER_QUOTAS = ("interactive", "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class IdleRule:
+    """After `after` seconds below the threshold a session is stopped; `source` names the quota that says so,
+    empty for the session itself."""
+
+    after: float
+    metric: IdleMetric
+    below: float
+    grace: float
+    source: str = ""
+
+
+def idle_rules(session: Session, desired: Desired) -> tuple[IdleRule, ...]:
+    """What the documents say about the session's idle time; empty when nothing does."""
+    found = []
+    own = session.spec.idle
+    if own is not None:
+        found.append(IdleRule(float(own.after), own.metric, float(own.below), float(own.grace)))
+    if session.spec.type in _UNDER_QUOTAS:
+        metric: IdleMetric = "gpu-utilization" if _has_devices(session) else "cpu-utilization"
+        for quota in _idle_quotas(session, desired):
+            after = float(quota.spec.idle_timeout or 0)
+            found.append(IdleRule(after, metric, 5.0, SAMPLE_GAP, quota.name))
+    return tuple(found)
+
+
+def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
+    """The kernels whose use is to be measured: those of sessions that some rule is about."""
+    sessions = desired.sessions()
+    return frozenset(
+        kernel.id
+        for identity, existing in actual.existing.items()
+        if identity in sessions and idle_rules(sessions[identity], desired)
+        for kernel in existing.kernels
+        if kernel.state == "running"
+    )
+
+
+def _has_devices(session: Session) -> bool:
+    slots = (slot for each in session.spec.containers() for slot, n in each.resources.slots.items() if n)
+    return any(slot not in ("cpu", "mem") for slot in slots)
+
+
+def _idle_quotas(session: Session, desired: Desired) -> Iterator[Quota]:
+    """Quotas with an idle timeout that hold for the session."""
+    quotas = [item for item in desired.resources.values() if isinstance(item, Quota)]
+    limits = [quota for quota in quotas if quota.spec.idle_timeout is not None]
+    if not limits:
+        return
+    subjects = {
+        ("domain", session_domain(session, desired.repository)),
+        ("project", session.metadata.project),
+        ("user", session_user(session, desired.repository)),
+    }
+    for quota in limits:
+        group = quota.spec.resource_group
+        if quota.spec.subject.kind_and_name in subjects and group in (
+            None,
+            session.spec.resource_group or "",
+        ):
+            yield quota

@@ -1,0 +1,53 @@
+"""The fingerprint of what a plan was made from: an apply refuses when it has changed.
+
+It covers what decisions rest on: what is recorded, which kernels exist, what others hold. It leaves out
+what only moves forward by itself (a kernel starts, ends, restarts): that makes no decision wrong, and the
+next plan sees it.
+"""
+
+from __future__ import annotations
+
+from providers.base import Observed
+from reconciler.values.encoding.placement_json import fingerprint
+from reconciler.values.session_phase import ENDED, LIVE
+from reconciler.values.state import Actual, Existing
+
+
+def state_fingerprint(actual: Actual) -> str:
+    """64 hex digits; equal for equal states, however they were reached."""
+    whole: dict[str, object] = {
+        "repo": actual.repo,
+        "cluster": actual.cluster,
+        "existing": {identity: _resource_part(each) for identity, each in sorted(actual.existing.items())},
+        "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
+        "complete": actual.complete,
+    }
+    if provisioned := {node: one for node, one in sorted(actual.provision_records.items()) if one.state}:
+        whole["nodes"] = [(node, one.state, one.fingerprint) for node, one in provisioned.items()]
+    return fingerprint(whole)
+
+
+def _resource_part(each: Existing) -> dict[str, object]:
+    record = each.recorded
+    return {
+        "generation": record.generation,
+        "digest": record.digest,
+        "pending": record.phase == "PENDING",
+        "terminating": record.phase == "TERMINATING",
+        "recorded": not each.adopted,
+        "placement": record.placement,
+        "kernels": record.kernels,
+        "protected": each.protected,
+        "skips": record.skips,
+        "seen": [_kernel_part(kernel) for kernel in each.kernels + each.strays],
+        "missing": [] if each.phase in ENDED else sorted(set(each.missing) - _live_kernels(each)),
+    }
+
+
+def _live_kernels(each: Existing) -> set[str]:
+    return {kernel.id for kernel in each.kernels if kernel.state in LIVE}
+
+
+def _kernel_part(kernel: Observed) -> tuple[str, str]:
+    """Not its limits: they cannot be read from a kernel that has just ended by itself."""
+    return kernel.id, kernel.labels.digest

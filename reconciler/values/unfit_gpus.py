@@ -1,0 +1,35 @@
+"""GPUs that get no sessions for the sake of their health. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from planner.model.types import KernelPlacement, Placement
+from providers.health.values import NodeHealth
+
+
+class UnfitGpu(NamedTuple):
+    """A GPU of a placement that is unfit, and whose kernel's it is."""
+
+    part: KernelPlacement
+    gpu: str
+    name: str
+    why: str
+
+
+def unfit_gpus(placement: Placement, health: Mapping[str, NodeHealth]) -> Iterator[UnfitGpu]:
+    """The GPUs of a placement that are unfit now."""
+    for part in placement.kernels:
+        known = health.get(part.node)
+        if known is None:
+            continue
+        for grant in part.devices:
+            gpu = known.gpu_of(grant.id)
+            if gpu in known.unfit:
+                yield UnfitGpu(part, gpu, known.name(gpu), known.unfit[gpu])
+
+
+def unfit_gpu_names(health: Mapping[str, NodeHealth]) -> frozenset[str]:
+    """`gpu 3 of n1`, of all that get no sessions."""
+    return frozenset(f"{one.name(gpu)} of {node}" for node, one in health.items() for gpu in one.unfit)
