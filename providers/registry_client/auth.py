@@ -24,7 +24,7 @@ def challenges(header: str) -> dict[str, dict[str, str]]:
     return found
 
 
-class Authenticator:
+class RegistryAuthenticator:
     """GET with whatever authorization the registry asks for; tokens are kept by scope."""
 
     def __init__(self, transport: Transport) -> None:

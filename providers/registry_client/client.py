@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from providers.registry_client import cosign, manifests
 from providers.registry_client.access import RegistryAccess
 from providers.registry_client.api import RegistryApi
-from providers.registry_client.auth import Authenticator, error_message
+from providers.registry_client.auth import RegistryAuthenticator, error_message
 from providers.registry_client.transport import LARGEST, RegistryResponse, Transport
 from schemas.images.facts import ImageFacts, ImagePlatform
 from schemas.problems.errors.registry import NoSuchImage, RegistryError
@@ -29,7 +29,7 @@ class RegistryClient(RegistryApi):
 
     def __init__(self, access: RegistryAccess, transport: Transport | None = None) -> None:
         super().__init__(access, transport)
-        self._authenticator = Authenticator(self._transport)
+        self._authenticator = RegistryAuthenticator(self._transport)
 
     def check(self) -> None:
         """That it answers, speaks the API and lets us in."""

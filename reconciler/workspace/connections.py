@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LEASE_TTL = 60.0
 
 
-class Connections:
+class ClusterConnections:
     """Use as a context manager, or call `close`. Raises StoreError and ProviderError when a connection is
     first needed."""
 

@@ -16,7 +16,7 @@ from reconciler.store.database.address import StoreAddress
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual, Desired
-from reconciler.workspace.connections import Connections
+from reconciler.workspace.connections import ClusterConnections
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
 from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
 from schemas.kinds.cluster import Cluster
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from schemas.images.facts import ImageFacts
 
 
-class Workspace(Connections):
+class Workspace(ClusterConnections):
     """Use as a context manager, or call `close`.
 
     Raises InvalidRepository and CannotRead when opening; StoreError and ProviderError when these are first

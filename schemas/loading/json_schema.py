@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from schemas.kinds.kind_registry import KINDS
 from schemas.values.field_docs import field_description
 
-FOLDER = Path(__file__).parent / "json"
+FOLDER = Path(__file__).parents[1] / "json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 UNION = "bai"
 

@@ -10,7 +10,7 @@ import pytest
 
 from bai.cli.run import run_session as running
 from bai.cli.run.run_session import RunOptions, run_session
-from bai.cli.run.session_request import SessionRequest
+from bai.cli.run.session_request import RunRequest
 from bai.settings import Settings
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.store import StoreUnavailable
@@ -83,8 +83,8 @@ def test_what_can_never_run_is_taken_out(house: Repo, monkeypatch: pytest.Monkey
     assert taken
 
 
-def wish() -> SessionRequest:
-    return SessionRequest("mine", "", ("true",), 0, "10m", "16MiB", "", "", (), (), "", (), True)
+def wish() -> RunRequest:
+    return RunRequest("mine", "", ("true",), 0, "10m", "16MiB", "", "", (), (), "", (), True)
 
 
 def test_a_session_that_waits_is_asked_for_again_while_the_store_is_away(

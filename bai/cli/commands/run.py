@@ -70,9 +70,9 @@ def run(
     bai run --gpus 4 --branch try -- python x.py      a pull request instead
     """
     from bai.cli.run.run_session import RunOptions, run_session
-    from bai.cli.run.session_request import SessionRequest
+    from bai.cli.run.session_request import RunRequest
 
-    request = SessionRequest(
+    request = RunRequest(
         name, project, tuple(command or ()), gpus, cpu, memory, image, group, tuple(env or ()),
         tuple(mount or ()), template, tuple(values or ()), batch,
     )  # fmt: skip

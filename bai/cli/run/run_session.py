@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bai.cli.run.session_request import SessionRequest
+from bai.cli.run.session_request import RunRequest
 from bai.settings import Settings
 from providers.machines.signals import signal_handlers
 
@@ -44,7 +44,7 @@ class RunOptions:
     patience: float = 600.0
 
 
-def run_session(settings: Settings, request: SessionRequest, options: RunOptions) -> int:
+def run_session(settings: Settings, request: RunRequest, options: RunOptions) -> int:
     """The exit code: the command's for a batch session, 0 when somebody leaves. Raises BaiError."""
     import yaml
 
@@ -124,7 +124,7 @@ def _leave_on_hangup() -> Iterator[None]:
 
 
 def _check_options(
-    request: SessionRequest, options: RunOptions, spec: Mapping[str, object], *, in_git: bool
+    request: RunRequest, options: RunOptions, spec: Mapping[str, object], *, in_git: bool
 ) -> None:
     """Raises CommandError for what could only be left hanging."""
     from schemas.problems.errors.command import CommandError

@@ -18,7 +18,7 @@ CPU, MEMORY = "1", "4GiB"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRequest:
+class RunRequest:
     """As it was typed; what is empty was not said."""
 
     name: str = ""

@@ -47,7 +47,7 @@ class NumaRow:
 
 @dataclass(frozen=True, slots=True)
 class NodePicture:
-    """One machine. `far_gpus`: NUMA node unknown. `shared_milli`: CPU handed out without pinning."""
+    """One machine. `unlocated_gpus`: NUMA node unknown. `shared_milli`: CPU handed out without pinning."""
 
     name: str
     group: str
