@@ -10,7 +10,7 @@ from tests.lab.fixtures import Boot, put_repository
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.xdist_group("vm")]
 SCENARIO = "tests/providers/process/scenario.py"
-TESTS = [f"tests/providers/process/test_{name}.py" for name in ("limits", "lifecycle", "scope")]
+TESTS = [f"tests/providers/process/test_{name}.py" for name in ("limits", "lifecycle", "user_scope")]
 CHOICE = "read_back or fork_bomb or quota or update_changes or refuses or scope"
 
 

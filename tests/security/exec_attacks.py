@@ -313,7 +313,7 @@ open("up", "w").close()
 seen, got, own = 0, set(), os.getpid()
 def helper(pid):
     try:
-        return b"process.enter" in open(f"/proc/{pid}/cmdline", "rb").read()
+        return b"process.interaction.enter" in open(f"/proc/{pid}/cmdline", "rb").read()
     except OSError:
         return False
 def tries(pid):
