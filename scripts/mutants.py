@@ -45,21 +45,45 @@ class Area:
 _RECONCILER_TESTS = ("tests/reconciler",)
 AREAS = {
     "planner": Area(("planner",), ("tests/planner",)),
-    "plan": Area(("reconciler/plan", "reconciler/values/field_changes.py"), _RECONCILER_TESTS),
+    "plan": Area(
+        ("reconciler/plan", "reconciler/values/documents", "reconciler/values/field_changes.py"),
+        _RECONCILER_TESTS,
+    ),
     "guards": Area(("reconciler/guards",), ("tests/reconciler/guards",)),
     "apply": Area(
         (
-            "reconciler/apply", "reconciler/observe/observe.py", "reconciler/values/session_phase.py",
-            "reconciler/values/encoding/fingerprint.py", "reconciler/values/results.py",
+            *(
+                f"reconciler/apply/{name}.py"
+                for name in (
+                    "action_graph", "apply", "effect_runner", "effects", "executor", "graph_walk",
+                    "journal_writer", "progress", "steps",
+                )
+            ),
+            "reconciler/observe/observe.py", "reconciler/values/encoding/fingerprint.py",
+            "reconciler/values/results.py", "reconciler/values/session_phase.py",
         ),
         _RECONCILER_TESTS,
     ),
     "leases": Area(
-        ("reconciler/store", "reconciler/controller/leader.py"),
+        (
+            "reconciler/controller/leader.py", "reconciler/store/database/process_identity.py",
+            "reconciler/store/database/upsert.py", "reconciler/store/leases.py", "reconciler/store/rows.py",
+            "reconciler/store/store.py", "reconciler/store/usage_and_contact.py",
+            "reconciler/store/writes.py",
+        ),
         _RECONCILER_TESTS,
     ),
     "loader": Area(
-        ("schemas/loading", "schemas/files", "schemas/values", "schemas/templates", "schemas/repository"),
+        tuple(
+            f"schemas/{name}.py"
+            for name in (
+                "files/git_source", "files/sources", "files/yaml_layout", "files/yaml_reader",
+                "files/yaml_scalars", "loading/documents", "loading/loader", "problems/issues",
+                "problems/positions", "repository/node_ranges", "repository/repository",
+                "rules/document_rules", "rules/membership", "rules/references", "templates/expansion",
+                "templates/rendering", "values/envelope", "values/names", "values/quantities",
+            )
+        ),
         ("tests/schemas",),
     ),
 }  # fmt: skip

@@ -92,3 +92,11 @@ def test_a_sample_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.Monk
     assert first == again != other
     assert len(first) == 6
     assert set(first) < set(whole)
+
+
+def test_every_area_is_of_modules_and_tests_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from mutants import AREAS
+
+    named = [path for area in AREAS.values() for path in (*area.modules, *area.tests)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
