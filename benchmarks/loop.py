@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.results import parser_of, show
 from providers.fake import FakeProvider, World
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 
 CAPTURE = Path(__file__).parents[1] / "examples" / "clusters" / "dgx-h100" / "hardware" / "dgx-h100.json"
@@ -80,7 +81,7 @@ class Bench:
         self.world = World()
         workspace = Workspace.open(self.folder, state=root / "store.db", clock=self.world.clock)
         workspace.provider = FakeProvider(self.world)
-        self.loop = Loop(workspace, holder="benchmark", interval=30, log=lambda line: None)
+        self.loop = Loop(workspace, LoopOptions("benchmark", 30), log=lambda line: None)
 
     def once(self) -> dict[str, float]:
         self.world.clock.sleep(30)

@@ -32,7 +32,7 @@ from planner.model.demand import demand_of
 from planner.model.request_kinds import count_request_kinds
 from planner.model.types import GroupInfo, NodeInfo
 from planner.nodes.node_table import MapperCache, NodeTable
-from planner.policies import BUILT_IN_SELECTION, built_in_policies
+from planner.policies import built_in_policies
 from planner.selection.gang import ShapeCache, try_place
 from planner.selection.node_scorer import NodeScorer
 
@@ -161,7 +161,9 @@ def main() -> None:
     parser.add_argument("--pods", type=Path, required=True)
     parser.add_argument("--arrivals", type=Path, required=True)
     parser.add_argument("--mode", choices=("online", "batch"), default="online")
-    parser.add_argument("--policy", choices=sorted(BUILT_IN_SELECTION), default="least-fragmentation")
+    parser.add_argument(
+        "--policy", choices=sorted(built_in_policies().selection), default="least-fragmentation"
+    )
     parser.add_argument(
         "--loads", type=int, nargs="+", choices=LOADS, default=LOADS, help="with --mode batch"
     )

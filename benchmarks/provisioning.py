@@ -156,7 +156,8 @@ class Bench:
         work.mkdir()
         found = list(self._targets().values())
         ways, _ = files.ssh_routes(found)
-        files.write_run_files(work, work, found, ways, roles=roles_path(), forks=len(found), secrets={})
+        inventory = files.Inventory(found, ways, {})
+        files.write_run_files(work, work, inventory, roles=roles_path(), forks=len(found))
         argv = [sys.executable, "-m", "ansible", "playbook", "--check", "-i", str(work / files.INVENTORY)]
         argv.append(str(roles_path() / "site.yml"))
         config = {

@@ -1,4 +1,4 @@
-"""The policies that one plan is made with, by the names that groups use, and which of them are built in.
+"""The policies that one plan is made with, by the names that groups use.
 
 `place` is given policies by its caller: `reconciler.workspace.placement_policies` loads what the groups of a
 cluster name, plugins among them; `built_in_policies` is for simulated clusters, tests and benchmarks.
@@ -9,25 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 from planner.queue.base import QueuePolicy
 from planner.selection.base import SelectionFactory
-
-BUILT_IN_QUEUE = {
-    "fifo": "planner.queue.fifo:fifo",
-    "lifo": "planner.queue.lifo:lifo",
-    "drf": "planner.queue.drf:drf",
-    "fair-share": "planner.queue.fair_share:fair_share",
-}
-BUILT_IN_SELECTION = {
-    "concentrated": "planner.selection.concentrated:Concentrated",
-    "dispersed": "planner.selection.dispersed:Dispersed",
-    "roundrobin": "planner.selection.roundrobin:RoundRobin",
-    "least-fragmentation": "planner.selection.least_fragmentation:LeastFragmentation",
-}
-"""Name → entry point, as in pyproject.toml: found without a search through the metadata of every package."""
+from schemas.plugins.entry_points import BUILT_IN, QUEUE, SELECTION, load_entry_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +27,6 @@ class Policies:
 def built_in_policies() -> Policies:
     """All built-in policies."""
     return Policies(
-        queue={name: _load(target) for name, target in BUILT_IN_QUEUE.items()},
-        selection={name: _load(target) for name, target in BUILT_IN_SELECTION.items()},
+        queue=load_entry_points(QUEUE, BUILT_IN[QUEUE]),
+        selection=load_entry_points(SELECTION, BUILT_IN[SELECTION]),
     )
-
-
-def _load(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)

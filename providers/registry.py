@@ -8,28 +8,20 @@ wanted, and the cluster's nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
 from providers.base import Provider
 from providers.machines.base import Endpoint
+from schemas.plugins.entry_points import PROVIDERS, entry_point_names, load_entry_points
 from schemas.problems.errors.provider import UnknownProvider
-
-GROUP = "bai.providers"
-BUILT_IN = {
-    "process": "providers.process.options:open_process",
-    "docker": "providers.docker.options:open_docker",
-    "declared": "providers.declared:open_declared",
-}
-"""The same as in pyproject.toml; opened without a search through the metadata of every installed package."""
 
 Opener = Callable[..., Provider]
 
 
 def provider_names() -> list[str]:
     """All providers there are; nothing is imported."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)} | BUILT_IN.keys())
+    return entry_point_names(PROVIDERS)
 
 
 def open_provider(
@@ -45,10 +37,7 @@ def open_provider(
 
 def load_provider(name: str) -> Opener:
     """What opens it. Raises UnknownProvider."""
-    if name in BUILT_IN:
-        found = [EntryPoint(name, BUILT_IN[name], GROUP)]
-    else:
-        found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    found = load_entry_points(PROVIDERS, [name])
     if not found:
         raise UnknownProvider(provider=name, known=", ".join(provider_names()))
-    return cast(Opener, found[0].load())
+    return cast(Opener, found[name])

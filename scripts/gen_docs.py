@@ -197,17 +197,26 @@ def plan_page() -> str:
 
     schema = TypeAdapter(Plan).json_schema(mode="serialization")
     definitions: dict[str, Any] = {**schema.get("$defs", {}), "Plan": schema}
+    flattened = {"cause": {"$ref": "#/$defs/CauseCode"}, "why": {"type": "string"}}
+    definitions["Action"]["properties"] |= flattened
     docs = _attribute_docs(
-        "reconciler/values/plan.py", "planner/model/types.py", "providers/base.py",
+        "reconciler/values/plan.py", "reconciler/values/sides.py", "reconciler/values/changes/cause.py",
+        "reconciler/values/changes/change.py", "planner/model/types.py", "providers/base.py",
         "reconciler/values/records.py", "reconciler/values/rollout.py", "providers/provisioning.py",
     )  # fmt: skip
+    docs["Action", "why"] = "The cause in words, for readers."
     parts = [MADE, "# The plan as JSON\n", _PLAN_HEAD.format(version=VERSION)]
     for name in ["Plan", *sorted(set(definitions) - {"Plan"})]:
         part = definitions[name]
-        if part.get("type") != "object":
+        if "enum" in part:
+            rows = (f"| `{value}` | {docs.get((name, value), '')} |" for value in part["enum"])
+            parts.append(f"\n## {name}\n\n{docs.get((name, ''), '')}\n")
+            parts += ["| value | meaning |", "|---|---|", *rows, ""]
+        if part.get("type") != "object" or name == "Cause":
             continue
         fields = {
-            f: s | {"description": docs.get((name, f), "")} for f, s in part.get("properties", {}).items()
+            f: s | {"description": docs.get((name, f)) or docs.get(("Side", f), "")}
+            for f, s in part.get("properties", {}).items()
         }
         parts.append(f"\n## {name}\n\n{docs.get((name, ''), '')}\n")
         parts.append(_table({"properties": fields, "required": []}, definitions))
@@ -217,8 +226,9 @@ def plan_page() -> str:
 _PLAN_HEAD = """\
 `bai plan --format json` prints, and `bai plan --out FILE` saves, one object: `version` (`"{version}"`) and
 `plan`, described here. The same documents, the same cluster and the same time give the same bytes. `verb` is
-written for readers; it follows from what an action has. `digest` covers everything but itself and `made_at`:
-a plan that was changed by hand is refused. Within a version fields are only ever added.
+written for readers; it follows from what an action has, and `why` is its `cause` in words. The sides of all
+kinds have the fields of a session's, which say nothing where there is none. `digest` covers everything but
+itself and `made_at`: a plan that was changed by hand is refused. Within a version fields are only ever added.
 """
 
 
@@ -235,6 +245,8 @@ def _attribute_docs(*modules: str) -> dict[tuple[str, str], str]:
             for field, after in zip(cls.body, cls.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                     found[cls.name, field.target.id] = _docstring(after)
+                elif isinstance(field, ast.Assign) and isinstance(field.value, ast.Constant):
+                    found[cls.name, str(field.value.value)] = _docstring(after)  # A member of an enumeration.
     return found
 
 

@@ -46,7 +46,7 @@ _RECONCILER_TESTS = ("tests/reconciler",)
 AREAS = {
     "planner": Area(("planner",), ("tests/planner",)),
     "plan": Area(
-        ("reconciler/plan", "reconciler/values/documents", "reconciler/values/field_changes.py"),
+        ("reconciler/plan", "reconciler/values/documents"),
         _RECONCILER_TESTS,
     ),
     "guards": Area(("reconciler/guards",), ("tests/reconciler/guards",)),

@@ -1,5 +1,5 @@
 """Figures about how the code is laid out: modules per folder, circles of imports, long parameter lists, kinds
-that are told by the beginning of a string.
+that are told by the beginning of a string, decisions that rest on what a text says to people.
 
     python scripts/structure.py            # of this working copy
     python scripts/structure.py FOLDER     # of another one
@@ -139,6 +139,41 @@ def kinds_by_prefix(root: Path) -> list[str]:
     ]
 
 
+_DISPLAYED = frozenset({"why", "message", "hint", "title", "cause", "summary"})
+_PARTS = frozenset(
+    {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split"}
+)
+
+
+def decisions_by_text(trees: Mapping[str, ast.Module]) -> list[str]:
+    """Where a text for people is taken apart or compared with words. Providers apart: engines and programs
+    often have nothing but words for what went wrong."""
+    return [
+        f"{name}:{node.lineno}"
+        for name, tree in trees.items()
+        if not name.startswith("providers")
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Compare) and _compares_text(node))
+        or (isinstance(node, ast.Call) and _takes_text_apart(node))
+    ]
+
+
+def _compares_text(node: ast.Compare) -> bool:
+    sides = (node.left, *node.comparators)
+    words = (side.value for side in sides if isinstance(side, ast.Constant))
+    return any(isinstance(word, str) and word for word in words) and any(map(_is_displayed, sides))
+
+
+def _takes_text_apart(node: ast.Call) -> bool:
+    function = node.func
+    taken = isinstance(function, ast.Attribute) and function.attr in _PARTS and _is_displayed(function.value)
+    return taken and bool(node.args)
+
+
+def _is_displayed(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in _DISPLAYED
+
+
 def main(root: Path) -> None:
     trees = modules(root)
     graph = imports(trees)
@@ -156,6 +191,7 @@ def main(root: Path) -> None:
     for count, function in parameters(trees)[:10]:
         print(f"  {count:4}  {function}")
     print(f"kinds told by a prefix: {len(kinds_by_prefix(root))}")
+    print(f"decisions by what a text says: {len(decisions_by_text(trees))}")
 
 
 if __name__ == "__main__":

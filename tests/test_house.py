@@ -308,6 +308,31 @@ def test_no_kind_is_told_by_how_a_text_begins(monkeypatch: pytest.MonkeyPatch) -
     assert kinds_by_prefix(ROOT) == []
 
 
+def test_no_text_for_people_decides_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cause has a code beside its text (`reconciler.values.changes.cause`), a change a kind beside its
+    path, an issue its type."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from structure import decisions_by_text, modules
+
+    assert decisions_by_text(modules(ROOT)) == []
+    found = ("if action.why.startswith('moved'): pass", "x = 'new' == action.cause", "y = 'gone' in seen.why")
+    assert decisions_by_text({f"m{at}": ast.parse(one) for at, one in enumerate(found)}) == [
+        "m0:1",
+        "m1:1",
+        "m2:1",
+    ]
+    assert decisions_by_text({"m": ast.parse("if not seen.why or seen.why == other.why: pass")}) == []
+
+
+def test_no_list_of_parameters_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What travels together is a value (`PlanOptions`, `LoopOptions`, `Replica`); options of commands are
+    their command line."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    from structure import modules, parameters
+
+    assert [one for one in parameters(modules(ROOT)) if one[0] > 7] == []
+
+
 def test_circles_of_imports_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     from structure import between_siblings, circles
@@ -316,3 +341,30 @@ def test_circles_of_imports_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert circles(graph) == [["a.b", "a.c.d", "a.c.e"]]
     assert between_siblings(graph) == {"a": [["a.b", "a.c"]]}
     assert between_siblings({"a.b": {"a.c.d"}, "a.c.d": {"a.c.e"}, "a.c.e": set()}) == {}
+
+
+LIGHT = {"providers/ansible/guard.py", "providers/process/linux/cgroup.py"}
+"""Run in a process for each run of Ansible, or each container, which has to stay small."""
+
+
+def test_calls_are_repeated_by_one_library() -> None:
+    """By tenacity: no other loop waits after an error that it has caught (docs/adr/0025-retries.md)."""
+    found = {
+        str(path.relative_to(ROOT)) for package in PACKAGES for path in sources(package) if _retries(path)
+    }
+    assert found == LIGHT
+
+
+def _retries(path: Path) -> bool:
+    loops = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.While | ast.For))
+    return any({"except", "sleep"} <= {_part(node) for node in ast.walk(loop)} for loop in loops)
+
+
+def _part(node: ast.AST) -> str:
+    """Whether it catches errors, or waits."""
+    if isinstance(node, ast.ExceptHandler):
+        return "except"
+    name = ""
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return {"suppress": "except", "sleep": "sleep", "_sleep": "sleep"}.get(name, "")

@@ -1,22 +1,20 @@
 """A Typer group that imports a command's module only when that command is run.
 
 Help, completion and suggestions are answered from a table of names and one-line helps, so that they cost no
-more than Typer itself.
+more than Typer itself. Typer brings its own Click along and gives its contexts no public type, so that they
+stand here as `Any`; of both, only public names are used.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bai.cli.completion import GLOBAL_OPTIONS
-
-if TYPE_CHECKING:
-    from typer import _click
 
 
 class Interrupted(Exception):
@@ -33,25 +31,23 @@ class LazyGroup(TyperGroup):
         for name, (_, line) in self.modules.items():
             self.commands[name] = TyperCommand(name, help=line, rich_markup_mode=None)
 
-    def parse_args(self, ctx: _click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         # Completion needs no values; reading them would load pydantic.
         values, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         ctx.meta.setdefault(GLOBAL_OPTIONS, values)
-        ctx._protected_args, ctx.args = rest[:1], rest[1:]
-        return ctx.args
+        ctx.args = rest
+        return rest
 
-    def invoke(self, ctx: _click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             # Typer would end with 130, which is left to programs run by `bai exec`.
             raise Interrupted from error
 
-    def resolve_command(
-        self, ctx: _click.Context, args: list[str]
-    ) -> tuple[str | None, _click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.modules:
             command = load_command(self.modules[name][0])
@@ -59,9 +55,10 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
 
-def load_command(module: str) -> _click.Command:
+def load_command(module: str) -> TyperCommand | TyperGroup:
     """The command (or group of commands) that a module defines as `app`."""
-    return typer.main.get_command(importlib.import_module(module).app)
+    found = typer.main.get_command(importlib.import_module(module).app)
+    return cast("TyperCommand | TyperGroup", found)
 
 
 def new_app(**options: Any) -> typer.Typer:

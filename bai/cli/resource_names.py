@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.store.store import Store
+    from reconciler.values.plan_options import PlanOptions
+    from reconciler.values.state import Desired
 
 
 def resolve_name(name: str, identities: Iterable[str], kind: str = "") -> str:
@@ -47,19 +50,24 @@ def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, .
     return tuple(name if "*" in name else resolve_name(name, known, "Session") for name in names)
 
 
-def resolve_targets(names: Iterable[str], workspace: Workspace) -> tuple[str, ...]:
+def resolve_with_past(name: str, past: Iterable[str], desired: Desired, store: Store) -> str:
+    """The identity of a resource that is wanted or recorded, or that once was: `past`. Raises as
+    `resolve_name`."""
+    return resolve_name(name, {*past, *store.recorded(desired.cluster), *desired.digests})
+
+
+def resolve_targets(names: Iterable[str], desired: Desired, store: Store | None) -> tuple[str, ...]:
     """Whole identities of what is written or recorded; patterns and what means nothing stay as they are, for
     the plan to judge. Raises AmbiguousName."""
     names = tuple(names)
     if not names:
         return ()
-    desired = workspace.desired()
     known = {
         *desired.digests,
         *(identity_of("Node", node.name) for node in desired.repository.machines.values()),
     }
-    if workspace.has_store:
-        known.update(workspace.store.recorded(desired.cluster))
+    if store is not None:
+        known.update(store.recorded(desired.cluster))
     found = []
     for name in names:
         try:
@@ -67,6 +75,15 @@ def resolve_targets(names: Iterable[str], workspace: Workspace) -> tuple[str, ..
         except NoSuchResource:
             found.append(name)
     return tuple(found)
+
+
+def resolve_plan_options(options: PlanOptions, desired: Desired, store: Store | None) -> PlanOptions:
+    """With whole identities in place of what a person wrote. Raises as `resolve_name`."""
+    return replace(
+        options,
+        targets=resolve_targets(options.targets, desired, store),
+        replace=resolve_sessions(options.replace, desired.sessions()),
+    )
 
 
 def _matches(wanted: str, identity: str) -> bool:

@@ -20,6 +20,7 @@ def running_dispatchers(loops: Sequence[Loop]) -> Iterator[Mapping[str, Dispatch
     """By cluster; they hear of passes from now on, and end before whoever leads hands over."""
     from bai.actor import current_actor
     from bai.controller.log_line import log_line
+    from reconciler.controller.replica import Replica
     from reconciler.notify.delivery import deliver
     from reconciler.notify.dispatcher import Dispatcher
 
@@ -28,7 +29,7 @@ def running_dispatchers(loops: Sequence[Loop]) -> Iterator[Mapping[str, Dispatch
         workspace = loop.workspace
         name = workspace.cluster.name
         dispatcher = Dispatcher(
-            workspace.store, name, holder=current_actor(), clock=workspace.clock,
+            Replica(workspace.store, name, current_actor(), workspace.clock),
             leads=partial(_is_leader, loop),
             tell=partial(log_line, name if len(loops) > 1 else ""),
             send=partial(deliver, secret=workspace.secrets.for_infrastructure),

@@ -56,7 +56,7 @@ def _open_remote(settings: Settings, origin: RemoteOrigin) -> Iterator[tuple[Wor
     from reconciler.gitops.directives import read_directives
     from reconciler.gitops.document_source import FollowedDocuments, first_commit
     from reconciler.gitops.remote import Remote
-    from reconciler.gitops.revision_tracker import RevisionTracker
+    from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
     from reconciler.sources.git_command import login_from_environment
     from reconciler.sources.owner_stores import load_owner_stores
     from reconciler.store.database.address import StoreAddress
@@ -67,12 +67,12 @@ def _open_remote(settings: Settings, origin: RemoteOrigin) -> Iterator[tuple[Wor
     home.mkdir(parents=True, exist_ok=True)
     address = StoreAddress.choose(home, settings.state, default=home / "store.db")
     remote = Remote(origin.url, home / "copy.git", login_from_environment(os.environ))
-    ref = origin.ref or remote.default_branch()
+    tracked = TrackedRef(remote, origin.ref or remote.default_branch(), origin.path)
     owner = load_owner_stores(settings.stores, [remote.folder], final=True)
     gate = settings.gate([remote.folder])
 
     def tracker_of(store: Store, name: str) -> RevisionTracker:
-        return RevisionTracker(remote, ref, origin.path, store, name, owner, gate)
+        return RevisionTracker(tracked, store, name, owner, gate)
 
     for name in [settings.cluster] if settings.cluster else _followed_clusters(tracker_of, address):
         store = Store.open(address)

@@ -19,6 +19,7 @@ def leader_election(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
     from bai.actor import current_actor
     from bai.controller.log_line import log_line
     from reconciler.controller.leader import Leader
+    from reconciler.controller.replica import Replica
     from reconciler.controller.standby import StandbyPublisher
 
     with contextlib.ExitStack() as stack:
@@ -31,12 +32,10 @@ def leader_election(loops: Sequence[Loop], ttl: float) -> Iterator[None]:
             def tell(line: str, shown: str = name if len(loops) > 1 else "") -> None:
                 log_line(shown, line)
 
-            leader = Leader(
-                workspace.store, name, holder=current_actor(), clock=workspace.clock, log=tell,
-                gained=loop.wake, ttl=ttl,
-            )  # fmt: skip
+            replica = Replica(workspace.store, name, current_actor(), workspace.clock)
+            leader = Leader(replica, log=tell, gained=loop.wake, ttl=ttl)
             loop.leads, loop.leader = leader.leads, leader.leader
-            loop.add_listener(StandbyPublisher(workspace.store, name, current_actor(), leader.lease).publish)
+            loop.add_listener(StandbyPublisher(replica, leader.lease).publish)
             leader.start()
             stack.callback(leader.stop)
         yield

@@ -17,42 +17,34 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from bai.controller.document_sources import RemoteOrigin
-    from reconciler.controller.cycle import ReconcileCycle
     from reconciler.controller.loop import Loop
-
-    PassListener = Callable[[ReconcileCycle], None]
+    from reconciler.controller.loop_options import LoopOptions
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How loops go: `interval` in seconds, `parallel` actions at a time, or nothing but observing; `lease`:
-    seconds after which another replica goes on when this one is silent; `stuck_after`: seconds in which a
-    loop at work must show life."""
+    """What the command line says of a process's loops: how each goes; `lease`: seconds after which another
+    replica goes on when this one is silent; `stuck_after`: seconds in which a loop at work must show life."""
 
-    interval: float
-    observe: bool = False
-    parallel: int = 32
+    options: LoopOptions
     lease: float = 15.0
     stuck_after: float = 900.0
 
-    def open_loops(
-        self, settings: Settings, origin: RemoteOrigin | None, on_pass: PassListener = lambda _: None
-    ) -> list[Loop]:
-        """One for each cluster that is opened; `on_pass` gets all their passes. Raises BaiError when one
-        cannot be opened."""
-        from bai.actor import current_actor
+    def open_loops(self, settings: Settings, origin: RemoteOrigin | None) -> list[Loop]:
+        """One for each cluster that is opened. Raises BaiError when one cannot be opened."""
         from bai.controller.document_sources import open_workspaces
         from reconciler.controller.loop import Loop
 
         found = list(open_workspaces(settings, origin))
         return [
             Loop(
-                workspace, holder=current_actor(), interval=self.interval, documents=documents,
-                observe_only=self.observe, parallel=self.parallel, on_pass=on_pass,
+                workspace,
+                self.options,
                 log=partial(log_line, workspace.cluster.name if len(found) > 1 else ""),
+                documents=documents,
             )
             for workspace, documents in found
-        ]  # fmt: skip
+        ]
 
 
 def run_loops(

@@ -91,9 +91,10 @@ class ClusterLoops:
         return self._clusters
 
     def add(self, loop: Loop) -> None:
-        """One more; its passes are to be told to `publish_pass`."""
+        """One more, whose passes are published from now on; before it runs."""
         cluster = ServedCluster(loop)
         self._clusters[cluster.name] = cluster
+        loop.add_listener(self.publish_pass)
         self._listen(cluster)
 
     def add_stages(self, stages: StageListener) -> None:

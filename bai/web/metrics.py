@@ -104,11 +104,10 @@ class Metrics:
         for one in done.result.results:
             action = actions.get(one.action)
             self._actions.labels(name, action.verb if action else one.verb, one.outcome).inc()
-            if action is None or action.after is None or one.outcome != "done":
+            after = action.session_after if action else None
+            if action is None or after is None or after.placement is None or one.outcome != "done":
                 continue
-            after, before = action.after, action.before
-            waited = after.placement is not None and (before is None or before.placement is None)
-            if waited and after.placement is not None and after.enqueued_at is not None:
+            if action.placement_before is None and after.enqueued_at is not None:
                 took = max(0.0, (one.finished or done.ended) - after.enqueued_at)
                 self._waits.labels(name, after.placement.group).observe(took)
 

@@ -124,8 +124,9 @@ def _locality_samples(
         if each.recorded.placement is not None and each.kernels
     }
     for action in plan.actions:
-        if action.after is not None and action.after.placement is not None and action.after.kernels:
-            placed[action.id] = action.after.placement
+        after = action.session_after
+        if after is not None and after.placement is not None and after.kernels:
+            placed[action.id] = after.placement
     found = [placement for placement in placed.values() if placement is not None]
     for nodes, count in sorted(Count(map(_numa_nodes, found)).items()):
         labels = {**name, "numaNodes": str(nodes)}

@@ -61,7 +61,7 @@ class Server:
         self._tracer = tracer_from_environment(os.environ)
         self._loops = ClusterLoops(loop_settings.stuck_after, [self._tracer] if self._tracer else [])
         self._lease = loop_settings.lease
-        for loop in loop_settings.open_loops(settings, remote, self._loops.publish_pass):
+        for loop in loop_settings.open_loops(settings, remote):
             loop.stand_by = StandbyFollower(loop, self._loops.publish_pass).follow
             self._loops.add(loop)
 

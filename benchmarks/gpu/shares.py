@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.values.plan_options import PlanOptions
 from reconciler.workspace.workspace import Workspace
 from schemas.hardware.model import Gpu
 
@@ -102,7 +103,7 @@ def together(folder: Path, means: str, parts: Sequence[Part], seconds: float) ->
                 raise NotMeasured("not started: " + "; ".join(failed))
             return _measured(workspace, parts, seconds)
         finally:
-            workspace.apply(workspace.plan(destroy=True), holder="benchmarks.gpu")
+            workspace.apply(workspace.plan(PlanOptions(destroy=True)), holder="benchmarks.gpu")
 
 
 def _write(folder: Path, means: str, parts: Sequence[Part], seconds: float) -> Path:

@@ -8,7 +8,7 @@ group's own sessions make, most frequent first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.advice.repartition import Repartition, repartitions
 from planner.model import slots
-from planner.model.types import GroupInfo, SlotMap, Snapshot
+from planner.model.types import GroupInfo, Outcome, SlotMap, Snapshot
 from planner.nodes import metrics
 from planner.nodes.feasibility import Index
 from planner.nodes.free_devices import FreeDevices, measure_free_devices
@@ -80,15 +80,18 @@ class GroupCapacity:
     """MIG layouts that would serve those who still wait."""
 
 
-def capacities(before: Snapshot, after: Snapshot) -> tuple[GroupCapacity, ...]:
-    """Every group of the snapshots; typical are the requests of those who run or wait in `after`."""
+def capacities(
+    before: Snapshot, after: Snapshot, place: Callable[[Snapshot], Outcome]
+) -> tuple[GroupCapacity, ...]:
+    """Every group of the snapshots; typical are the requests of those who run or wait in `after`. `place`:
+    the planner with the policies that groups name."""
     found = []
     for group in after.groups:
         shapes = _typical_shapes(after, group)
         beside = least_beside_device(shapes)
         tables = [build_group_table(snapshot, group) for snapshot in (before, after)]
         views = [_group_view(table, group, shapes, beside) for table in tables]
-        found.append(GroupCapacity(group.name, views[0], views[1], beside, repartitions(after, group)))
+        found.append(GroupCapacity(group.name, views[0], views[1], beside, repartitions(after, group, place)))
     return tuple(found)
 
 

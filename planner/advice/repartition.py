@@ -7,12 +7,10 @@ when the planner then places the session.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from planner.model.types import GroupInfo, NodeInfo, Outcome, Running, SessionRequest, Snapshot
-from planner.place import place
-from planner.policies import built_in_policies
 from planner.selection.concentrated import Concentrated
 from planner.selection.from_snapshot import build_group_table
 from planner.selection.gang import ShapeCache
@@ -45,13 +43,16 @@ class Repartition:
         return f"nvidia-smi mig -i {self.gpu} -cgi {makes} -C"
 
 
-def repartitions(snapshot: Snapshot, group: GroupInfo) -> tuple[Repartition, ...]:
-    """Changes of the group's nodes that would serve its pending sessions, in the order of the queue."""
+def repartitions(
+    snapshot: Snapshot, group: GroupInfo, place: Callable[[Snapshot], Outcome]
+) -> tuple[Repartition, ...]:
+    """Changes of the group's nodes that would serve its pending sessions, in the order of the queue. `place`:
+    the planner with the policies that groups name."""
     snapshot = _snapshot_of_group(snapshot, group)
     asking = [one for one in snapshot.pending if _asks_for_mig(one)]
     if not asking:
         return ()
-    outcome = place(snapshot, built_in_policies())
+    outcome = place(snapshot)
     positions = {wait.session: at for at, wait in enumerate(outcome.waits)}
     snapshot = _snapshot_after(snapshot, outcome)
     found: list[Repartition] = []
@@ -59,7 +60,7 @@ def repartitions(snapshot: Snapshot, group: GroupInfo) -> tuple[Repartition, ...
         if session not in snapshot.pending:
             continue
         changed, layouts_of = _add_layouts(snapshot, group, session)
-        outcome = place(changed, built_in_policies())
+        outcome = place(changed)
         served = tuple(sorted(one.session for one in outcome.placements))
         if session.id in served:
             found += [replace(one, serves=served) for one in layouts_of]

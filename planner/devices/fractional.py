@@ -31,6 +31,10 @@ class DevicePreferences(NamedTuple):
     joined: bool = False
     rails: tuple[int, ...] = ()
 
+    def query(self, allowed: int, free: int, k: int, beside: int = 0) -> DeviceQuery:
+        """Which `k` of these devices it wants."""
+        return DeviceQuery(allowed, free, k, self.even, self.nic, beside, self.joined, self.rails)
+
 
 def choose_parts(
     family: DeviceFamily,
@@ -47,24 +51,13 @@ def choose_parts(
     if share.spread == "even" and whole and rest:
         return _even_parts(family, free, part, allowed, share, preferences)
     if rest == 0:
-        chosen = family.best(
-            DeviceQuery(
-                allowed,
-                free,
-                whole,
-                preferences.even,
-                preferences.nic,
-                0,
-                preferences.joined,
-                preferences.rails,
-            )
-        )
+        chosen = family.best(preferences.query(allowed, free, whole))
         if chosen is None:
             return None
         rank = family.rank(chosen, free, preferences.even, preferences.nic, preferences.rails)[:3]
         return PartChoice((*rank, 0, 0), tuple((at, 1000) for at in bits(chosen)))
     found = [
-        _fill_parts(family, free, allowed, whole, rest, device, left, preferences)
+        _fill_parts(family, free, allowed, share, device, left, preferences)
         for device, left in _devices_with_room(free, part, allowed, rest)
     ]
     return min((one for one in found if one is not None), default=None)
@@ -85,25 +78,15 @@ def _fill_parts(
     family: DeviceFamily,
     free: int,
     allowed: int,
-    whole: int,
-    rest: int,
+    share: DeviceShare,
     device: int,
     left: int,
     preferences: DevicePreferences,
 ) -> PartChoice | None:
+    """The part on this device, which has `left` milli free, and whole ones beside it."""
+    whole, rest = divmod(share.milli, 1000)
     untouched, own = free & ~(1 << device), 1 << device
-    chosen = family.best(
-        DeviceQuery(
-            allowed,
-            untouched,
-            whole,
-            preferences.even,
-            preferences.nic,
-            own,
-            preferences.joined,
-            preferences.rails,
-        )
-    )
+    chosen = family.best(preferences.query(allowed, untouched, whole, own))
     if chosen is None:
         return None
     grants = tuple(sorted([(at, 1000) for at in bits(chosen)] + [(device, rest)]))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from planner.devices import amounts, fractional
 from planner.model.demand import Demand
-from planner.model.device_family import DeviceQuery, bits
+from planner.model.device_family import bits
 from planner.model.node_state import DomainRoom, ResourceState, domain_room
 from planner.model.topology import Topology
 
@@ -172,10 +172,7 @@ def _best_devices(
     for slot, count in demand.whole:
         at = topology.by_slot[slot]
         family = topology.families[at]
-        query = DeviceQuery(
-            family.within(domains), free[at], count, even, nic, 0, preferences.joined, preferences.rails
-        )
-        chosen = family.best(query)
+        chosen = family.best(preferences.query(family.within(domains), free[at], count))
         if chosen is None:
             return None
         ranks.extend(family.rank(chosen, free[at], even, nic, preferences.rails))

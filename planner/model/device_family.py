@@ -66,6 +66,20 @@ def mask_of(positions: Sequence[int]) -> int:
     return mask
 
 
+class DeviceLinks(NamedTuple):
+    """How well the devices of a family are connected. Made by the topology from a machine's links; read by
+    the family."""
+
+    costs: Sequence[Sequence[int]]
+    """`costs[a][b]`: of the link between two devices; below 0: a direct one."""
+    groups: Sequence[int]
+    """A number for each; those below one PCI switch, or of one GPU, have the same."""
+    nics: Sequence[int]
+    """How far the nearest NIC is from each."""
+    rails: Sequence[frozenset[int]] = ()
+    """Rails of the NICs next to each; empty where not known."""
+
+
 class DeviceFamily:
     """The devices of one slot. `domains[i]` is the NUMA domain index of device i, or -1 when unknown."""
 
@@ -74,15 +88,12 @@ class DeviceFamily:
         slot: str,
         ids: tuple[str, ...],
         domains: tuple[int, ...],
-        costs: Sequence[Sequence[int]],
-        groups: Sequence[int],
-        nics: Sequence[int],
-        rails: Sequence[frozenset[int]] = (),
+        links: DeviceLinks,
     ) -> None:
-        """`rails[i]`: rails of the NICs next to device i, empty where not known."""
+        costs, groups = links.costs, links.groups
         self.slot, self.ids, self.domains = slot, ids, domains
-        self.costs, self.groups, self.nics = costs, tuple(groups), tuple(nics)
-        self.rails = tuple(rails)
+        self.costs, self.groups, self.nics = costs, tuple(groups), tuple(links.nics)
+        self.rails = tuple(links.rails)
         self._linked = tuple(mask_of([b for b, cost in enumerate(row) if cost < 0]) for row in costs)
         self.all = (1 << len(ids)) - 1
         self.count = max(domains, default=-1) + 1

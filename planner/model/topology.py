@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from planner.model import links
-from planner.model.device_family import DeviceFamily, bits
+from planner.model.device_family import DeviceFamily, DeviceLinks, bits
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 
@@ -135,8 +135,8 @@ class Topology:
         else:
             costs = links.pair_costs(self.hardware, gpus)
             groups = links.switch_groups(gpus, costs)
-        rails = links.nic_rails(self.hardware, gpus)
-        return DeviceFamily(slot, tuple(name for name, _ in units), domains, costs, groups, nics, rails)
+        linked = DeviceLinks(costs, groups, nics, links.nic_rails(self.hardware, gpus))
+        return DeviceFamily(slot, tuple(name for name, _ in units), domains, linked)
 
     def _domain(self, gpu: Gpu) -> int:
         """Index of the GPU's domain; where its node holds no CPUs (GB200), the nearest that does; -1

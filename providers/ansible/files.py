@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,25 @@ TASK_TIMEOUT = 3600
 """Seconds for one task: a driver's module may be built on a slow node."""
 INVENTORY = "hosts.yml"
 SECRETS = "secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The nodes of a run. Made by the provisioner; read where a run's files are written."""
+
+    targets: Sequence[ProvisionTarget]
+    routes: Mapping[str, Route]
+    """Node → how ssh gets there; none for this machine."""
+    secrets: Mapping[str, Mapping[str, str]]
+    """Node → variable → value."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(target.node for target in self.targets)
+
+    def limited_to(self, nodes: Collection[str]) -> Inventory:
+        """Of these nodes alone; the routes of the others stay, and change nothing."""
+        return replace(self, targets=[target for target in self.targets if target.node in nodes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +80,9 @@ def ssh_routes(targets: Sequence[ProvisionTarget]) -> tuple[dict[str, Route], di
     return found, problems
 
 
-def write_run_files(
-    folder: Path,
-    scratch: Path,
-    targets: Sequence[ProvisionTarget],
-    routes: Mapping[str, Route],
-    *,
-    roles: Path,
-    forks: int,
-    secrets: Mapping[str, Mapping[str, str]],
-) -> None:
+def write_run_files(folder: Path, scratch: Path, inventory: Inventory, *, roles: Path, forks: int) -> None:
     """Write the inventory into `folder`, which is kept, and what must not be kept into `scratch`."""
+    targets, routes = inventory.targets, inventory.routes
     timeout = math.ceil(max((each.timeout for each in routes.values()), default=10))
     hops = [hop for node, node_route in routes.items() for hop in _hops(node, node_route, scratch)]
     hosts = [{"node": t.node, "variables": _variables(t, routes.get(t.node), roles)} for t in targets]
@@ -86,15 +97,13 @@ def write_run_files(
         _write_private(scratch / name, _render(f"{name}.j2", values))
     _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
     (scratch / "tmp").mkdir(mode=0o700)
-    _write_secrets(scratch / SECRETS, targets, secrets)
+    _write_secrets(scratch / SECRETS, inventory)
 
 
-def _write_secrets(
-    folder: Path, targets: Sequence[ProvisionTarget], secrets: Mapping[str, Mapping[str, str]]
-) -> None:
+def _write_secrets(folder: Path, inventory: Inventory) -> None:
     """A second inventory: what it says about the same hosts is added."""
     folder.mkdir(mode=0o700)
-    hosts = [{"node": target.node, "variables": secrets.get(target.node, {})} for target in targets]
+    hosts = [{"node": node, "variables": inventory.secrets.get(node, {})} for node in inventory.nodes]
     _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
 
 

@@ -8,15 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_chain,
+    wait_fixed,
+)
+
 from providers.ansible.artefacts import write_results
-from providers.ansible.files import ssh_routes
+from providers.ansible.files import Inventory, ssh_routes
 from providers.ansible.node_lock import NodeLock, lock_token
 from providers.ansible.run import RunOutcome, RunSettings, run_playbook
 from providers.condition import query
 from providers.condition.values import NodeCondition, ProvisionStamp
 from providers.machines.base import Machine
 from providers.machines.connections import connect
-from providers.machines.ssh.route import Route
 from providers.provisioning import (
     HostResult,
     OnProvisionEvent,
@@ -69,10 +79,8 @@ class AnsibleProvisioner:
         results = {node: HostResult(node, False, (), why, True) for node, why in problems.items()}
         able = [target for target in targets if target.node not in problems]
         if able:
-            secrets = self._secrets(able)
-            found, _ = self._run_with_reconnects(
-                able, routes, secrets, label="check", check=True, tell=tell, stop=stop
-            )  # fmt: skip
+            inventory = Inventory(able, routes, self._secrets(able))
+            found, _ = self._run_with_reconnects(inventory, label="check", check=True, tell=tell, stop=stop)
             results |= found
         return {target.node: results[target.node] for target in targets}
 
@@ -108,7 +116,7 @@ class AnsibleProvisioner:
         with NodeLock(machine, grace=float(target.reboot_timeout), token=token) as lock:
             query.invalidate_stamp(machine)
             results, ended = self._run_with_reconnects(
-                [target], routes, secrets, label=target.node, check=False, tell=tell,
+                Inventory([target], routes, secrets), label=target.node, check=False, tell=tell,
                 stop=lambda: bool(lock.lost) or stop(),
             )  # fmt: skip
             result = results[target.node]
@@ -121,9 +129,7 @@ class AnsibleProvisioner:
 
     def _run_with_reconnects(
         self,
-        targets: Sequence[ProvisionTarget],
-        routes: Mapping[str, Route],
-        secrets: Mapping[str, Mapping[str, str]],
+        inventory: Inventory,
         *,
         label: str,
         check: bool,
@@ -132,26 +138,32 @@ class AnsibleProvisioner:
     ) -> tuple[dict[str, HostResult], RunOutcome]:
         """What came of each node, and the last run; those that were not reached to the end are run again."""
         results: dict[str, HostResult] = {}
-        left = targets
-        for attempt, pause in enumerate((*RECONNECTS, None), 1):
-            ended = run_playbook(
-                self._settings, left, routes, secrets, label=label, check=check, tell=tell, stop=stop
-            )
-            for target in left:
-                result = ended.collector.result(target.node, stopped=ended.stopped, artefacts=ended.folder)
-                before = results.get(target.node)
+        left = inventory
+        retrying = Retrying(
+            retry=retry_if_result(lambda ended: bool(left.targets) and not (ended.stopped or stop())),
+            stop=stop_after_attempt(len(RECONNECTS) + 1),
+            wait=wait_chain(*map(wait_fixed, RECONNECTS)),
+            retry_error_callback=_last_run,
+        )
+
+        def run_left() -> RunOutcome:
+            nonlocal left
+            attempt = retrying.statistics["attempt_number"]
+            ended = run_playbook(self._settings, left, label=label, check=check, tell=tell, stop=stop)
+            for node in left.nodes:
+                result = ended.collector.result(node, stopped=ended.stopped, artefacts=ended.folder)
+                before = results.get(node)
                 if before is not None and not check:  # what was changed the first time is not changed again
                     changed = (*before.changed, *result.changed)
                     result = replace(result, changed=changed, rebooted=before.rebooted or result.rebooted)
                 if result.unreachable and attempt > 1:
                     result = replace(result, failed=f"{result.failed} (tried {attempt} times)")
-                results[target.node] = result
-            write_results(ended.folder, [results[target.node] for target in left])
-            left = [target for target in left if results[target.node].unreachable]
-            if not left or pause is None or ended.stopped or stop():
-                break
-            time.sleep(pause)
-        return results, ended
+                results[node] = result
+            write_results(ended.folder, [results[node] for node in left.nodes])
+            left = left.limited_to([node for node in left.nodes if results[node].unreachable])
+            return ended
+
+        return results, retrying(run_left)
 
     def _write_stamp(
         self,
@@ -164,15 +176,13 @@ class AnsibleProvisioner:
         if report is None:
             return replace(result, ok=False, failed="the site play did not say what is to be watched")
         stamp = ProvisionStamp(target.profile, target.fingerprint, target.document, self._clock())
-        deadline = time.monotonic() + max(30.0, float(target.reboot_timeout) if result.rebooted else 0.0)
-        while True:
-            try:
-                query.write_stamp(machine, stamp, merge_watches(report.get("watch") or {}))
-                break
-            except ProviderUnavailable:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_STAMP_RETRY)
+        retrying = Retrying(
+            retry=retry_if_exception_type(ProviderUnavailable),
+            stop=stop_after_delay(max(30.0, float(target.reboot_timeout) if result.rebooted else 0.0)),
+            wait=wait_fixed(_STAMP_RETRY),
+            reraise=True,
+        )
+        retrying(query.write_stamp, machine, stamp, merge_watches(report.get("watch") or {}))
         tell(ProvisionEvent(target.node, "sealed"))
         return result
 
@@ -183,6 +193,12 @@ class AnsibleProvisioner:
             for target in targets
             if target.secrets
         }
+
+
+def _last_run(state: RetryCallState) -> RunOutcome:
+    assert state.outcome is not None
+    ended: RunOutcome = state.outcome.result()
+    return ended
 
 
 def merge_watches(watches: Mapping[str, Any]) -> dict[str, Any]:

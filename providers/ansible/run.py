@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from providers.ansible.events import EventCollector
 from providers.ansible.secrets import Mask
 from providers.condition.fingerprint import PLAY
 from providers.machines.ssh.route import Route
-from providers.provisioning import OnProvisionEvent, ProvisionTarget, StopRequested
+from providers.provisioning import OnProvisionEvent, StopRequested
 from schemas.problems.errors.provisioning import ProvisioningImpossible
 
 GUARD = Path(__file__).resolve().parent / "guard.py"
@@ -57,9 +57,7 @@ class RunSettings:
 
 def run_playbook(
     settings: RunSettings,
-    targets: Sequence[ProvisionTarget],
-    routes: Mapping[str, Route],
-    secrets: Mapping[str, Mapping[str, str]],
+    inventory: files.Inventory,
     *,
     label: str,
     check: bool,
@@ -67,15 +65,13 @@ def run_playbook(
     stop: StopRequested,
 ) -> RunOutcome:
     """Run it to its end. Raises ProvisioningImpossible when Ansible did not get to any node."""
-    _check_usable(settings.roles, routes)
-    mask = Mask(value for values in secrets.values() for value in values.values())
+    _check_usable(settings.roles, inventory.routes)
+    mask = Mask(value for values in inventory.secrets.values() for value in values.values())
     folder, scratch = new_run_folder(settings.state_root, label), new_scratch_folder()
     try:
-        forks = max(1, min(len(targets), settings.forks))
-        files.write_run_files(
-            folder, scratch, targets, routes, roles=settings.roles, forks=forks, secrets=secrets
-        )
-        collector = EventCollector((target.node for target in targets), tell, time.monotonic, check=check)
+        forks = max(1, min(len(inventory.targets), settings.forks))
+        files.write_run_files(folder, scratch, inventory, roles=settings.roles, forks=forks)
+        collector = EventCollector(inventory.nodes, tell, time.monotonic, check=check)
         why = _execute_run(settings, folder, scratch, collector, mask, check=check, stop=stop)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -13,10 +13,11 @@ import contextlib
 import ipaddress
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from providers.base import KernelSpec, Network
 from providers.docker.engine.engine import Engine
@@ -186,15 +187,14 @@ def _explain(why: str) -> str:
 def _remove_network(engine: Engine, network: str) -> None:
     """Engines refuse while a container uses it, on whatever node; and for a moment after the last one has
     gone."""
-    until = time.monotonic() + _RELEASE_PATIENCE
-    while True:
-        try:
-            engine.call("DELETE", f"/networks/{quote_segment(network)}", timeout=60)
-            return
-        except EngineRefusal as refusal:
-            if refusal.status == 404 or time.monotonic() > until:
-                return
-        time.sleep(0.1)
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, EngineRefusal) and error.status != 404),
+        stop=stop_after_delay(_RELEASE_PATIENCE),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    with contextlib.suppress(EngineRefusal):
+        retrying(engine.call, "DELETE", f"/networks/{quote_segment(network)}", timeout=60)
 
 
 def _prune_abandoned(engine: Engine) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_attempt,
+    wait_exponential,
+)
 
+from providers.http_retry import wait_as_asked
 from schemas.files.strict_json import parse_json
 from schemas.problems.errors.forge import ForgeRefused, ForgeUnreachable
 
@@ -18,6 +26,10 @@ PAGES = 100
 """Most pages of comments that are looked through."""
 PAGE = 50
 _TIMEOUT = (10.0, 30.0)
+_ATTEMPTS = 5
+_RETRY_STATUSES = frozenset({429, 502, 503, 504})
+_LONGEST_WAIT = 60.0
+"""Most seconds that a forge's `Retry-After` is followed."""
 _LONGEST = 140
 """Characters that a status' description may have."""
 
@@ -38,18 +50,21 @@ class Forge(Protocol):
 class ForgeApi:
     """JSON over HTTPS with a token. What may pass (429, 5xx) is tried again, honouring `Retry-After`."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self.url = url.rstrip("/")
         self._session = requests.Session()
         self._session.headers.update({"User-Agent": "bai", "Accept": "application/json", **headers})
         # An `auth` of our own keeps requests from looking into ~/.netrc.
         self._session.auth = lambda request: request
-        again = Retry(
-            total=4, backoff_factor=0.5, status_forcelist=(429, 502, 503, 504), raise_on_status=False
+        self._retrying = Retrying(
+            retry=retry_if_exception(_is_transient) | retry_if_result(_may_pass),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_as_asked(wait_exponential(multiplier=0.5), _LONGEST_WAIT),
+            sleep=sleep,
+            retry_error_callback=_last_answer,
         )
-        again.allowed_methods = None
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=again))
 
     def call(
         self,
@@ -61,9 +76,10 @@ class ForgeApi:
         """The answer's JSON. Raises ForgeRefused, ForgeUnreachable."""
         where = urlsplit(self.url).netloc
         try:
-            answer = self._session.request(
-                method, f"{self.url}{path}", json=body, params=query, timeout=_TIMEOUT, allow_redirects=False
-            )
+            answer = self._retrying(
+                self._session.request, method, f"{self.url}{path}",
+                json=body, params=query, timeout=_TIMEOUT, allow_redirects=False,
+            )  # fmt: skip
         except requests.RequestException as error:
             raise ForgeUnreachable(forge=where, why=type(error).__name__) from error
         if answer.status_code >= 300:
@@ -99,6 +115,22 @@ _HINTS = {
 def shorten_description(description: str) -> str:
     """As long as a status may be."""
     return description if len(description) <= _LONGEST else description[: _LONGEST - 1] + "…"
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, requests.ConnectionError | requests.Timeout) and not isinstance(
+        error, requests.exceptions.SSLError
+    )
+
+
+def _may_pass(answer: requests.Response) -> bool:
+    return answer.status_code in _RETRY_STATUSES
+
+
+def _last_answer(state: RetryCallState) -> requests.Response:
+    assert state.outcome is not None
+    answer: requests.Response = state.outcome.result()
+    return answer
 
 
 def _error_message(answer: requests.Response) -> str:

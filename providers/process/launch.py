@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -38,6 +39,19 @@ PACKAGES = str(Path(__file__).resolve().parents[2])
 _BOOT = (
     "import sys;sys.path.append(sys.argv[1]);from providers.process.supervision.supervisor import main;main()"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LogRotation:
+    """How much of a kernel's output is kept. Made of the cluster's options; read by its supervisor."""
+
+    size: int = 10 * 1024 * 1024
+    """Bytes of one part."""
+    files: int = 3
+    """Most parts."""
+
+
+DEFAULT_LOG = LogRotation()
 
 
 def check_spec(spec: KernelSpec) -> None:
@@ -122,12 +136,12 @@ def launch_order(
     record: KernelRecord,
     spec: KernelSpec,
     host: HostCapabilities,
-    log: tuple[int, int],
+    log: LogRotation,
     limits: ShareLimits | None = None,
     more: Sequence[str] = (),
 ) -> Order:
-    """`log`: bytes of one part, and how many parts are kept; `limits`: on its parts of GPUs; `more`: further
-    names of the machine's /etc that it sees. Raises KernelRefused."""
+    """`limits`: on its parts of GPUs; `more`: further names of the machine's /etc that it sees. Raises
+    KernelRefused."""
     limits = limits or ShareLimits()
     scratch = record.folder / "scratch"
     mark = root.mark(spec.id)
@@ -172,8 +186,8 @@ def launch_order(
         "tty": spec.tty,
         "counted": not held,
         "home": str(mounts.HOME) if host.sandbox else str(scratch),
-        "log_size": log[0],
-        "log_files": log[1],
+        "log_size": log.size,
+        "log_files": log.files,
     }
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from providers.machines.base import Endpoint
 from providers.machines.foreign_owners import foreign_owner
-from providers.process.provider import LOG_FILES, LOG_SIZE, ProcessProvider
+from providers.process.launch import DEFAULT_LOG, LogRotation
+from providers.process.provider import ProcessProvider
 from providers.state_folder import state_folder
 from schemas.problems.errors.provider import InvalidOption
 
@@ -42,8 +43,10 @@ def open_process(
         root,
         sandbox=bool(options.get("sandbox", True)),
         cgroups=bool(options.get("cgroups", True)),
-        log_size=_positive_number(options, "logSize", LOG_SIZE),
-        log_files=_positive_number(options, "logFiles", LOG_FILES),
+        log=LogRotation(
+            _positive_number(options, "logSize", DEFAULT_LOG.size),
+            _positive_number(options, "logFiles", DEFAULT_LOG.files),
+        ),
         hami=str(options.get("hami", "")),
         etc=_etc_names(options.get("etc", [])),
     )

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from providers.process.interaction.execute import ExecTarget
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
-LOG_SIZE = 10 * 1024 * 1024
-LOG_FILES = 3
 TAKEN_ATTEMPTS = 5
 KILL_AFTER = 30.0
 """Seconds beyond the grace before a supervisor that does not end is killed itself."""
@@ -72,8 +70,8 @@ def _unavailable(why: str) -> ProviderUnavailable:
 class ProcessProvider(Interaction):
     """A `Provider` on this machine, with everything it keeps under `root`.
 
-    `sandbox` and `cgroups` False do without even where they work; `log_size`: bytes of one part of a log;
-    `hami`: where libvgpu.so is; `etc`: what else of the machine's /etc kernels see.
+    `sandbox` and `cgroups` False do without even where they work; `hami`: where libvgpu.so is; `etc`: what
+    else of the machine's /etc kernels see.
     """
 
     def __init__(
@@ -82,15 +80,14 @@ class ProcessProvider(Interaction):
         *,
         sandbox: bool = True,
         cgroups: bool = True,
-        log_size: int = LOG_SIZE,
-        log_files: int = LOG_FILES,
+        log: launch.LogRotation = launch.DEFAULT_LOG,
         hami: str = "",
         etc: Sequence[str] = (),
     ) -> None:
         self.root = KernelRoot(root)
         self._sharing = GpuSharing(self.root, hami=hami)
         self._wanted = (sandbox, cgroups)
-        self._log = (log_size, log_files)
+        self._log = log
         self._etc = tuple(etc)
 
     @cached_property

@@ -11,7 +11,16 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    wait_exponential,
+)
 
+from providers.http_retry import wait_as_asked
 from providers.machines.tls import text_as_file
 from providers.registry_client.access import RegistryAccess
 from schemas.files.strict_json import parse_json
@@ -20,6 +29,7 @@ from schemas.problems.errors.registry import RegistryError, RegistryUnreachable,
 ATTEMPTS = 3
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _LONGEST_WAIT = 10.0
+"""Most seconds that a registry's `Retry-After` is followed."""
 LARGEST = 8 * 2**20
 """Most bytes of an answer that are read: manifests have at most 4 MiB."""
 
@@ -78,20 +88,14 @@ class Transport:
         url = urljoin(self.access.url, target)
         if self.access.url.startswith("https:") and urlsplit(url).scheme != "https":
             raise self._error(f"it leads to {url} without TLS, which is not followed")
-        for attempt in range(1, ATTEMPTS + 1):
-            last = attempt == ATTEMPTS
-            try:
-                answer = self._get_once(url, headers, query, basic, most)
-            except RegistryUnreachable as error:
-                if last:
-                    raise self._unreachable(str(error.fields["why"])) from None
-                self._sleep(0.3 * 3 ** (attempt - 1))
-                continue
-            if answer.status not in _RETRY_STATUSES:
-                return answer
-            if not last:
-                self._sleep(_retry_after(answer, attempt))
-        raise self._unreachable(f"status {answer.status}")
+        retrying = Retrying(
+            retry=retry_if_exception_type(RegistryUnreachable) | retry_if_result(_may_pass),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_as_asked(wait_exponential(multiplier=0.3, exp_base=3), _LONGEST_WAIT),
+            sleep=self._sleep,
+            retry_error_callback=self._give_up,
+        )
+        return retrying(self._get_once, url, headers, query, basic, most)
 
     def _get_once(
         self,
@@ -135,8 +139,16 @@ class Transport:
             hint = ""
         return RegistryUntrusted(registry=self.access.address, why=why, hint=hint)
 
-    def _unreachable(self, why: str) -> RegistryUnreachable:
-        return RegistryUnreachable(registry=self.access.address, why=f"{why} (tried {ATTEMPTS} times)")
+    def _give_up(self, state: RetryCallState) -> RegistryResponse:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        if isinstance(error, RegistryUnreachable):
+            why = str(error.fields["why"])
+        else:
+            why = f"status {state.outcome.result().status}"
+        raise RegistryUnreachable(
+            registry=self.access.address, why=f"{why} (tried {ATTEMPTS} times)"
+        ) from None
 
     def _error(self, why: str) -> RegistryError:
         return RegistryError(registry=self.access.address, why=why)
@@ -150,10 +162,8 @@ def _keep_request(request: requests.PreparedRequest) -> requests.PreparedRequest
     return request
 
 
-def _retry_after(answer: RegistryResponse, attempt: int) -> float:
-    """Seconds that the registry asks to wait, as far as that is bearable."""
-    asked = answer.headers.get("Retry-After", "")
-    return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else 0.3 * 3 ** (attempt - 1)
+def _may_pass(answer: RegistryResponse) -> bool:
+    return answer.status in _RETRY_STATUSES
 
 
 def _innermost_reason(error: BaseException) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-GROUP = "bai.secret_stores"
-"""Entry points of plugins: callables that take the store's `options` and give a `Backend`."""
 MAX_BYTES = 64 * 1024
 
 
@@ -14,7 +12,8 @@ class SecretUnreadable(Exception):
 
 
 class Backend(Protocol):
-    """May be asked by several threads, each entry once for each apply."""
+    """May be asked by several threads, each entry once for each apply. An entry point of the group
+    `bai.secret_stores` is a callable that takes the store's `options` and gives one."""
 
     def read(self, entry: str) -> str:
         """The value of an entry that the store's declaration lists. Raises SecretUnreadable; the text of any

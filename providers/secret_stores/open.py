@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import cast
 
-from providers.secret_stores.base import GROUP, Backend, SecretUnreadable
+from providers.secret_stores.base import Backend, SecretUnreadable
 from schemas.kinds.secret_store import PluginStore
+from schemas.plugins.entry_points import SECRET_STORES, entry_point_names, load_entry_points
 from schemas.repository.declared_stores import DeclaredStore
 
 
@@ -32,8 +32,10 @@ def open_backend(declared: DeclaredStore) -> Backend:
 
 
 def _plugin(plugin: PluginStore) -> Backend:
-    found = [entry for entry in entry_points(group=GROUP) if entry.name == plugin.name]
+    found = load_entry_points(SECRET_STORES, [plugin.name])
     if not found:
-        known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP))) or "none"
-        raise SecretUnreadable(f"there is no plugin '{plugin.name}' of {GROUP}; installed are: {known}")
-    return cast(Backend, found[0].load()(dict(plugin.options)))
+        known = ", ".join(entry_point_names(SECRET_STORES)) or "none"
+        raise SecretUnreadable(
+            f"there is no plugin '{plugin.name}' of {SECRET_STORES}; installed are: {known}"
+        )
+    return cast(Backend, found[plugin.name](dict(plugin.options)))

@@ -60,6 +60,8 @@ class FolderState:
     """Bytes in it; None where nobody counted."""
     whole: bool = True
     """False when counting was cut short: `used` is a lower bound."""
+    mounted: bool = True
+    """False where it is refused because the root is not on a file system of a kind that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

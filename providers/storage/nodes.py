@@ -110,7 +110,7 @@ def _trash_request(trash: TrashLocation) -> dict[str, object]:
 
 def _parse_state(answer: FolderAnswer) -> FolderState:
     if "refused" in answer:
-        return FolderState("refused", answer["refused"])
+        return FolderState("refused", answer["refused"], mounted=answer.get("mounted") is not False)
     if not answer["there"]:
         return FolderState("absent", unheld=answer["unheld"])
     return FolderState(

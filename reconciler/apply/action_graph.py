@@ -91,7 +91,7 @@ def _image_dependencies(split: Mapping[str, tuple[ActionPart, ...]]) -> dict[str
                 brings[pull.node, pull.image] = part.id
     needs: dict[str, set[str]] = {}
     for parts in split.values() if brings else ():
-        acquire, after = parts[-1], parts[-1].action.after
+        acquire, after = parts[-1], parts[-1].action.session_after
         if after is not None and acquire.id.endswith("#acquire"):
             wanted = {(pull.node, pull.image) for pull in after.pulls}
             needs[acquire.id] = {brings[each] for each in wanted & brings.keys()}
@@ -114,7 +114,7 @@ def _unit_holders(split: Mapping[str, tuple[ActionPart, ...]]) -> dict[_NodeUnit
     when something else of its session is removed before."""
     holders: dict[_NodeUnit, set[str]] = {}
     for first, *rest in split.values():
-        before, after = first.action.before, first.action.after
+        before, after = first.action.session_before, first.action.session_after
         if before is None:
             continue
         holder = rest[-1] if rest and _updates_in_place(rest[-1]) else first
@@ -148,7 +148,7 @@ def _fixed_dependencies(part: ActionPart, split: Mapping[str, tuple[ActionPart, 
 
 
 def _provisions(part: ActionPart) -> bool:
-    return part.action.after is not None and part.action.after.provision is not None
+    return part.action.provision is not None
 
 
 def _needs_others(part: ActionPart) -> bool:
@@ -158,16 +158,16 @@ def _needs_others(part: ActionPart) -> bool:
     """
     if part.id.endswith("#acquire"):
         return any(step.kind == "create" for wave in part.waves for step in wave)
-    before, after = part.action.before, part.action.after
-    return after is None or before is None or before.placement is None
+    action = part.action
+    return action.after is None or action.placement_before is None
 
 
 def _unit_dependencies(part: ActionPart, holders: Mapping[_NodeUnit, set[str]]) -> set[str]:
     """The parts that free what this one takes."""
-    after = part.action.after
-    if after is None or not part.id.endswith("#acquire"):
+    if not part.id.endswith("#acquire"):
         return set()
-    return {holder for unit in _units(after.placement) for holder in holders.get(unit, ())}
+    units = _units(part.action.placement_after)
+    return {holder for unit in units for holder in holders.get(unit, ())}
 
 
 def _units(placement: Placement | None) -> Iterator[_NodeUnit]:

@@ -18,7 +18,7 @@ from providers.abilities import SweepsLeftovers
 from providers.base import Observation, Provider
 from reconciler.apply.action_graph import build_action_graph
 from reconciler.apply.effect_runner import Runner, ThreadRunner
-from reconciler.apply.executor import Executor
+from reconciler.apply.executor import Executor, ExecutorControl
 from reconciler.apply.journal_writer import JournalWriter
 from reconciler.apply.targets import ApplyTargets
 from reconciler.guards.judge import enforced_policies, judge_actions, raise_if_violated
@@ -54,7 +54,7 @@ def apply(
     stop = stop or threading.Event()
     on_event = on_event or _ignore_event
     store, provider, clock = targets.store, targets.provider, targets.clock
-    nodes = sum(1 for action in plan.changes if action.after and action.after.provision)
+    nodes = sum(1 for action in plan.changes if action.provision)
     runner = runner or ThreadRunner(max(1, parallel) + min(nodes, parallel))
     started = clock.now()
     journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
@@ -63,10 +63,8 @@ def apply(
         _close_intents(journal, store, provider)
         journal.begin(len(plan.changes), plan.overridden)
         on_event(ApplyEvent("begin", started, total=len(plan.changes)))
-        executor = Executor(
-            plan, parts, targets, journal, runner=runner, parallel=parallel, on_event=on_event, stop=stop
-        )
-        results = executor.run()
+        control = ExecutorControl(runner, parallel, on_event, stop)
+        results = Executor(plan, parts, targets, journal, control).run()
     except (Exception, KeyboardInterrupt) as error:
         runner.close()
         _release_lease(journal, error)

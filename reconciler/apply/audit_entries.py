@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.model.types import Placement
-from reconciler.values.plan import Action, Side
+from reconciler.values.plan import Action
 from reconciler.values.records import Audit, FieldChange
 from reconciler.values.violations import Overridden
 
@@ -49,17 +49,15 @@ def failure_entry(action: Action, error: str, apply: str, plan: str, commit: str
 def _audited_changes(action: Action) -> Iterator[FieldChange]:
     for change in action.changes[:_FIELDS]:
         yield FieldChange(change.path, _truncated(change.before), _truncated(change.after))
-    before, after = _placement_text(action.before), _placement_text(action.after)
+    before, after = _placement_text(action.placement_before), _placement_text(action.placement_after)
     if before != after:
         yield FieldChange("placement", _truncated(before), _truncated(after))
 
 
-def _placement_text(side: Side | None) -> str | None:
+def _placement_text(placement: Placement | None) -> str | None:
     """`n1: GPU-1, GPU-2; n2: 4 cores`."""
-    return _describe_placement(side.placement) if side is not None and side.placement is not None else None
-
-
-def _describe_placement(placement: Placement) -> str:
+    if placement is None:
+        return None
     parts: dict[str, list[str]] = {}
     for kernel in placement.kernels:
         devices = [grant.id for grant in kernel.devices] or [f"{kernel.cpu_milli / 1000:g} cores"]

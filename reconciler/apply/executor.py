@@ -7,13 +7,14 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from providers.images import PullProgress
 from providers.provisioning import ProvisionEvent
 from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.effect_runner import Runner
 from reconciler.apply.effects import EffectProgress, carry_out, error_text, retry_delay
+from reconciler.apply.event_queue import EventQueue
 from reconciler.apply.graph_walk import GraphWalk
 from reconciler.apply.journal_writer import JournalWriter
 from reconciler.apply.progress import ActionTally, PartProgress, QueuedEffect
@@ -29,6 +30,17 @@ _LONGEST = 60.0
 """Most seconds that anything is put off: what is put off for longer is so by a clock that was set back."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutorControl:
+    """Made by `apply` of what its caller wants: how many effects at once, on what they run, who is told, and
+    what stops it."""
+
+    runner: Runner
+    parallel: int
+    on_event: Callable[[ApplyEvent], None]
+    stop: threading.Event
+
+
 class Executor:
     """Carries out the parts of one plan. `run` once."""
 
@@ -38,19 +50,14 @@ class Executor:
         parts: dict[str, ActionPart],
         targets: ApplyTargets,
         journal: JournalWriter,
-        *,
-        runner: Runner,
-        parallel: int,
-        on_event: Callable[[ApplyEvent], None],
-        stop: threading.Event,
+        control: ExecutorControl,
     ) -> None:
         self._targets = targets
         self._clock = targets.clock
         self._journal = journal
-        self._runner = runner
-        self._parallel = max(1, parallel)
-        self._on_event = on_event
-        self._stop = stop
+        self._runner = control.runner
+        self._parallel = max(1, control.parallel)
+        self._stop = control.stop
         self._provisions = ProvisionRecorder(journal, targets.clock, plan.commit)
         self._failed_node = ""
         """The node whose provisioning failed: no other one is begun."""
@@ -59,7 +66,7 @@ class Executor:
         self._numbers = itertools.count(1)
         self._queue: list[QueuedEffect] = []
         self._running: dict[int, QueuedEffect] = {}
-        self._events: list[ApplyEvent] = []
+        self._events = EventQueue(control.on_event, self._clock, self._tally)
         self._progress_queue: queue.SimpleQueue[tuple[QueuedEffect, EffectProgress]] = queue.SimpleQueue()
 
     def run(self) -> tuple[ActionResult, ...]:
@@ -73,7 +80,7 @@ class Executor:
             for number, error in ended:
                 self._effect_ended(self._running.pop(number), error)
             self._begin_ready()
-        self._flush_journal_and_events()
+        self._flush()
         return self._tally.results()
 
     # Parts
@@ -87,7 +94,7 @@ class Executor:
                     continue
                 if self._tally.start(part.action, self._clock.now()):
                     self._journal.begin_action(part.action)
-                    self._queue_event("action", part, "started")
+                    self._events.add(part, ApplyEvent("action"))
                 self._advance(PartProgress(part))
 
     def _advance(self, progress: PartProgress) -> None:
@@ -109,7 +116,7 @@ class Executor:
                 return
         self._walk.mark_succeeded(progress.part)
         if self._tally.part_done(progress.part.action, self._clock.now()):
-            self._queue_event("action", progress.part, "done")
+            self._events.add(progress.part, ApplyEvent("action", state="done"))
 
     def _write(self, part: ActionPart, step: Step) -> None:
         if step.provision is not None:
@@ -129,11 +136,11 @@ class Executor:
         if self._tally.end(part.action, outcome, now, error=error, because=because):
             if outcome == "failed":
                 self._journal.fail_action(part.action, error)
-            self._queue_event("action", part, outcome, error=error)
+            self._events.add(part, ApplyEvent("action", state=outcome, error=error))
         follow: Outcome = "stopped" if outcome == "stopped" else "skipped"
         for other in self._walk.mark_failed(part):
             if self._tally.end(other.action, follow, now, because=part.action.id):
-                self._queue_event("action", other, follow)
+                self._events.add(other, ApplyEvent("action", state=follow))
 
     # Effects
 
@@ -147,10 +154,10 @@ class Executor:
                 self._journal.journal(effect.progress.part.action.id, effect.step, "intent")
                 if effect.step.kind == "provision" and effect.step.provision is not None:
                     self._provisions.begin(effect.step.provision, effect.progress.part.action.why)
-                self._queue_event("step", effect.progress.part, "started", step=effect.step)
+                self._events.add(effect.progress.part, ApplyEvent("step"), effect.step)
             if effect.step.kind == "create" and effect.step not in effect.progress.created:
                 effect.progress.created.append(effect.step)
-        self._flush_journal_and_events()
+        self._flush()
         for effect in starting:
             number = next(self._numbers)
             self._running[number] = effect
@@ -190,9 +197,9 @@ class Executor:
             if not isinstance(news, PullProgress):
                 self._provisions.record_progress(news)
                 if isinstance(news, ProvisionEvent):
-                    self._queue_event("progress", part, "started", step=effect.step, node=news)
+                    self._events.add(part, ApplyEvent("progress", node=news), effect.step)
                 continue
-            self._queue_event("progress", part, "started", step=effect.step, pull=news)
+            self._events.add(part, ApplyEvent("progress", pull=news), effect.step)
             records = (step.record for wave in part.waves for step in wave if step.record)
             target = next((record for record in records if record.phase == "CREATING"), None)
             if target is not None and self._journal.known[target.resource].phase == "CREATING":
@@ -213,16 +220,16 @@ class Executor:
         if error is not None and delay is not None:
             due = self._clock.now() + delay
             self._queue.append(replace(effect, attempt=effect.attempt + 1, due=due))
-            self._queue_event(
-                "retry", effect.progress.part, "failed", step=effect.step, error=error_text(error)
-            )
+            event = ApplyEvent("retry", state="failed", error=error_text(error))
+            self._events.add(effect.progress.part, event, effect.step)
             return
         self._settle(effect, "" if error is None else error_text(error))
 
     def _settle(self, effect: QueuedEffect, error: str) -> None:
         progress, step = effect.progress, effect.step
         self._journal.journal(progress.part.action.id, step, "failed" if error else "done", error)
-        self._queue_event("step", progress.part, "failed" if error else "done", step=step, error=error)
+        event = ApplyEvent("step", state="failed" if error else "done", error=error)
+        self._events.add(progress.part, event, step)
         progress.open -= 1
         if error and progress.undoing:
             progress.left.append(step.kernel_id)
@@ -263,9 +270,9 @@ class Executor:
     def _fail(self, progress: PartProgress) -> None:
         if progress.created:
             self._record_error(progress)
-        side = progress.part.action.after
-        if side is not None and side.provision is not None:
-            self._provisions.failed(side.provision, progress.error)
+        provision = progress.part.action.provision
+        if provision is not None:
+            self._provisions.failed(provision, progress.error)
             self._stop_rollout(progress.part.action.id)
         self._end_action(progress.part, "failed", progress.error)
 
@@ -293,40 +300,7 @@ class Executor:
             failed = replace(target, phase="CREATING", reason=progress.error)
         self._journal.put(failed, progress.error)
 
-    # Telling
-
-    def _queue_event(
-        self,
-        kind: str,
-        part: ActionPart,
-        state: str,
-        *,
-        step: Step | None = None,
-        error: str = "",
-        pull: PullProgress | None = None,
-        node: ProvisionEvent | None = None,
-    ) -> None:
-        provisions = part.action.after is not None and part.action.after.provision is not None
-        self._events.append(
-            ApplyEvent(
-                kind=kind,  # type: ignore[arg-type]
-                at=self._clock.now(),
-                action=part.action.id,
-                verb="provision" if provisions else part.action.verb,
-                state=state,  # type: ignore[arg-type]
-                step=f"{step.kind} {step.kernel_id}" if step else "",
-                kernel=step.kernel_id if step else "",
-                error=error,
-                pull=pull,
-                node=node,
-                done=self._tally.ended,
-                total=self._tally.total,
-            )
-        )
-
-    def _flush_journal_and_events(self) -> None:
+    def _flush(self) -> None:
         """Write, and only then tell."""
         self._journal.flush()
-        news, self._events = self._events, []
-        for each in news:
-            self._on_event(each)
+        self._events.flush()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from providers.base import Provider
 from providers.images import OnPullProgress, PullRequest, PullsImages
-from reconciler.values.plan import Pull
+from reconciler.values.sides import Pull
 from schemas.problems.errors.node import ImageMissing
 from schemas.problems.errors.provider import ProviderError
 

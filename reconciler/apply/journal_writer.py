@@ -22,6 +22,7 @@ from reconciler.values.records import (
     ProvisionRecord,
     PutRecord,
     Recorded,
+    Result,
     StoreChange,
 )
 from reconciler.values.session_phase import ENDED, with_times
@@ -95,7 +96,7 @@ class JournalWriter:
         record = with_times(record, old, now)
         self._changes += charges(old, record, now)
         self._changes.append(PutRecord(record))
-        self._transition(record.resource, old.phase if old else "", record.phase, cause, old is not None)
+        self._transition(record, old, cause)
         self.known[record.resource] = record
 
     def forget(self, resource: str, cause: str) -> None:
@@ -132,16 +133,20 @@ class JournalWriter:
     def release(self) -> None:
         self._store.release(self.lease)
 
-    def _transition(self, resource: str, before: str, after: str, cause: str, existed: bool) -> None:
-        if not after:
-            self._event(resource, "", "CHANGED" if existed else "RECORDED", cause)
+    def _transition(self, record: Recorded, old: Recorded | None, cause: str) -> None:
+        if not record.phase:
+            self._event(record.resource, "", "RECORDED" if old is None else "CHANGED", cause)
             return
-        for phase in _phases_between(before, after):
-            self._event(resource, before, phase, cause)
+        before: str = old.phase if old else ""
+        for phase in _phases_between(before, record.phase):
+            result = record.result if phase == record.phase else ""
+            self._event(record.resource, before, phase, cause, result)
             before = phase
 
-    def _event(self, resource: str, before: str, after: str, cause: str) -> None:
-        self._changes.append(Event(resource, before, after, cause, self._clock.now(), commit=self._commit))
+    def _event(self, resource: str, before: str, after: str, cause: str, result: Result = "") -> None:
+        now = self._clock.now()
+        event = Event(resource, before, after, cause, now, commit=self._commit, result=result)
+        self._changes.append(event)
 
 
 def _phases_between(before: str, after: str) -> Iterator[str]:

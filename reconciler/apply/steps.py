@@ -11,10 +11,11 @@ from planner.model.types import KernelPlacement, Placement
 from providers.base import KernelSpec
 from providers.storage.base import TrashedVolume, VolumeFolder
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.plan import Action, Plan, Pull, Side
+from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Ghost, Phase, Recorded, Result
 from reconciler.values.rollout import Provision
 from reconciler.values.session_phase import ENDED, UNFINISHED
+from reconciler.values.sides import ImageSide, NodeSide, Pull, SessionSide, Side, VolumeSide
 from reconciler.values.volume_folders import trash_entry
 from schemas.values.resource_ref import identity_of, ref_of
 
@@ -71,29 +72,29 @@ def action_steps(action: Action, plan: Plan) -> tuple[Step, ...]:
     if action.verb == "no-op":
         return ()
     if ref_of(action.id).kind == "Kernel":
-        return tuple(_drop_steps(action, action.before.kernels if action.before else ()))
-    if action.after is None:
-        return tuple(_delete_steps(action, plan))
-    if ref_of(action.id).kind != "Session":
-        folder = action.after.folder
-        make = (Step("make", action.id, folder=folder),) if folder else ()
-        todo = (*make, *_pull_steps(action, action.after), _record_step(action, plan, action.after))
-        return (
-            todo
-            if action.after.provision is None
-            else (*_document_steps(action, todo), *_join_steps(action.after.provision))
-        )
-    if action.after.phase == "RUNNING":
-        return tuple(_run_steps(action, plan, action.after))
-    return tuple(_idle_steps(action, plan, action.after))
+        return tuple(_drop_steps(action, action.session_before.kernels if action.session_before else ()))
+    match action.after:
+        case None:
+            return tuple(_delete_steps(action, plan))
+        case SessionSide() as after if after.phase == "RUNNING":
+            return tuple(_run_steps(action, plan, after))
+        case SessionSide() as after:
+            return tuple(_idle_steps(action, plan, after))
+        case VolumeSide() as after if after.folder:
+            return (Step("make", action.id, folder=after.folder), _record_step(action, plan, after))
+        case ImageSide() as after:
+            return (*_pull_steps(action, after), _record_step(action, plan, after))
+        case NodeSide() as after if after.provision:
+            return (*_document_steps(action, plan, after), *_join_steps(after.provision))
+        case after:
+            return (_record_step(action, plan, after),)
 
 
-def _document_steps(action: Action, todo: tuple[Step, ...]) -> tuple[Step, ...]:
+def _document_steps(action: Action, plan: Plan, after: NodeSide) -> tuple[Step, ...]:
     """What is recorded of a node that is provisioned: nothing where its document says what it said, or where
     it has none."""
-    before, after = action.before, action.after
-    same = before is not None and after is not None and before.digest == after.digest
-    return () if same or not (after and after.digest) else todo
+    same = action.before is not None and action.before.digest == after.digest
+    return () if same or not after.digest else (_record_step(action, plan, after),)
 
 
 def _join_steps(wanted: Provision) -> Iterator[Step]:
@@ -106,11 +107,11 @@ def _join_steps(wanted: Provision) -> Iterator[Step]:
 
 
 def _delete_steps(action: Action, plan: Plan) -> Iterator[Step]:
-    before = action.before
-    if before is not None and before.kernels:
-        yield _record_step(action, plan, before, phase="TERMINATING")
-        yield from _drop_steps(action, before.kernels)
-    if before is not None and before.folder is not None:
+    before, session = action.before, action.session_before
+    if session is not None and session.kernels:
+        yield _record_step(action, plan, session, phase="TERMINATING")
+        yield from _drop_steps(action, session.kernels)
+    if isinstance(before, VolumeSide) and before.folder is not None:
         entry = trash_entry(before.folder, before.document, plan.made_at, plan.commit)
         yield Step("trash", action.id, folder=before.folder, entry=entry)
     if before is not None and action.ghosts:
@@ -119,30 +120,26 @@ def _delete_steps(action: Action, plan: Plan) -> Iterator[Step]:
         yield Step("forget", action.id)
 
 
-def _ghost_record(before: Side, ghosts: tuple[Ghost, ...]) -> Side:
+def _ghost_record(before: Side, ghosts: tuple[Ghost, ...]) -> SessionSide:
     """What is left of a deleted session until its ghosts are gone: so that nothing new takes their names."""
     where = ", ".join(sorted({ghost.node for ghost in ghosts}))
     reason = f"deleted, but may still run on {where}, which is not reached"
-    return Side(before.generation, "", phase="TERMINATED", reason=reason, ghosts=ghosts)
+    return SessionSide(before.generation, "", phase="TERMINATED", reason=reason, ghosts=ghosts)
 
 
-def _run_steps(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
+def _run_steps(action: Action, plan: Plan, after: SessionSide) -> Iterator[Step]:
     """What must go first goes first; then what is new is created, and what stays is brought up to date."""
-    before = action.before.kernels if action.before else ()
+    side = action.session_before
+    before = side.kernels if side else ()
     old = tuple(kernel for kernel in before if kernel not in after.kernels)
-    if (
-        old
-        and action.before
-        and action.before.generation != after.generation
-        and action.before.phase not in ENDED
-    ):
-        yield _record_step(action, plan, action.before, phase="TERMINATING")
+    if old and side and side.generation != after.generation and side.phase not in ENDED:
+        yield _record_step(action, plan, side, phase="TERMINATING")
     yield from _drop_steps(action, old)
     new = [spec for spec in after.specs if spec.id not in before]
     if action.verb == "update":
         # A kernel that was lost is still there in part, and creating it would find it.
         yield from (Step("remove", action.id, spec.id) for spec in new)
-    again = bool(action.before and action.before.phase in UNFINISHED)
+    again = bool(side and side.phase in UNFINISHED)
     if new or again:
         yield _record_step(action, plan, after, phase="CREATING")
     labelled = [(spec, _with_labels(spec, after)) for spec in after.specs]
@@ -158,20 +155,20 @@ def _run_steps(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
     yield _record_step(action, plan, after)
 
 
-def _pull_steps(action: Action, after: Side) -> Iterator[Step]:
+def _pull_steps(action: Action, after: ImageSide) -> Iterator[Step]:
     """An image to the nodes that are to have it."""
     yield from (Step("pull", action.id, pull.node, pull=pull) for pull in after.pulls)
 
 
-def _pull_of_kernel(after: Side, spec: KernelSpec) -> Pull | None:
+def _pull_of_kernel(after: SessionSide, spec: KernelSpec) -> Pull | None:
     """What brings a kernel's image to its node."""
     wanted = (spec.labels.node, spec.image)
     return next((pull for pull in after.pulls if (pull.node, pull.image) == wanted), None)
 
 
-def _idle_steps(action: Action, plan: Plan, after: Side) -> Iterator[Step]:
+def _idle_steps(action: Action, plan: Plan, after: SessionSide) -> Iterator[Step]:
     """Nothing shall run: the session waits, or has ended and keeps its kernels' exit codes and logs."""
-    before = action.before
+    before = action.session_before
     old = tuple(kernel for kernel in (before.kernels if before else ()) if kernel not in after.kernels)
     if old and before and before.generation != after.generation and before.phase not in ENDED:
         yield _record_step(action, plan, before, phase="TERMINATING")
@@ -208,7 +205,7 @@ def _stop_grace(action: Action) -> float:
         return DEFAULT_GRACE
 
 
-def _with_labels(spec: KernelSpec, side: Side) -> KernelSpec:
+def _with_labels(spec: KernelSpec, side: SessionSide) -> KernelSpec:
     part = _kernel_placement(side.placement, spec.labels.kernel)
     labels = replace(
         spec.labels, document=canonical_json(side.document), placement=canonical_json(part) if part else ""
@@ -228,11 +225,20 @@ def _record_step(action: Action, plan: Plan, side: Side, phase: Phase | None = N
         generation=side.generation,
         digest=side.digest,
         document=side.document,
-        phase=phase or cast(Phase, side.phase),
-        placement=side.placement,
-        kernels=side.kernels,
         protected=_is_protected(side.document),
         commit=plan.commit,
+    )
+    if isinstance(side, SessionSide):
+        record = _session_record(record, side, phase or cast(Phase, side.phase))
+    return Step("record", action.id, record=record)
+
+
+def _session_record(record: Recorded, side: SessionSide, phase: Phase) -> Recorded:
+    return replace(
+        record,
+        phase=phase,
+        placement=side.placement,
+        kernels=side.kernels,
         enqueued_at=side.enqueued_at,
         result=cast(Result, side.result),
         exit_codes=dict(side.exit_codes),
@@ -241,7 +247,6 @@ def _record_step(action: Action, plan: Plan, side: Side, phase: Phase | None = N
         ghosts=side.ghosts,
         account=side.account,
     )
-    return Step("record", action.id, record=record)
 
 
 def _is_protected(document: Mapping[str, object]) -> bool:

@@ -12,8 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from reconciler.store.store import Store
-from reconciler.values.clock import Clock
+from reconciler.controller.replica import Replica
 from reconciler.values.records import Lease
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError
 
@@ -42,20 +41,17 @@ class Leader:
 
     def __init__(
         self,
-        store: Store,
-        cluster: str,
+        replica: Replica,
         *,
-        holder: str,
-        clock: Clock,
         log: Callable[[str], None],
         gained: Callable[[], None] = lambda: None,
         ttl: float = TTL,
         awake: Callable[[], float] = seconds_awake,
     ) -> None:
-        self._store = store
-        self._cluster = cluster
-        self._holder = holder
-        self._clock = clock
+        self._store = replica.store
+        self._cluster = replica.cluster
+        self._holder = replica.holder
+        self._clock = replica.clock
         self._log = log
         self._gained = gained
         self._ttl = ttl

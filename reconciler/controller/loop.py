@@ -15,6 +15,7 @@ from dataclasses import replace
 from providers.abilities import StreamsEvents
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.cycle import ReconcileCycle, error_signs
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage, StageListener
 from reconciler.gitops.directives import Directives, read_directives, read_suspension
 from reconciler.gitops.document_source import DocumentSource, FolderDocuments
@@ -22,6 +23,7 @@ from reconciler.guards.judge import violation_text
 from reconciler.observe.health import HealthWatch
 from reconciler.provisioning.loop_watch import RolloutWatch, provisioning_lines, retry_digest, retry_digests
 from reconciler.values.plan import Action, Plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.values.records import Contact, Event, StoreChange
 from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.times import format_duration
@@ -43,42 +45,31 @@ _PAST_VERBS = {"create": "created", "update": "updated", "replace": "replaced", 
 class Loop:
     """`run` it in the thread that may write; `halt` it from any other, or from a signal handler.
 
-    `log` gets one line for each change, without time or colour. `jitter` gives numbers from 0 to 1: many
-    loops do not ask one remote at the same moment. `on_pass` hears of every pass when it is over, in the
-    loop's thread. `leads` says whether this loop is the one of several that acts now, `leader` who it is (see
-    `leader.py`); `stand_by` is called in its place where another one does (see `standby.py`); `stages` is
-    told what it is at. All of them may be set until it runs.
+    `log` gets one line for each change, without time or colour. `leads` says whether this loop is the one of
+    several that acts now, `leader` who it is (see `leader.py`); `stand_by` is called in its place where
+    another one does (see `standby.py`); `stages` is told what it is at. All of these may be set until it
+    runs.
     """
 
     def __init__(
         self,
         workspace: Workspace,
+        options: LoopOptions,
         *,
-        holder: str,
-        interval: float,
         log: Callable[[str], None],
         documents: DocumentSource | None = None,
-        observe_only: bool = False,
-        parallel: int = 32,
-        jitter: Callable[[], float] = random.random,
-        on_pass: Callable[[ReconcileCycle], None] = lambda _: None,
-        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.workspace = workspace
         self.documents = documents or FolderDocuments()
-        self._jitter = jitter
-        self._on_pass = on_pass
-        self.leads = leads
+        self.leads: Callable[[], bool] = lambda: True
         self.leader: Callable[[], str] = str
         self.stand_by: Callable[[], None] | None = None
         self.stages: StageListener = NoStageListener()
         self._cycle = self._new_cycle(0.0)
-        self._holder = holder
-        self._interval = interval
+        self._options = options
         self._log = log
-        self._observe_only = observe_only
-        self._parallel = parallel
-        self._backoff = Backoff(first=max(1.0, min(interval, 30.0)))
+        self._listeners: list[Callable[[ReconcileCycle], None]] = []
+        self._backoff = Backoff(first=max(1.0, min(options.interval, 30.0)))
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -97,14 +88,8 @@ class Loop:
         self._wake.set()
 
     def add_listener(self, listener: Callable[[ReconcileCycle], None]) -> None:
-        """One more who hears of every cycle when it is over; before the loop runs."""
-        before = self._on_pass
-
-        def both(done: ReconcileCycle) -> None:
-            before(done)
-            listener(done)
-
-        self._on_pass = both
+        """One more who hears of every cycle when it is over, in the loop's thread; before the loop runs."""
+        self._listeners.append(listener)
 
     def wake(self) -> None:
         """Somebody waits: the next pass begins at once."""
@@ -125,7 +110,8 @@ class Loop:
             elif self.stand_by is not None:
                 self._start_store_listener()
                 self._run_standby(self.stand_by)
-            self._wake.wait(self._interval * (0.9 + 0.2 * self._jitter()))
+            # Many loops do not ask one remote at the same moment.
+            self._wake.wait(self._options.interval * (0.9 + 0.2 * random.random()))
             if self._wake.is_set() and not self.halted:
                 self._hurry.wait(EVENT_DEBOUNCE if self.leads() else STANDBY_DEBOUNCE)
             self._hurry.clear()
@@ -175,7 +161,8 @@ class Loop:
             self._cycle, commit=self.workspace.commit, repository=self.workspace.repository,
             ended=ended, good=good, notes=reports,
         )  # fmt: skip
-        self._on_pass(now)
+        for listener in self._listeners:
+            listener(now)
         return good
 
     def recorded_cycle(self, commit: str) -> ReconcileCycle:
@@ -202,7 +189,7 @@ class Loop:
             self._lost = {contact.node for contact in known if contact.lost is not None}
         workspace.forget_hardware()
         with self._stage("observe"):
-            actual = workspace.refresh(holder=self._holder, on_written=self._log_changes)
+            actual = workspace.refresh(holder=self._options.holder, on_written=self._log_changes)
         self._cycle = replace(self._cycle, actual=actual, desired=workspace.desired())
         if not actual.complete:
             self._report("not everything could be observed: " + "; ".join(actual.errors))
@@ -210,7 +197,9 @@ class Loop:
         digests = {**workspace.desired().digests, **retry_digests(actual)}
         left = set(self._backoff.held_back(digests, workspace.clock.now()))
         with self._stage("plan"):
-            plan = self._plan_around_violations(left, lambda: workspace.plan(without=left, actual=actual))
+            plan = self._plan_around_violations(
+                left, lambda: workspace.plan(PlanOptions(without=left), actual=actual)
+            )
         self._cycle = replace(self._cycle, plan=plan)
         self._report_waits(plan)
         for line in provisioning_lines(plan):
@@ -225,7 +214,11 @@ class Loop:
             return actual.complete and not left
         with self._stage("apply"):
             result = workspace.apply(
-                plan, holder=self._holder, parallel=self._parallel, stop=self._stop, on_event=self._on_event
+                plan,
+                holder=self._options.holder,
+                parallel=self._options.parallel,
+                stop=self._stop,
+                on_event=self._on_event,
             )
         self._cycle = replace(self._cycle, result=result, actual=workspace.last_refresh or actual)
         self._rollout.goes_on = result.ok and bool(plan.rollout and plan.rollout.wave)
@@ -244,7 +237,7 @@ class Loop:
         if suspension is not None:
             why = f" ({suspension.why})" if suspension.why else ""
             self._report(f"suspended by {suspension.actor}{why}: `bai resume` goes on")
-        return self._observe_only or suspension is not None
+        return self._options.observe_only or suspension is not None
 
     def _plan_around_violations(self, left: set[str], make: Callable[[], Plan]) -> Plan:
         """The plan without what guards refuse, which is said and left as it is: the rest goes on."""
@@ -352,7 +345,7 @@ class Loop:
                     elif not self.leads():
                         self._wake.set()
             except BaiError:
-                self._stop.wait(self._interval)
+                self._stop.wait(self._options.interval)
 
     def _wake_on_provider_events(self, provider: StreamsEvents) -> None:
         def over() -> bool:
@@ -364,16 +357,16 @@ class Loop:
                     self._wake.set()
             except BaiError:
                 pass
-            self._stop.wait(self._interval)
+            self._stop.wait(self._options.interval)
 
 
 def _verb(action: Action) -> str:
-    return "provision" if action.after is not None and action.after.provision is not None else action.verb
+    return "provision" if action.provision else action.verb
 
 
 def _past_verb(action: Action) -> str:
-    before, after = action.before, action.after
-    if after is not None and after.provision is not None:
+    before, after = action.session_before, action.session_after
+    if action.provision:
         return "provisioned"
     if after is not None and after.phase == "PENDING":
         return "queued"

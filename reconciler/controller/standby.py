@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
+from reconciler.controller.replica import Replica
 from reconciler.store.store import Store
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
@@ -38,8 +39,8 @@ class StandbyPublisher:
     """The leader's side: `publish` gets its cycles, in the loop's thread. `lease`: that by which it leads,
     None while it does not."""
 
-    def __init__(self, store: Store, cluster: str, holder: str, lease: Callable[[], Lease | None]) -> None:
-        self._store, self._cluster, self._holder = store, cluster, holder
+    def __init__(self, replica: Replica, lease: Callable[[], Lease | None]) -> None:
+        self._store, self._cluster, self._holder = replica.store, replica.cluster, replica.holder
         self._lease = lease
         self._last: LeaderNote | None = None
 

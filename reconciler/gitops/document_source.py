@@ -12,8 +12,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from reconciler.gitops.directives import Directive, Directives
 from reconciler.gitops.revision_tracker import RevisionTracker
-from reconciler.sources.git import resolve_commit
 from reconciler.sources.source import Source
+from schemas.files.git_objects import resolve_commit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 

@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.sources.git_command import TIMEOUT, GitLogin, run_git
+from reconciler.sources.git_command import GitLogin, run_git
+from schemas.files.git_process import TIMEOUT, failure_reason
 from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 
 MAX_LOOSE_OBJECTS = 4000
@@ -29,10 +30,6 @@ _REF_NAMESPACE = "refs/bai"
 _SHALLOW_WARNING = "because shallow roots are not allowed"
 """What git only warns of: branches and tags that it leaves as they were."""
 _OWN_COPY = Path()
-_UNINFORMATIVE_LINE = re.compile(
-    r"fatal: Could not read from remote|Please make sure|and the repository exists|@@@"
-)
-"""Lines of git and ssh that do not say why."""
 
 
 class Remote:
@@ -244,13 +241,7 @@ class Remote:
         return run_git(self._login, self.url, *arguments, folder=where, timeout=timeout)
 
     def _unreachable(self, said: str) -> RemoteUnreachable:
-        lines = [
-            line for line in map(str.strip, said.splitlines()) if line and not _UNINFORMATIVE_LINE.match(line)
-        ]
-        why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
-        # ssh tells its reason last.
-        why = why or (lines[-1] if lines else "git does not say")
-        return RemoteUnreachable(remote=redact_url(self.url), why=why.removeprefix("fatal: "))
+        return RemoteUnreachable(remote=redact_url(self.url), why=failure_reason(said))
 
 
 class _Damaged(Exception):

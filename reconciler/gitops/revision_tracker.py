@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from reconciler.gitops.remote import Remote, redact_url
@@ -20,17 +21,28 @@ class MetaStore(Protocol):
     def set_meta(self, key: str, value: str) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class TrackedRef:
+    """What of a remote is followed, as the command line names it; read by the revision tracker."""
+
+    remote: Remote
+    ref: str
+    """A branch, tag or commit."""
+    subpath: str = ""
+    """The folder of the documents in it."""
+
+
 class RevisionTracker:
-    """One branch, tag or commit of a remote, and a folder in it. `gate`: what a commit must pass; None:
-    nothing."""
+    """`gate`: what a commit must pass; None: nothing."""
 
     def __init__(
-        self, remote: Remote, ref: str, subpath: str, memory: MetaStore, cluster: str,
+        self, tracked: TrackedRef, memory: MetaStore, cluster: str,
         owner: OwnerStores = NO_OWNER, gate: TrustGate | None = None,
     ) -> None:  # fmt: skip
+        remote, ref = tracked.remote, tracked.ref
         self.remote = remote
         self.ref = ref
-        self._subpath = subpath
+        self._subpath = tracked.subpath
         self._owner = owner
         self._memory = memory
         self._key = f"good-commit/{cluster}/{redact_url(remote.url)}/{ref}"

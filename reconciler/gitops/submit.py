@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from reconciler.sources.git import git_environment, git_lines
+from schemas.files.git_process import decoded, execute_git, failure_reason, git_lines
 from schemas.loading.loader import load_directory
 from schemas.problems.errors.command import AlreadyThere
 from schemas.problems.errors.git_remote import NotPushed
@@ -15,7 +15,6 @@ from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 
 MAX_PUSH_ATTEMPTS = 5
 """Pushes that are tried when somebody else pushes in between."""
-TIMEOUT = 120.0
 _PUSH_RACE_MESSAGES = ("[rejected]", "cannot lock ref", "failed to update ref")
 """What git says when somebody else has pushed first, or does at this very moment."""
 
@@ -104,8 +103,8 @@ class Submission:
             again = self._run("pull", "--quiet", "--rebase", "--autostash", remote, target)
             if again.returncode:
                 self._run("rebase", "--abort")
-                raise NotPushed(remote=remote, why=_git_failure_reason(again.stderr))
-        raise NotPushed(remote=remote, why=_git_failure_reason(done.stderr), hint="--no-push keeps it here")
+                raise NotPushed(remote=remote, why=failure_reason(again.stderr))
+        raise NotPushed(remote=remote, why=failure_reason(done.stderr), hint="--no-push keeps it here")
 
     def _is_pushed(self, remote: str, target: str) -> bool:
         """Whether our commit is there although the answer never came."""
@@ -141,25 +140,8 @@ class Submission:
     def _git(self, *arguments: str) -> str:
         done = self._run(*arguments)
         if done.returncode:
-            raise NotPushed(remote="git", why=_git_failure_reason(done.stderr))
+            raise NotPushed(remote="git", why=failure_reason(done.stderr))
         return done.stdout.strip()
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["git", "-C", str(self.directory), *arguments]
-        try:
-            return subprocess.run(
-                command, env={**git_environment(), "GIT_TERMINAL_PROMPT": "0"}, capture_output=True,
-                text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=TIMEOUT, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 124, "", f"no answer within {TIMEOUT:g} s")
-
-
-def _git_failure_reason(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    found = next((line for line in lines if line.startswith(("fatal:", "error:", "!"))), "")
-    return (
-        (found or (lines[-1] if lines else "git does not say"))
-        .removeprefix("fatal: ")
-        .removeprefix("error: ")
-    )
+        return decoded(execute_git(*arguments, folder=self.directory, as_user=True))

@@ -75,7 +75,7 @@ def _max_provisioned(
     policy: Policy, changes: Sequence[ProposedChange], facts: GuardFacts
 ) -> Iterator[GuardFinding]:
     most = policy.spec.guards.max_provisioned
-    nodes = tuple(each.id for each in changes if each.action.after and each.action.after.provision)
+    nodes = tuple(each.id for each in changes if each.action.provision)
     if most is not None and len(nodes) > most:
         why = f"{plural(len(nodes), 'node')} would be provisioned by one plan, {most} at most"
         yield GuardFinding(nodes, why, "lower maxUnavailable of their profile")
@@ -141,7 +141,7 @@ def _forbid(policy: Policy, changes: Sequence[ProposedChange], facts: GuardFacts
     forbidden = policy.spec.guards.forbid
     for each, session in _session_changes(changes):
         rules = session.spec.container
-        after = each.action.after
+        after = each.action.session_after
         if "root" in forbidden and any(is_root(part) for part in (rules.user or "").split(":")):
             why = f"{each.id} runs as {rules.user}, which is root"
             yield GuardFinding((each.id,), why, "leave container.user out")

@@ -43,14 +43,14 @@ class ProposedChange:
     @property
     def deletes(self) -> bool:
         """Whether something is lost that anybody may miss."""
-        before = self.action.before
+        before = self.action.session_before
         return self.action.verb == "delete" and (before is None or before.phase not in ENDED)
 
     @cached_property
     def session(self) -> Session | None:
         """The session that this starts, or whose document it changes; None for everything else, and where it
         ends or only makes room."""
-        before, after = self.action.before, self.action.after
+        before, after = self.action.session_before, self.action.session_after
         if self.kind != "Session" or after is None or not after.document or after.phase in ENDED:
             return None
         if not after.specs and before is not None and before.digest == after.digest:
@@ -60,7 +60,7 @@ class ProposedChange:
     @cached_property
     def claims_devices(self) -> bool:
         """Whether a session gets devices that it did not have."""
-        before, after = self.action.before, self.action.after
+        before, after = self.action.session_before, self.action.session_after
         if after is None or after.placement is None or not after.specs:
             return False
         return before is None or before.placement != after.placement
@@ -69,7 +69,7 @@ class ProposedChange:
     def facts(self) -> dict[str, Any]:
         """What rules in CEL know as `action`."""
         action, metadata = self.action, (self.after or self.before).get("metadata", {})
-        placed = action.after.placement if action.after else None
+        placed = action.placement_after
         return {
             "id": self.id,
             "kind": self.kind,
@@ -78,7 +78,7 @@ class ProposedChange:
             "verb": action.verb,
             "why": action.why,
             "nodes": sorted({part.node for part in placed.kernels}) if placed else [],
-            "provisions": bool(action.after and action.after.provision),
+            "provisions": action.provision is not None,
             "changes": [
                 {"path": one.path, "before": one.before, "after": one.after, "forces": one.forces}
                 for one in action.changes

@@ -53,7 +53,7 @@ def reference_or_name(text: str) -> ImageReference:
 
 def started_images(action: Action) -> tuple[ImageReference, ...]:
     """The images that its kernels are created from."""
-    specs = action.after.specs if action.after else ()
+    specs = action.session_after.specs if action.session_after else ()
     return tuple(sorted({reference_or_name(spec.image) for spec in specs if spec.image}))
 
 

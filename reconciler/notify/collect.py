@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.notify.conditions import ObservedConditions
-from reconciler.notify.news import News, make_news, resolved
+from reconciler.notify.news import News, completed, resolved
 from reconciler.notify.state import NotifyState, Outbox
 from reconciler.notify.throttle import enqueue
 from reconciler.store.store import Store
-from reconciler.values.records import Audit, Event, Recorded
-from reconciler.values.session_phase import is_batch
+from reconciler.values.records import Audit, Event
 from schemas.values.resource_ref import ref_of
 
 MAX_SCANNED = 2000
@@ -28,7 +27,6 @@ _DIRECTIVE_TEXTS = {
     "disapprove": "took an approval back", "unlock": "broke the lease", "rebuild": "rebuilt the store",
     "restore": "restored the store", "move": "moved the store",
 }  # fmt: skip
-_FAILED_PHASES = frozenset({"ERROR"})
 
 
 def initial_state(store: Store, observed: ObservedConditions) -> NotifyState:
@@ -48,11 +46,10 @@ def collect_news(state: NotifyState, observed: ObservedConditions, store: Store)
     # All of it, for what is left out here nobody would ever count; the outboxes keep what they can hold.
     events = store.events(cluster, after=state.events)
     audit = store.audit(cluster, after=state.audit)
-    records = store.recorded(cluster) if any(_is_session_end(event) for event in events) else {}
     lasting, of_cycle = _track_conditions(state, observed)
     failing, failed = _news_of_failures(state.failing, events, audit, cluster)
     found = [
-        *_news_of_events(events, records, cluster),
+        *_news_of_events(events, cluster),
         *failed,
         *_news_of_directives(audit, cluster),
         *of_cycle,
@@ -60,7 +57,9 @@ def collect_news(state: NotifyState, observed: ObservedConditions, store: Store)
     if observed.commit not in ("", state.commit) and state.commit:
         what = f"commit {observed.commit[:12]} is in force"
         id = f"commit/{observed.commit}/{observed.began:.3f}"
-        found.append(make_news("commit-applied", id, cluster, what, observed.at, commit=observed.commit))
+        found.append(
+            completed(News(id, "commit-applied", cluster, what, observed.at, commit=observed.commit))
+        )
     found.sort(key=lambda news: news.at)
     return NotifyState(
         events=max([state.events, *(each.seq for each in events)]),
@@ -96,17 +95,14 @@ def _track_conditions(
     return now, news
 
 
-def _news_of_events(events: Iterable[Event], records: Mapping[str, Recorded], cluster: str) -> Iterator[News]:
+def _news_of_events(events: Iterable[Event], cluster: str) -> Iterator[News]:
     for event in events:
-        name = _event_class(event, records.get(event.resource))
+        name = _event_class(event)
         if name:
-            yield make_news(
-                name, f"event/{event.seq}", cluster, event.cause, event.at, resource=event.resource,
-                actor=event.actor, commit=event.commit,
-            )  # fmt: skip
+            yield completed(_news_of(event, name, f"event/{event.seq}", cluster))
 
 
-def _event_class(event: Event, record: Recorded | None) -> str:
+def _event_class(event: Event) -> str:
     before, after = event.before, event.after
     if ref_of(event.resource).kind == "Node":
         return _NODE_CLASSES.get(after, "")
@@ -118,23 +114,9 @@ def _event_class(event: Event, record: Recorded | None) -> str:
         return "session-requeued" if before in ("RUNNING", "TERMINATING") else ""
     if after == "CANCELLED":
         return "session-cancelled"
-    if _is_session_end(event):
-        return "session-failed" if _has_failed(event, record) else "session-finished"
-    return ""
-
-
-def _is_session_end(event: Event) -> bool:
-    return ref_of(event.resource).kind == "Session" and event.after in ("TERMINATED", "ERROR")
-
-
-def _has_failed(event: Event, record: Recorded | None) -> bool:
-    """From the record where it is still of this end, else from what the event says."""
-    if event.after in _FAILED_PHASES:
-        return True
-    if record is not None and record.phase == event.after and record.result:
-        return record.result == "failure"
-    own = record is not None and is_batch(record)
-    return " exited with " in event.cause and not event.cause.endswith(" 0") and own
+    if after == "ERROR" or (after == "TERMINATED" and event.result == "failure"):
+        return "session-failed"
+    return "session-finished" if after == "TERMINATED" else ""
 
 
 def _news_of_failures(
@@ -145,13 +127,7 @@ def _news_of_failures(
     for entry in audit:
         if entry.verb == "failed" and ref_of(entry.resource).kind != "Node":
             if now.get(entry.resource) != entry.cause:
-                id, resource = f"audit/{entry.seq}", entry.resource
-                news.append(
-                    make_news(
-                        "action-failed", id, cluster, entry.cause, entry.at, resource=resource,
-                        actor=entry.actor, commit=entry.commit,
-                    )
-                )  # fmt: skip
+                news.append(completed(_news_of(entry, "action-failed", f"audit/{entry.seq}", cluster)))
             now[entry.resource] = entry.cause
     last = {each.resource: each.at for each in audit if each.verb == "failed"}
     for event in events:
@@ -167,7 +143,12 @@ def _news_of_directives(audit: Iterable[Audit], cluster: str) -> Iterator[News]:
             actor = entry.actor or "somebody"
             said = words.format(commit=entry.commit[:12])
             why = f": {entry.cause}" if entry.cause else ""
-            yield make_news(
-                "order-given", f"audit/{entry.seq}", cluster, f"{actor} {said}{why}", entry.at, actor=actor,
-                commit=entry.commit,
-            )  # fmt: skip
+            order = _news_of(entry, "order-given", f"audit/{entry.seq}", cluster)
+            yield completed(replace(order, what=f"{actor} {said}{why}", resource="", actor=actor))
+
+
+def _news_of(entry: Event | Audit, event: str, id: str, cluster: str) -> News:
+    """In the words of the store."""
+    return News(
+        id, event, cluster, entry.cause, entry.at, entry.resource, actor=entry.actor, commit=entry.commit
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.model.slots import plural
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.guards.judge import violation_text
-from reconciler.notify.news import News, make_news
+from reconciler.notify.news import News, completed
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 from reconciler.values.times import format_duration
@@ -35,22 +35,36 @@ class ObservedConditions:
     unknown_key_prefixes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that holds, as a part of a cycle shows it; `observe_conditions` makes News of it."""
+
+    event: str
+    """A class of events."""
+    resource: str
+    what: str
+    key: str | None = None
+    """Which of two that look alike it is; None: its words say it."""
+    severity: Severity | None = None
+    """None: that of its class."""
+    project: str = ""
+    """Empty: that of its resource."""
+    waiting: int = 0
+    """See `News`."""
+
+
 def observe_conditions(done: ReconcileCycle) -> ObservedConditions:
     """What is to be told of."""
     name = done.cluster
     notifications = notifications_for_cluster(done.repository.of(Notification), name)
     waits = sorted({each.spec.waiting for each in notifications})
     found = (
-        [
-            *_loop_conditions(done, name),
-            *_observed_conditions(done, name),
-            *_plan_conditions(done, name, waits),
-        ]
+        [*_loop_conditions(done), *_observed_conditions(done), *_plan_conditions(done, waits)]
         if notifications
         else []
     )
     commit = done.commit if done.plan is not None else ""
-    lasting = {each.id: each for each in found}
+    lasting = {news.id: news for news in (_news_of(each, name, done.ended) for each in found)}
     return ObservedConditions(
         name,
         done.began,
@@ -84,27 +98,25 @@ def _unknown_key_prefixes(done: ReconcileCycle) -> Iterator[str]:
         yield from _PLAN_CLASSES
 
 
-def _loop_conditions(done: ReconcileCycle, cluster: str) -> Iterator[News]:
+def _loop_conditions(done: ReconcileCycle) -> Iterator[Condition]:
     for event, what in sorted(done.signs.items()):
         assert event in _LOOP_CLASSES
-        yield _condition(event, cluster, "", what, done.ended)
+        yield Condition(event, "", what)
 
 
-def _observed_conditions(done: ReconcileCycle, cluster: str) -> Iterator[News]:
+def _observed_conditions(done: ReconcileCycle) -> Iterator[Condition]:
     actual = done.actual
     if actual is None:
         return
     if not actual.complete:
         what = "; ".join(actual.errors) or "not everything answered"
-        yield _condition("cluster-unseen", cluster, "", what, done.ended, key="")
-    yield from _node_conditions(actual, cluster, done.ended)
+        yield Condition("cluster-unseen", "", what, key="")
+    yield from _node_conditions(actual)
 
 
-def _node_conditions(actual: Actual, cluster: str, at: float) -> Iterator[News]:
+def _node_conditions(actual: Actual) -> Iterator[Condition]:
     for name, missed in sorted(actual.missed.items()):
-        yield _condition(
-            "node-lost", cluster, identity_of("Node", name), f"no contact: {missed.why}", at, key=""
-        )
+        yield Condition("node-lost", identity_of("Node", name), f"no contact: {missed.why}", key="")
     for name, health in sorted(actual.health.items()):
         for finding in health.findings:
             grave = _SEVERITIES.get(finding.severity)
@@ -114,26 +126,24 @@ def _node_conditions(actual: Actual, cluster: str, at: float) -> Iterator[News]:
                     f"; {finding.hint}" if finding.hint else ""
                 )
                 key = f"{finding.code} {finding.device}"
-                yield _condition(
-                    "node-health", cluster, identity_of("Node", name), what, at, key=key, severity=grave
-                )
+                yield Condition("node-health", identity_of("Node", name), what, key=key, severity=grave)
 
 
-def _plan_conditions(done: ReconcileCycle, cluster: str, waits: Iterable[int]) -> Iterator[News]:
+def _plan_conditions(done: ReconcileCycle, waits: Iterable[int]) -> Iterator[Condition]:
     plan = done.plan
     if plan is None:
         return
     for drift in plan.drifts:
-        yield _condition("drift", cluster, drift.resource, drift.what, done.ended)
+        yield Condition("drift", drift.resource, drift.what)
     for one in done.violations:
         about = one.resources[0] if len(one.resources) == 1 else ""
-        yield _condition("policy-violated", cluster, about, violation_text(one), done.ended)
-    yield from _quota_conditions(plan, cluster, done.ended)
+        yield Condition("policy-violated", about, violation_text(one))
+    yield from _quota_conditions(plan)
     if done.actual is not None:
-        yield from _waiting_conditions(plan, done.actual, cluster, done.ended, waits)
+        yield from _waiting_conditions(plan, done.actual, done.ended, waits)
 
 
-def _quota_conditions(plan: Plan, cluster: str, at: float) -> Iterator[News]:
+def _quota_conditions(plan: Plan) -> Iterator[Condition]:
     for use in plan.quotas:
         for slot, limit in sorted(use.limit.items()):
             if 0 < limit <= use.after.get(slot, 0):
@@ -141,12 +151,12 @@ def _quota_conditions(plan: Plan, cluster: str, at: float) -> Iterator[News]:
                 project = name if kind.lower() == "project" else ""
                 what = f"{use.subject} uses all of its {slot}"
                 resource = use.quota if "/" in use.quota else identity_of("Quota", use.quota)
-                yield _condition("quota-reached", cluster, resource, what, at, key=slot, project=project)
+                yield Condition("quota-reached", resource, what, key=slot, project=project)
 
 
 def _waiting_conditions(
-    plan: Plan, actual: Actual, cluster: str, at: float, thresholds: Iterable[int]
-) -> Iterator[News]:
+    plan: Plan, actual: Actual, at: float, thresholds: Iterable[int]
+) -> Iterator[Condition]:
     for wait in plan.waits:
         there = actual.existing.get(wait.session)
         since = there.recorded.enqueued_at if there is not None else None
@@ -155,18 +165,20 @@ def _waiting_conditions(
                 why = "; ".join(reason.message for reason in wait.reasons[:3])
                 more = plural(len(wait.reasons) - 3, "more reason") if len(wait.reasons) > 3 else ""
                 what = f"waits for {format_duration(threshold)} or longer in {wait.group}: {why}"
-                yield _condition(
-                    "session-waiting", cluster, wait.session, f"{what}; {more}" if more else what, at,
+                yield Condition(
+                    "session-waiting", wait.session, f"{what}; {more}" if more else what,
                     key=f"{threshold} {since:.3f}", waiting=threshold,
                 )  # fmt: skip
 
 
-def _condition(
-    event: str, cluster: str, resource: str, what: str, at: float, *, key: str | None = None,
-    severity: Severity | None = None, project: str = "", waiting: int = 0,
-) -> News:  # fmt: skip
-    """Its id is its key: which of two that look alike it is, `key` says, else its words."""
-    id = f"{event}|{resource}|{what if key is None else key}"
-    return make_news(
-        event, id, cluster, what, at, resource=resource, project=project, severity=severity, waiting=waiting
+def _news_of(condition: Condition, cluster: str, at: float) -> News:
+    """Its id says which condition it is, however often it is seen."""
+    key = condition.what if condition.key is None else condition.key
+    id = f"{condition.event}|{condition.resource}|{key}"
+    news = completed(
+        News(
+            id, condition.event, cluster, condition.what, at, condition.resource, condition.project,
+            waiting=condition.waiting,
+        )
     )  # fmt: skip
+    return news if condition.severity is None else replace(news, severity=condition.severity)

@@ -17,12 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from reconciler.controller.cycle import ReconcileCycle
+from reconciler.controller.replica import Replica
 from reconciler.notify import collect, throttle
 from reconciler.notify.conditions import ObservedConditions, observe_conditions
 from reconciler.notify.message import Message, build_message
 from reconciler.notify.state import NotifyState, Outbox, parse_state, serialize_state, state_key
-from reconciler.store.store import Store
-from reconciler.values.clock import Clock
 from reconciler.values.records import Lease
 from schemas.kinds.notification import Notification
 from schemas.problems.errors.base import BaiError
@@ -56,17 +55,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        store: Store,
-        cluster: str,
+        replica: Replica,
         *,
-        holder: str,
-        clock: Clock,
         tell: Callable[[str], None],
         leads: Callable[[], bool] = lambda: True,
         send: Deliver,
     ) -> None:
-        self._store, self._cluster = store, cluster
-        self._holder, self._clock, self._report = holder, clock, tell
+        self._store, self._cluster = replica.store, replica.cluster
+        self._holder, self._clock, self._report = replica.holder, replica.clock, tell
         self.leads = leads
         self._send = send
         self._queue: queue.Queue[ObservedConditions] = queue.Queue(MAX_QUEUED)

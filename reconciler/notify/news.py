@@ -32,15 +32,15 @@ class News:
     """Of a session that waits: for how many seconds at least."""
 
 
-def make_news(
-    event: str, id: str, cluster: str, what: str, at: float, *, resource: str = "", project: str = "",
-    severity: Severity | None = None, actor: str = "", commit: str = "", waiting: int = 0,
-) -> News:  # fmt: skip
-    """With the severity of its class, and the project of its resource."""
-    return News(
-        id, event, cluster, truncate(what), at, resource, project or ref_of(resource).project,
-        False, severity or CLASSES[event].severity, actor, commit, waiting,
-    )  # fmt: skip
+def completed(news: News) -> News:
+    """With what follows from the rest: words on one line, the project of its resource, the severity of its
+    class."""
+    return replace(
+        news,
+        what=truncate(news.what),
+        project=news.project or ref_of(news.resource).project,
+        severity=CLASSES[news.event].severity,
+    )
 
 
 def resolved(news: News, at: float) -> News:

@@ -160,8 +160,8 @@ def record_pulled_images(
 ) -> None:
     """Remember what nodes know of images that were brought to them, where nobody asked a registry."""
     done = {each.action for each in result.results if each.outcome == "done"}
-    sides = (action.after for action in plan.changes if action.id in done)
-    pulled = [(pull.node, pull.image) for side in sides if side for pull in side.pulls]
+    pulls = (pull for action in plan.changes if action.id in done for pull in action.pulls)
+    pulled = [(pull.node, pull.image) for pull in pulls]
     if pulled:
         store.save_images(pulled_image_facts(repository, provider, store, pulled), now)
 

@@ -87,7 +87,8 @@ def _session_changes(each: Existing, actual: Actual, now: float, actor: str) -> 
     if current.phase != record.phase or each.adopted:
         before = "" if each.adopted else record.phase
         cause = "found by its labels" if each.adopted else each.reason or "observed"
-        yield Event(each.id, before, current.phase, cause, current.finished_at or now, actor, record.commit)
+        at = current.finished_at or now
+        yield Event(each.id, before, current.phase, cause, at, actor, record.commit, current.result)
 
 
 def _first_start(each: Existing) -> float | None:

@@ -30,7 +30,7 @@ from reconciler.values.plan import Plan
 def make_plan(request: PlanRequest) -> Plan:
     """What an apply would do, and why the rest is not done. What is protected, or against a Policy, stands in
     the plan's `violations`. Raises PlanError for a request that cannot be met."""
-    if request.refresh_only:
+    if request.options.refresh_only:
         return seal_refresh(prepare(request))
     return make_study(request).plan
 
@@ -39,7 +39,7 @@ def make_study(request: PlanRequest) -> Study:
     """The plan, with the planner's view of the cluster before and after it."""
     context = prepare(request)
     decisions = decide_sessions(context)
-    placed = place_sessions(context, decisions, request.most_moves)
+    placed = place_sessions(context, decisions, request.options.most_moves)
     actions = make_actions(context, decisions, placed)
     ordered = order_actions(context, actions, placed)
     return Study(seal_plan(context, decisions, placed, ordered), context, placed)

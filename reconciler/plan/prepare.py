@@ -15,6 +15,7 @@ from reconciler.plan.place.snapshot import node_infos
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.provider_change import refuse_provider_change
 from reconciler.plan.targets import plan_scope
+from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
 
 
@@ -25,32 +26,33 @@ def prepare(request: PlanRequest) -> PlanContext:
     has to leave. Raises PlanError for a request that contradicts itself, a target or session that names
     nothing, and a cluster that goes to another provider while sessions run.
     """
-    _refuse_contradictions(request)
+    options = request.options
+    _refuse_contradictions(options)
     desired, actual = request.desired, request.actual
     refuse_provider_change(desired, actual)
     nodes, warnings = node_infos(desired, actual)
-    scope = plan_scope(desired, actual, request.targets, destroy=request.destroy)
+    scope = plan_scope(desired, actual, options.targets, destroy=options.destroy)
     context = PlanContext(
         desired=desired,
         actual=actual,
         now=request.now,
         nodes=nodes,
         place=require_overlay(request.place or _built_in_planner(), desired, actual),
-        targets=tuple(sorted(request.targets)),
+        targets=tuple(sorted(options.targets)),
         scope=scope,
-        destroy=request.destroy,
-        replace_requests=match_sessions(request.replace, desired, scope, destroy=request.destroy),
-        without=frozenset(request.without),
+        destroy=options.destroy,
+        replace_requests=match_sessions(options.replace, desired, scope, destroy=options.destroy),
+        without=frozenset(options.without),
         node_warnings=warnings,
     )
-    rollout = None if request.destroy else plan_rollout(desired, actual, context.may_change, context.without)
+    rollout = None if options.destroy else plan_rollout(desired, actual, context.may_change, context.without)
     return replace(context, rollout=rollout, nodes=_cordon(nodes, rollout))
 
 
-def _refuse_contradictions(request: PlanRequest) -> None:
-    if request.refresh_only and request.replace:
+def _refuse_contradictions(options: PlanOptions) -> None:
+    if options.refresh_only and options.replace:
         raise PlanError(why="nothing can be started anew where only what runs is looked at")
-    if request.most_moves and (request.refresh_only or request.destroy):
+    if options.most_moves and (options.refresh_only or options.destroy):
         raise PlanError(why="sessions are moved only by a plan of everything that is to run")
 
 

@@ -79,7 +79,7 @@ def _warnings(
         found += (*context.node_warnings, *decisions.notes)
         found += (*health_notes(context.nodes.values(), actual), *placed.notes)
     found += (*acted.notes, *placed.outcome.warnings)
-    if any(action.after and action.after.specs for action in starting):
+    if any(action.session_after and action.session_after.specs for action in starting):
         found += cluster_warnings(actual.capabilities)
     return tuple(found)
 

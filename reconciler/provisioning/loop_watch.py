@@ -23,9 +23,9 @@ class RolloutWatch:
 
     def record_provisioned(self, action: Action, now: float) -> bool:
         """Note that a node was provisioned; whether it had been brought to the very same shortly before."""
-        if action.after is None or action.after.provision is None:
+        wanted = action.provision
+        if wanted is None:
             return False
-        wanted = action.after.provision
         before = self._done.get(wanted.node)
         self._done[wanted.node] = (wanted.fingerprint, now)
         return (
@@ -42,10 +42,9 @@ class RolloutWatch:
 
 def retry_digest(action: Action) -> str:
     """What a failure is remembered of: a changed one is tried at once."""
-    after = action.after
-    if after is None:
-        return ""
-    return after.provision.fingerprint if after.provision is not None else after.digest
+    if action.provision is not None:
+        return action.provision.fingerprint
+    return action.after.digest if action.after else ""
 
 
 def retry_digests(actual: Actual) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from providers.condition.values import NodeCondition, ProvisionStamp
 from providers.provisioning import ProvisionTarget
-from reconciler.values.field_changes import field_changes
-from reconciler.values.plan import Change
+from reconciler.values.changes.change import Change
+from reconciler.values.documents.field_changes import field_changes
 from reconciler.values.provision_status import ProvisionStatus
 from reconciler.values.records import ProvisionRecord
 

@@ -10,13 +10,15 @@ from reconciler.observe.node_status import provision_status
 from reconciler.review.build import DocumentVersion, build_review
 from reconciler.review.predicted_state import observed_state
 from reconciler.review.values import Review
-from reconciler.sources.git import commit_time, git_lines, merge_base, resolve_commit
 from reconciler.sources.source import Source, choose_cluster, make_desired
+from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.values.provision_status import ProvisionStatus
 from reconciler.values.state import Actual, Desired
 from reconciler.workspace.placement_policies import planner_for
 from reconciler.workspace.workspace import Workspace
+from schemas.files.git_objects import commit_time, merge_base, resolve_commit
+from schemas.files.git_process import git_lines
 from schemas.kinds.cluster import Cluster
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead
@@ -39,7 +41,7 @@ def review_since(
     Raises CannotRead, InvalidRepository, PlanError.
     """
     source = workspace.source
-    git = _git_directory(workspace, base)
+    git = _git_directory(source, base)
     start = resolve_commit(git, base) if exactly else merge_base(git, base, source.revision or "HEAD")
     found = _review_between(workspace, _desired_at(workspace, start), workspace.desired(), start, seen)
     if gate is not None:
@@ -54,7 +56,7 @@ def review_since(
 
 def review_of(workspace: Workspace, revision: str) -> Review:
     """What another commit would do, on what the workspace's own documents ask for. Raises the same."""
-    commit = resolve_commit(_git_directory(workspace, revision), revision)
+    commit = resolve_commit(_git_directory(workspace.source, revision), revision)
     head = _desired_at(workspace, commit)
     if head is None:
         raise PlanError(why=f"{commit[:12]} has no cluster {workspace.cluster.name}")
@@ -64,8 +66,9 @@ def review_of(workspace: Workspace, revision: str) -> Review:
 def _review_between(
     workspace: Workspace, base: Desired | None, head: Desired, start: str, seen: Actual | None = None
 ) -> Review:
-    now = max(commit_time(_git_directory(workspace, start), start), _last_event_time(workspace))
     own = workspace.desired()
+    committed = commit_time(_git_directory(workspace.source, start), start)
+    now = max(committed, _last_event_time(workspace.existing_store, own.cluster))
     if seen is None:
         actual = workspace.actual(offline=True)
     else:
@@ -84,8 +87,7 @@ def _provision_status(desired: Desired, actual: Actual) -> ProvisionStatus | Non
     return provision_status(desired, endpoints(desired.nodes, cluster.spec), actual.provision_records, None)
 
 
-def _git_directory(workspace: Workspace, revision: str) -> Path:
-    source = workspace.source
+def _git_directory(source: Source, revision: str) -> Path:
     if source.git is None:
         raise CannotRead(what=f"revision {revision}", why=f"{source.directory} is not in a git repository")
     return source.git
@@ -106,8 +108,6 @@ def _has_local_changes(source: Source) -> bool:
     return git_lines(source.git, "status", "--porcelain", "--", source.subpath or ".") != []
 
 
-def _last_event_time(workspace: Workspace) -> float:
-    if not workspace.has_store:
-        return 0.0
-    events = workspace.store.events(workspace.cluster.name, limit=1)
+def _last_event_time(store: Store | None, cluster: str) -> float:
+    events = store.events(cluster, limit=1) if store is not None else ()
     return events[-1].at if events else 0.0

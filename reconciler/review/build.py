@@ -53,7 +53,7 @@ def _compare_studies(base: Desired | None, head: Desired, before: Study | None, 
     known = {wait.session: wait for wait in (first.waits if first else ())}
     still = tuple(wait for wait in after.plan.waits if _waits_for_same(wait, known.get(wait.session)))
     plan = _without_prior(after.plan, first, {wait.session for wait in still})
-    starts = {action.id for action in plan.changes if action.after and action.after.placement}
+    starts = {action.id for action in plan.changes if action.placement_after}
     found = Review(
         base=base.commit if base else "",
         head=head.commit,
@@ -107,10 +107,10 @@ def _is_wait_note(action: Action, still: set[str]) -> bool:
 
 
 def _disruption_of(action: Action) -> Disruption | None:
-    before = action.before.placement if action.before else None
-    if before is None or action.before is None or action.before.phase in ("PENDING", "TERMINATED", "ERROR"):
+    session, after = action.session_before, action.placement_after
+    before = session.placement if session else None
+    if before is None or session is None or session.phase in ("PENDING", "TERMINATED", "ERROR"):
         return None
-    after = action.after.placement if action.after else None
     effect = _disruption_effect(action)
     if effect is None or (effect == "moved" and after is not None and after.kernels == before.kernels):
         return None
@@ -118,9 +118,10 @@ def _disruption_of(action: Action) -> Disruption | None:
 
 
 def _disruption_effect(action: Action) -> DisruptionEffect | None:
-    if action.after is None or action.after.phase in ("TERMINATED", "ERROR", "CANCELLED"):
+    after = action.session_after
+    if after is None or after.phase in ("TERMINATED", "ERROR", "CANCELLED"):
         return "stopped"
-    if action.after.phase == "PENDING":
+    if after.phase == "PENDING":
         return "pushed out"
     return "moved"
 
@@ -139,7 +140,8 @@ def _review_digest(found: Review, head: Desired) -> str:
 
 
 def _action_fingerprint(action: Action) -> list[object]:
-    after = action.after
     changes = [[c.path, c.before, c.after, c.forces] for c in action.changes]
-    sides = [side.placement.kernels if side and side.placement else None for side in (action.before, after)]
-    return [action.id, action.verb, action.why, changes, after.digest if after else "", *sides]
+    placements = (action.placement_before, action.placement_after)
+    kernels = [placement.kernels if placement else None for placement in placements]
+    digest = action.after.digest if action.after else ""
+    return [action.id, action.verb, action.why, changes, digest, *kernels]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reconciler.sources.git import git_lines
 from reconciler.sources.owner_stores import load_owner_stores
 from reconciler.values.encoding.placement_json import fingerprint
 from reconciler.values.state import Desired
+from schemas.files.git_process import git_lines
 from schemas.images.session_images import resolve_session_images
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.session import Session

@@ -123,6 +123,7 @@ def _write_events(connection: Connection, lease: Lease, happened: list[Event]) -
         {
             "cluster": lease.cluster, "resource": each.resource, "before": each.before, "after": each.after,
             "cause": each.cause, "actor": each.actor or lease.holder, "commit": each.commit, "at": each.at,
+            "result": each.result,
         }
         for each in happened
     ]  # fmt: skip

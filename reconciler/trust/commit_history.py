@@ -1,36 +1,28 @@
-"""What is asked of git about commits: which are new, what they say, which paths they change.
-
-Replacements and grafts do not count, no setting of the repository names a program that is run, and what a
-hostile history can make git say is bounded.
-"""
+"""What is asked of git about commits: which are new, what they say, which paths they change."""
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import tempfile
-import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from reconciler.sources.git import git_environment
-from reconciler.sources.git_command import TIMEOUT
 from reconciler.trust.commit_object import parse_commit
 from reconciler.trust.values import Commit, CommitRefusal
+from schemas.files.git_objects import REGULAR_FILE_MODES, list_tree, read_objects
+from schemas.files.git_process import ask_git
 from schemas.problems.errors.repository import CannotRead
 
 MAX_COMMITS = 10_000
 """Commits that are judged at once."""
-MAX_OUTPUT_BYTES = 64 << 20
-"""Bytes that git may say of them."""
-_REGULAR_FILE_MODES = (b"100644", b"100755")
+_WHAT = "the new commits"
+_ask = partial(ask_git, what=_WHAT)
 Paths = frozenset[bytes]
 
 
 def commits_between(folder: Path, base: str, tip: str) -> list[str]:
     """Commits that `tip` rests on and `base` does not, the oldest first; at most one more than
     `MAX_COMMITS`."""
-    said = _run_git(
+    said = _ask(
         folder, "rev-list", "--topo-order", "--reverse", f"--max-count={MAX_COMMITS + 1}", tip, f"^{base}"
     )
     return said.decode("ascii").split()
@@ -40,7 +32,7 @@ def read_commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list
     """What they say, and those that cannot be read."""
     found: list[Commit] = []
     refused: list[CommitRefusal] = []
-    for name, data in zip(names, _read_commit_objects(folder, names), strict=True):
+    for name, data in zip(names, read_objects(folder, names, "commit", what=_WHAT), strict=True):
         try:
             if data is None:
                 raise ValueError("it is no commit")
@@ -52,13 +44,15 @@ def read_commits(folder: Path, names: Sequence[str]) -> tuple[list[Commit], list
 
 def read_file_at(folder: Path, commit: str, path: str) -> bytes | None:
     """A regular file of a commit; None where there is nothing. Raises ValueError for something else."""
-    line = _run_git(folder, "ls-tree", "-z", "--full-tree", commit, "--", path)
-    facts = line.partition(b"\t")[0].split()
-    if not facts:
+    entry = next(list_tree(folder, commit, "--", path, what=_WHAT), None)
+    if entry is None:
         return None
-    if facts[0] not in _REGULAR_FILE_MODES:
+    if entry.mode not in REGULAR_FILE_MODES:
         raise ValueError(f"{path} is no plain file")
-    return _run_git(folder, "cat-file", "blob", facts[2].decode("ascii"))
+    (data,) = read_objects(folder, [entry.name], "blob", what=_WHAT)
+    if data is None:
+        raise CannotRead(what=_WHAT, why=f"object {entry.name} is missing")
+    return data
 
 
 def changed_paths(folder: Path, found: Sequence[Commit]) -> list[Paths]:
@@ -87,7 +81,7 @@ def changed_paths(folder: Path, found: Sequence[Commit]) -> list[Paths]:
 
 def descends_from(folder: Path, commit: str, base: str) -> bool:
     """Whether `base` is this commit, or in its history."""
-    return not _run_git(folder, "rev-list", "--max-count=1", base, f"^{commit}")
+    return not _ask(folder, "rev-list", "--max-count=1", base, f"^{commit}")
 
 
 def differing_paths(folder: Path, one: str, other: str) -> Paths:
@@ -115,14 +109,14 @@ def _is_taken_over(path: bytes, there: list[Paths], here: list[Paths]) -> bool:
 
 
 def _merge_bases(folder: Path, one: str, other: str) -> list[str]:
-    return _run_git(folder, "merge-base", "--all", one, other, fine=(0, 1)).decode("ascii").split()
+    return _ask(folder, "merge-base", "--all", one, other, accepted=(0, 1)).decode("ascii").split()
 
 
 def _diff_paths(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Paths]:
     """For each commit and the one it is compared with (none: with nothing), the paths that differ."""
     if not pairs:
         return
-    said = _run_git(
+    said = _ask(
         folder, "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--root", "--always",
         "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
         data="".join(f"{' '.join(pair)}\n" for pair in pairs).encode("ascii"),
@@ -137,60 +131,3 @@ def _diff_paths(folder: Path, pairs: Sequence[tuple[str, ...]]) -> Iterator[Path
         if paths is not None:
             yield frozenset(paths)
         paths = set()
-
-
-def _read_commit_objects(folder: Path, names: Sequence[str]) -> Iterator[bytes | None]:
-    """Bytes of commits; None for what is something else, or not there."""
-    answer = _run_git(
-        folder, "cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode("ascii")
-    )
-    at = 0
-    for _ in names:
-        end = answer.index(b"\n", at)
-        _, *kind, size = answer[at:end].split()
-        if not size.isdigit():
-            yield None
-            at = end + 1
-            continue
-        yield answer[end + 1 : end + 1 + int(size)] if kind == [b"commit"] else None
-        at = end + 2 + int(size)
-
-
-def _run_git(folder: Path, *arguments: str, data: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:
-    """What git says. Raises CannotRead, also where it says too much or takes too long."""
-    command = ["git", "-C", str(folder), *arguments]
-    try:
-        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as told:
-            asked.write(data)
-            asked.seek(0)
-            child = subprocess.Popen(
-                command, env={**git_environment(), "GIT_OPTIONAL_LOCKS": "0"}, stdin=asked, stderr=told,
-                stdout=subprocess.PIPE,
-            )  # fmt: skip
-            with child, _kill_after_timeout(child):
-                assert child.stdout is not None
-                answer = child.stdout.read(MAX_OUTPUT_BYTES + 1)
-                if len(answer) > MAX_OUTPUT_BYTES:
-                    child.kill()
-            told.seek(0)
-            why = told.read(400).decode("utf-8", "replace").strip()
-    except OSError as error:
-        raise CannotRead(what="the new commits", why=f"git cannot be run: {error.strerror}") from None
-    if len(answer) > MAX_OUTPUT_BYTES:
-        raise CannotRead(
-            what="the new commits", why=f"git says more than {MAX_OUTPUT_BYTES >> 20} MiB of them"
-        )
-    if child.returncode not in fine:
-        raise CannotRead(what="the new commits", why=why or f"git ended with {child.returncode}")
-    return answer
-
-
-@contextlib.contextmanager
-def _kill_after_timeout(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End it when it takes too long."""
-    timer = threading.Timer(TIMEOUT, child.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

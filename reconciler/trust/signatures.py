@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
-from reconciler.sources.git_command import TIMEOUT
 from reconciler.trust.values import Commit, CommitRefusal, TrustPolicy, VerifiedCommit
+from schemas.files.git_process import TIMEOUT
 from schemas.problems.errors.repository import CannotRead
 from schemas.problems.text import printable
 

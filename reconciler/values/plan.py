@@ -3,93 +3,23 @@
 There is one action type. Whether it creates, updates, replaces, deletes or does nothing follows from what it
 has: `before` is
 what is recorded or runs, `after` is what is desired, and a change with `forces` turns an update into a
-replacement.
+replacement. Where nothing is done, there is no cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from planner.model.types import GroupUse, Placement, QuotaUse, Wait
-from providers.base import KernelSpec
-from providers.storage.base import VolumeFolder
-from reconciler.values.records import Account, Ghost
+from reconciler.values.changes.cause import Cause
+from reconciler.values.changes.change import Change
+from reconciler.values.records import Ghost
 from reconciler.values.rollout import Provision, Rollout
+from reconciler.values.sides import AnySide, ImageSide, NodeSide, Pull, SessionSide
 from reconciler.values.violations import Overridden, Violation
 
 Verb = Literal["create", "update", "replace", "delete", "no-op"]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One field that differs. `before`/`after` are rendered values (secrets already replaced by a hash);
-    `forces`: it cannot change in place."""
-
-    path: str
-    before: str | None
-    after: str | None
-    forces: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Pull:
-    """An image that a node must have, and who logs in to the registry: references, never a password."""
-
-    node: str
-    image: str
-    """With the digest where it is pinned."""
-    policy: Literal["missing", "always"] = "missing"
-    size: int = 0
-    """Bytes to be transferred at most; 0 where that is not known."""
-    registry: str = ""
-    """Its address, where somebody logs in."""
-    username: str = ""
-    username_from: str = ""
-    password_from: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of an action: a resource at a generation, with the digest of its canonical document and the
-    document itself (no secrets)."""
-
-    generation: int
-    digest: str
-    document: Mapping[str, object] = field(default_factory=dict)
-    phase: str = ""
-    """For a session: PENDING, RUNNING, TERMINATED, ... as observed."""
-    placement: Placement | None = None
-    kernels: tuple[str, ...] = ()
-    """Ids of the provider's kernels on this side."""
-    enqueued_at: float | None = None
-    """When a session joined its queue, seconds since the epoch; kept while it waits."""
-    skips: int = 0
-    """How often later sessions were placed before this one."""
-    reason: str = ""
-    """Why the phase is what it is: what a waiting session waits for, why one ended."""
-    result: str = ""
-    """For a finished batch session: `success` or `failure`."""
-    exit_codes: Mapping[str, int] = field(default_factory=dict)
-    """Kernel name → exit code, for kernels that ended."""
-    specs: tuple[KernelSpec, ...] = ()
-    """What to create or update, complete but for secrets; `labels.document` and `labels.placement` are
-    filled in by `steps`."""
-    ghosts: tuple[Ghost, ...] = ()
-    """Kernels of earlier generations that may still run where nobody sees them; left out of the JSON when
-    there are none."""
-    account: Account | None = None
-    """Whom what it holds is charged to; left out of the JSON where it holds nothing."""
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    """Variable → reference (`STORE/ENTRY`), resolved only while applying."""
-    pulls: tuple[Pull, ...] = ()
-    """Of a session: images that its kernels are created from. Of an image: where it is brought to. Left out
-    of the JSON when there are none."""
-    folder: VolumeFolder | None = None
-    """Of a volume: what is made, or moved aside; left out of the JSON otherwise."""
-    provision: Provision | None = None
-    """Of a node: what it is brought to; left out of the JSON otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +39,12 @@ class Action:
 
     id: str
     cluster: str
-    before: Side | None
-    after: Side | None
+    before: AnySide | None
+    after: AnySide | None
     changes: tuple[Change, ...] = ()
-    why: str = ""
-    """The cause in a few words: `new`, `spec changed`, `kernel main1 is gone`, `no longer in the repository`,
-    ..."""
+    cause: Cause | None = None
+    """None where nothing is done. In the JSON it is a code, left out where there is none, and `why` is its
+    text."""
     depends_on: tuple[str, ...] = ()
     protected: bool = False
     warnings: tuple[str, ...] = ()
@@ -133,12 +63,51 @@ class Action:
             return "create" if self.after is not None else "no-op"
         if self.after is None:
             return "delete"
-        never_ran = not self.before.kernels and self.before.phase in ("PENDING", "ERROR", "CANCELLED")
-        if never_ran and self.after.kernels:
+        if self._starts_first_time():
             return "create"
         if any(change.forces for change in self.changes):
             return "replace"
-        return "update" if self.changes or self.why else "no-op"
+        return "update" if self.changes or self.cause is not None else "no-op"
+
+    def _starts_first_time(self) -> bool:
+        before, after = self.session_before, self.session_after
+        never_ran = before and not before.kernels and before.phase in ("PENDING", "ERROR", "CANCELLED")
+        return bool(never_ran and after and after.kernels)
+
+    @property
+    def why(self) -> str:
+        """The cause in words; empty where nothing is done."""
+        return self.cause.text if self.cause else ""
+
+    @property
+    def session_before(self) -> SessionSide | None:
+        """The session, or the kernel nobody owns, as it is."""
+        return self.before if isinstance(self.before, SessionSide) else None
+
+    @property
+    def session_after(self) -> SessionSide | None:
+        """The session as it is to be."""
+        return self.after if isinstance(self.after, SessionSide) else None
+
+    @property
+    def placement_before(self) -> Placement | None:
+        """Where the session is."""
+        return self.session_before.placement if self.session_before else None
+
+    @property
+    def placement_after(self) -> Placement | None:
+        """Where the session is to be."""
+        return self.session_after.placement if self.session_after else None
+
+    @property
+    def pulls(self) -> tuple[Pull, ...]:
+        """The images that its nodes must have afterwards."""
+        return self.after.pulls if isinstance(self.after, SessionSide | ImageSide) else ()
+
+    @property
+    def provision(self) -> Provision | None:
+        """What the node is to be brought to."""
+        return self.after.provision if isinstance(self.after, NodeSide) else None
 
 
 @dataclass(frozen=True, slots=True)

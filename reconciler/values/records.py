@@ -115,6 +115,8 @@ class Event:
     actor: str = ""
     """Who: the lease holder, a commit's author, a node failure."""
     commit: str = ""
+    result: Result = ""
+    """Of a batch session that has ended."""
     seq: int = 0
 
 

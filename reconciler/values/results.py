@@ -20,7 +20,7 @@ class ApplyEvent:
     kind: Literal["begin", "action", "step", "progress", "retry", "end"]
     """`begin`/`end`: the apply itself; `action`: an action started or ended; `step`: one step of it did;
     `progress`: a step has come further; `retry`: a step is tried again."""
-    at: float
+    at: float = 0.0
     action: str = ""
     verb: str = ""
     state: Literal["started", "done", "failed", "skipped", "stopped"] = "started"

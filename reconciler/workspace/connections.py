@@ -62,6 +62,11 @@ class ClusterConnections:
         return self._store
 
     @property
+    def existing_store(self) -> Store | None:
+        """The store; None where nothing was ever written down."""
+        return self.store if self.has_store else None
+
+    @property
     def provider(self) -> Provider:
         if self._provider is None:
             self._provider = self._given_provider or self._open_provider()
@@ -113,7 +118,7 @@ class ClusterConnections:
         if reprobe or offline not in self._hardware:
             found = find_hardware(
                 self.repository.nodes_of(self.cluster.name),
-                self.store if self.has_store else None,
+                self.existing_store,
                 self.cluster.name,
                 provider=None if offline else lambda: self.provider,
                 reprobe=reprobe,

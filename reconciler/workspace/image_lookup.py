@@ -48,7 +48,7 @@ def replan_with_lookups(
     from reconciler.plan.verdict import policies_in_force
 
     desired, actual = request.desired, request.actual
-    _, policies = policies_in_force(desired, actual, destroy=request.destroy)
+    _, policies = policies_in_force(desired, actual, destroy=request.options.destroy)
     unknown = needed_lookups(plan.changes, policies, desired, actual)
     if not unknown:
         return plan

@@ -88,5 +88,5 @@ def touched_nodes(plan: Plan, result: ApplyResult) -> bool:
 
 def _provisions(plan: Plan) -> Iterator[Provision]:
     for action in plan.changes:
-        if action.after is not None and action.after.provision is not None:
-            yield action.after.provision
+        if action.provision is not None:
+            yield action.provision

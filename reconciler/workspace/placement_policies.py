@@ -1,21 +1,18 @@
-"""Queue and selection policies by the names that groups use, built-in ones and strangers' alike through entry
-points; strangers' are loaded only when named."""
+"""Queue and selection policies by the names that groups use; strangers' are loaded only when named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.model.types import Outcome, Snapshot
 from reconciler.plan.context import Planner
 from reconciler.values.state import Desired
+from schemas.plugins.entry_points import BUILT_IN, QUEUE, SELECTION, entry_point_names, load_entry_points
 
 if TYPE_CHECKING:
     from planner.policies import Policies
-
-QUEUE, SELECTION = "bai.queue", "bai.selection"
 
 
 def planner_for(desired: Desired) -> Planner:
@@ -33,29 +30,14 @@ def _place(queues: set[str], selections: set[str], snapshot: Snapshot) -> Outcom
 
 def load_policies(queues: Iterable[str], selections: Iterable[str]) -> Policies:
     """The built-in policies and, of the installed ones, those that are named."""
-    from planner.policies import BUILT_IN_QUEUE, BUILT_IN_SELECTION, Policies
+    from planner.policies import Policies
 
     return Policies(
-        queue=_load(QUEUE, BUILT_IN_QUEUE, queues), selection=_load(SELECTION, BUILT_IN_SELECTION, selections)
+        queue=load_entry_points(QUEUE, {*BUILT_IN[QUEUE], *queues}),
+        selection=load_entry_points(SELECTION, {*BUILT_IN[SELECTION], *selections}),
     )
 
 
 def policy_names() -> dict[str, list[str]]:
     """`queue` and `selection` → the names of all policies that there are, without loading one."""
-    from planner.policies import BUILT_IN_QUEUE, BUILT_IN_SELECTION
-
-    known = {"queue": (QUEUE, BUILT_IN_QUEUE), "selection": (SELECTION, BUILT_IN_SELECTION)}
-    return {
-        kind: sorted({*built_in, *(entry.name for entry in entry_points(group=group))})
-        for kind, (group, built_in) in known.items()
-    }
-
-
-def _load(group: str, built_in: Mapping[str, str], names: Iterable[str]) -> dict[str, Any]:
-    """All built-in policies and the named strangers'; the metadata of installed packages is searched only for
-    these."""
-    found = [EntryPoint(name, target, group) for name, target in built_in.items()]
-    strangers = set(names) - built_in.keys()
-    if strangers:
-        found += [entry for entry in entry_points(group=group) if entry.name in strangers]
-    return {entry.name: entry.load() for entry in found}
+    return {"queue": entry_point_names(QUEUE), "selection": entry_point_names(SELECTION)}

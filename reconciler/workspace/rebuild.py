@@ -72,4 +72,5 @@ def rebuild_changes(
 
 
 def _event(record: Recorded, now: float, actor: str) -> Event:
-    return Event(record.resource, "", record.phase, "rebuilt from labels", now, actor, record.commit)
+    cause = "rebuilt from labels"
+    return Event(record.resource, "", record.phase, cause, now, actor, record.commit, record.result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from reconciler.sources.source import Source, choose_cluster, make_desired, open
 from reconciler.store.database.address import StoreAddress
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan import Plan
+from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.values.state import Actual, Desired
 from reconciler.workspace.connections import ClusterConnections
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
@@ -126,7 +127,7 @@ class Workspace(ClusterConnections):
 
         machines = self.find_hardware(offline=offline)
         found = add_recorded(
-            self.store if self.has_store else None,
+            self.existing_store,
             reading or read_provider(None if offline else self.provider),
             self.cluster.name,
             repo=self.repo_id,
@@ -174,14 +175,9 @@ class Workspace(ClusterConnections):
 
     def plan(
         self,
+        options: PlanOptions = WHOLE_PLAN,
         *,
-        targets: Sequence[str] = (),
         offline: bool = False,
-        refresh_only: bool = False,
-        destroy: bool = False,
-        to_replace: Sequence[str] = (),
-        most_moves: int = 0,
-        without: Collection[str] = (),
         actual: Actual | None = None,
         on_role_check: OnProvisionEvent | None = None,
     ) -> Plan:
@@ -195,10 +191,7 @@ class Workspace(ClusterConnections):
         actual = actual or self.actual(offline=offline)
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
-        request = PlanRequest(
-            desired, actual, self.clock.now(), targets=targets, refresh_only=refresh_only, destroy=destroy,
-            replace=to_replace, most_moves=most_moves, without=without, place=planner_for(desired),
-        )  # fmt: skip
+        request = PlanRequest(desired, actual, self.clock.now(), options, place=planner_for(desired))
         plan = make_plan(request)
         if offline:
             return plan

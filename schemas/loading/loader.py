@@ -317,7 +317,7 @@ class _Loading:
         positions = self._positions_of(document.file)
         place: SourceLocation = positions.find(document.raw.number, issue.at, key=issue.key)
         hint = issue.hint
-        if not hint and issue.message.endswith("is not a text") and isinstance(issue.value, int | float):
+        if not hint and issue.type == "string_type" and isinstance(issue.value, int | float):
             written = positions.text(document.raw.number, issue.at)
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)

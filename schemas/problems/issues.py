@@ -27,6 +27,8 @@ class Issue:
     value: Any = None
     key: bool = False
     """The key itself is wrong, not what it holds."""
+    type: str = ""
+    """Pydantic's type of the error (`string_type`, `too_short`, ...); empty for one of bai's own."""
 
 
 def issues_error(issues: Sequence[Issue]) -> PydanticCustomError:

@@ -52,8 +52,10 @@ def nested_issues(error: ValidationError) -> list[Issue]:
 
 def _is_implied(issue: Issue, others: list[Issue]) -> bool:
     """A list seems too short when all of its items are wrong; the items say it better."""
+    if issue.type not in {"too_short", "too_long"}:
+        return False
     below = (other for other in others if len(other.at) > len(issue.at))
-    return issue.message.endswith("given") and any(other.at[: len(issue.at)] == issue.at for other in below)
+    return any(other.at[: len(issue.at)] == issue.at for other in below)
 
 
 def explain_error(error: ErrorDetails, model: type[BaseModel] | None = None) -> Issue:
@@ -79,7 +81,7 @@ def explain_error(error: ErrorDetails, model: type[BaseModel] | None = None) -> 
         )
     if error["type"] == "missing":
         return Issue(loc[:-1], f"the field '{loc[-1]}' is missing", "add it", code, None)
-    return Issue(loc, message, hint, code, value, key)
+    return Issue(loc, message, hint, code, value, key, error["type"])
 
 
 def _explain_type(error: ErrorDetails, value: Any) -> tuple[str, str, str]:

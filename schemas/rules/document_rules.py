@@ -25,6 +25,7 @@ from schemas.profile.versions.compatibility import compatibility_rules
 from schemas.repository.node_ranges import expand_ranges, pool_nodes
 from schemas.rules.image_rules import image_rules, registry_rules
 from schemas.rules.machine_rules import duplicate_rules, engine_rules, hardware_rules, reserved_rules
+from schemas.rules.plugin_rules import plugin_rules
 from schemas.rules.policy_rules import override_rules, policy_rules
 from schemas.rules.secret_rules import store_rules
 from schemas.values.envelope import PROTECT, Resource
@@ -41,6 +42,7 @@ def check_document(resource: Resource) -> Iterator[Issue]:
     rules = _RULES.get(type(resource))
     if rules:
         yield from rules(resource)
+    yield from plugin_rules(resource)
 
 
 def _protection_rules(resource: Resource) -> Iterator[Issue]:

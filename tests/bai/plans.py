@@ -13,7 +13,10 @@ from planner.model.types import (
     Reason,
     Wait,
 )
-from reconciler.values.plan import Action, Change, Drift, Plan, Side
+from reconciler.values.changes.cause import NEW, REMOVED, SPEC_CHANGED, Cause
+from reconciler.values.changes.change import Change
+from reconciler.values.plan import Action, Drift, Plan
+from reconciler.values.sides import NodeSide, SessionSide, Side
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 GIB = 1 << 30
@@ -63,13 +66,19 @@ def placed(
     return Placement(session=session, group="a100", kernels=(kernel,), choice=choice)
 
 
-def side(generation: int = 1, placement: Placement | None = None, phase: str = "") -> Side:
+def side(generation: int = 1, placement: Placement | None = None, phase: str = "") -> SessionSide:
     kernels = tuple(f"{k.kernel}-g{generation}" for k in placement.kernels) if placement else ()
-    return Side(generation, f"d{generation}", {}, phase, placement, kernels)
+    return SessionSide(generation, f"d{generation}", {}, phase, placement, kernels)
 
 
-def action(identity: str, before: Side | None, after: Side | None, *changes: Change, why: str = "") -> Action:
-    return Action(identity, "lab", before, after, changes, why)
+def action(
+    identity: str,
+    before: Side | None,
+    after: Side | None,
+    *changes: Change,
+    cause: Cause | None = None,
+) -> Action:
+    return Action(identity, "lab", before, after, changes, cause)
 
 
 def plan(*actions: Action, **fields: object) -> Plan:
@@ -91,11 +100,11 @@ def full_plan() -> Plan:
     eval_ = placed("Session/vision/eval", (8, 9, 24, 25), (2,), numa=1)
     notebook = placed("Session/vision/notebook", (), ())
     return plan(
-        action("Cluster/lab", None, side(), why="new"),
-        action("Project/nlp", None, side(), why="new"),
-        action("Project/vision", None, side(), why="new"),
-        action("Node/gpu-001", side(), side()),
-        action("Session/vision/llama-sft", None, side(1, sft, "RUNNING"), why="new"),
+        action("Cluster/lab", None, Side(1, "d1"), cause=NEW),
+        action("Project/nlp", None, Side(1, "d1"), cause=NEW),
+        action("Project/vision", None, Side(1, "d1"), cause=NEW),
+        action("Node/gpu-001", NodeSide(1, "d1"), NodeSide(1, "d1")),
+        action("Session/vision/llama-sft", None, side(1, sft, "RUNNING"), cause=NEW),
         action("Session/vision/eval", side(1, eval_, "RUNNING"), side(1, eval_, "RUNNING")),
         Action(
             "Session/vision/notebook",
@@ -103,7 +112,7 @@ def full_plan() -> Plan:
             side(1, notebook, "RUNNING"),
             side(2, notebook, "RUNNING"),
             (Change("spec.image", '"a:1"', '"a:2"', forces=True), Change("spec.env.LR", None, '"3e-4"')),
-            why="spec changed",
+            cause=SPEC_CHANGED,
             warnings=("memory is not enforced here: no cgroup",),
         ),
         action(
@@ -111,15 +120,15 @@ def full_plan() -> Plan:
             side(3, None, "RUNNING"),
             side(3, None, "RUNNING"),
             Change("metadata.labels.team", '"a"', '"b"'),
-            why="spec changed",
+            cause=SPEC_CHANGED,
         ),
         action(
             "Session/nlp/old",
             side(1, placed("Session/nlp/old", (10,), ())),
             None,
-            why="no longer in the repository",
+            cause=REMOVED,
         ),
-        action("Session/nlp/big", None, side(1, None, "PENDING"), why="new"),
+        action("Session/nlp/big", None, side(1, None, "PENDING"), cause=NEW),
         waits=(
             Wait(
                 "Session/nlp/big",

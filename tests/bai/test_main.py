@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -34,6 +35,7 @@ HEAVY = (
     "jsonschema",
     "lark",
     "pynvml",
+    "tenacity",
 )
 
 
@@ -88,7 +90,32 @@ def complete(words: str, at: int) -> list[str]:
 def test_completion_of_commands_and_options() -> None:
     assert complete("bai de", 1) == ["destroy", "describe"]
     assert "rebuild" in complete("bai state re", 2)
+    assert complete("bai --verbose --cluster x de", 4) == ["destroy", "describe"]
     assert "--detailed-exitcode" in complete("bai plan --det", 2)
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """Names of Typer and of its contexts that begin with an underscore."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names = [f"{node.value.id}.{node.attr}"]
+        else:
+            continue
+        found |= {name for name in names if name.startswith(("typer.", "ctx.", "click.")) and "._" in name}
+    return found
+
+
+def test_of_typer_only_public_names_are_used() -> None:
+    """Its own Click and the insides of its contexts may change with any release."""
+    files = sorted((ROOT / "bai").rglob("*.py"))
+    assert private_names(ast.parse("from typer import _click\nctx._protected_args = []"))
+    wrong = {str(path): private_names(ast.parse(path.read_text(encoding="utf-8"))) for path in files}
+    assert {path: names for path, names in wrong.items() if names} == {}
 
 
 def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from providers.machines.connections import close_connections as disconnect
 from providers.machines.local import LocalMachine
 from providers.probe.remote import probe
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.observe import hardware
 from reconciler.observe.health import forget_health
 from reconciler.workspace.workspace import Workspace
@@ -170,7 +171,7 @@ def test_the_loop_says_it_once_and_when_it_is_over(here: Gpus, monkeypatch: pyte
     for name, value in here.repo.env.items():
         monkeypatch.setenv(name, value)
     with Workspace.open(here.repo.root) as workspace:
-        loop = Loop(workspace, holder="test", interval=60.0, log=lines.append)
+        loop = Loop(workspace, LoopOptions("test", 60.0), log=lines.append)
         loop.once()
         assert not [line for line in lines if "placement" in line]
         here.tell(rows={"failed": 1, "pending": 0})

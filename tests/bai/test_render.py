@@ -17,7 +17,9 @@ from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.plan import markdown, sections, terminal
 from bai.render.plan.sections import plan_summary
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
-from reconciler.values.plan import Change, Plan
+from reconciler.values.changes.cause import NEW, Cause, CauseCode
+from reconciler.values.changes.change import Change
+from reconciler.values.plan import Plan
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.bai.plans import action, full_plan, machine, placed, plan, side
 
@@ -91,7 +93,7 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
             f"Session/vision/s{at:05}",
             None,
             side(1, placed(f"Session/vision/s{at:05}", (1,), ()), "RUNNING"),
-            why="new",
+            cause=NEW,
         )
         for at in range(sessions)
     ]
@@ -111,7 +113,8 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
 
 def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
     nasty = "\x1b[31mred\x1b[0m\r\n| `code` <img src=x> @everyone \u202e"
-    made = plan(action("Session/vision/x", side(), side(2), why=nasty), warnings=(nasty,))
+    act = action("Session/vision/x", side(), side(2), cause=Cause(CauseCode.NEW, nasty))
+    made = plan(act, warnings=(nasty,))
     shown = text_of(terminal.render_plan(made))
     assert "\x1b" not in shown and "\u202e" not in shown and "\\x1b[31mred" in shown
     page = markdown.render_plan_markdown(made)

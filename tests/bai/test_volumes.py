@@ -92,16 +92,19 @@ def test_two_of_one_name_must_be_told_apart(repo: Repo) -> None:
 
 
 def test_the_doctor_looks_at_volumes(repo: Repo) -> None:
-    def said() -> list[tuple[str, str]]:
+    def said() -> list[tuple[str, str, str]]:
         findings = repo("doctor", "--format", "json").json["findings"]
-        return [(each["status"], each["message"]) for each in findings if each["name"] == "volumes"]
+        return [
+            (each["status"], each["message"], each["hint"]) for each in findings if each["name"] == "volumes"
+        ]
 
-    [(status, message)] = said()
+    [(status, message, _)] = said()
     assert status == "ok" or "quota is not enforced" in message
     text = (repo.root / "volumes.yaml").read_text().replace("root:", "fileSystems: [lustre], root:")
     repo.write("volumes.yaml", text)
-    [(status, message)] = said()
+    [(status, message, hint)] = said()
     assert (status, "is not mounted" in message) == ("failed", True)
+    assert hint == "mount it, or name its type in fileSystems"
 
 
 def test_the_doctor_says_which_nodes_enforce() -> None:

@@ -30,7 +30,7 @@ def settled(
 
 
 def capacity(snapshot: Snapshot) -> GroupCapacity:
-    (found,) = capacities(snapshot, snapshot)
+    (found,) = capacities(snapshot, snapshot, place)
     return found
 
 
@@ -92,7 +92,7 @@ def test_typical_are_the_most_frequent_requests_of_who_runs_and_waits() -> None:
     running = [session(f"r{at}", gpus=1) for at in range(3)]
     snapshot = settled(NODES, running)
     waiting = (*(session(f"w{at}", gpus=8, cpu=8) for at in range(5)), session("rare", cpu=3))
-    (found,) = capacities(snapshot, replace(snapshot, pending=waiting))
+    (found,) = capacities(snapshot, replace(snapshot, pending=waiting), place)
     assert [(one.words, one.asked) for one in found.after.typical] == [
         ("8 GPUs, 8 cores, 1 GiB", 5),
         ("1 GPU, 1 core, 1 GiB", 3),
@@ -104,7 +104,7 @@ def test_typical_are_the_most_frequent_requests_of_who_runs_and_waits() -> None:
 def test_before_and_after_differ_by_the_plan() -> None:
     before = settled(NODES)
     after = settled(NODES, [session("new", gpus=8, cpu=8)])
-    (found,) = capacities(before, after)
+    (found,) = capacities(before, after, place)
     assert sizes(found.before.sizes)["8 GPUs"] == (2, 0) and sizes(found.after.sizes)["8 GPUs"] == (1, 0)
 
 
@@ -126,7 +126,7 @@ def test_as_many_fit_as_can_be_placed(
     holders = [session(f"h{at}", gpus=g, cpu=c, shares=s) for at, (g, c, s) in enumerate(held)]
     snapshot = settled(NODES, holders, group)
     copies = tuple(session(f"w{at:02}", gpus=gpus, cpu=cpu, shares=shares) for at in range(40))
-    (found,) = capacities(snapshot, replace(snapshot, pending=copies))
+    (found,) = capacities(snapshot, replace(snapshot, pending=copies), place)
     wanted = found.after.typical[0]
     assert wanted.asked >= 40
     placed = place(replace(snapshot, pending=copies)).placements
@@ -146,7 +146,7 @@ def test_as_many_gangs_fit_as_any_order_can_place(
     gangs = tuple(
         session(f"w{at:02}", gpus=gpus, cpu=1, kernels=kernels, multi_node=True) for at in range(20)
     )
-    (found,) = capacities(snapshot, replace(snapshot, pending=gangs))
+    (found,) = capacities(snapshot, replace(snapshot, pending=gangs), place)
     wanted = found.after.typical[0]
     spread = replace(GROUP, selection="dispersed")
     best = max(

@@ -12,7 +12,7 @@ from planner.devices import amounts
 from planner.devices.mapping import Mapper
 from planner.model import unhealthy_devices
 from planner.model.demand import Demand, DeviceShare, device_milli
-from planner.model.device_family import DeviceFamily, DeviceQuery, bits
+from planner.model.device_family import DeviceFamily, DeviceLinks, DeviceQuery, bits
 from planner.model.node_state import initial_state
 from planner.model.topology import Topology
 from planner.model.types import Fractional, Reason
@@ -32,9 +32,8 @@ def families(draw: st.DrawFn) -> DeviceFamily:
     nics = [draw(st.integers(0, 2)) for _ in range(count)]
     rails = [frozenset(draw(st.sets(st.integers(0, 2), max_size=2))) for _ in range(count)]
     names = tuple(f"g{at}" for at in range(count))
-    return DeviceFamily(
-        "cuda.device", names, domains, cost, groups, nics, rails if draw(st.booleans()) else ()
-    )
+    links = DeviceLinks(cost, groups, nics, rails if draw(st.booleans()) else ())
+    return DeviceFamily("cuda.device", names, domains, links)
 
 
 def connected(family: DeviceFamily, mask: int) -> bool:
@@ -49,32 +48,34 @@ def connected(family: DeviceFamily, mask: int) -> bool:
     return len({id(one) for one in groups.values()}) <= 1
 
 
-@given(
-    families(),
-    st.integers(0, 127),
-    st.integers(0, 127),
-    st.integers(1, 4),
-    *(st.booleans() for _ in range(3)),
-    st.sampled_from([(), (1,), (0, 2)]),
+QUERIES = st.builds(
+    DeviceQuery,
+    allowed=st.integers(0, 127),
+    free=st.integers(0, 127),
+    k=st.integers(1, 4),
+    even=st.booleans(),
+    nic=st.booleans(),
+    beside=st.just(0),
+    joined=st.booleans(),
+    rails=st.sampled_from([(), (1,), (0, 2)]),
 )
-def test_tables_and_counting_give_the_least_rank(
-    family: DeviceFamily,
-    allowed: int,
-    free: int,
-    k: int,
-    even: bool,
-    nic: bool,
-    joined: bool,
-    rails: tuple[int, ...],
-) -> None:
-    free &= family.all
-    found = family.best(DeviceQuery(allowed, free, k, even, nic, 0, joined, rails))
-    sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(allowed & free), k)]
-    sets = [one for one in sets if not joined or connected(family, one)]
+
+
+@given(families(), QUERIES)
+def test_tables_and_counting_give_the_least_rank(family: DeviceFamily, query: DeviceQuery) -> None:
+    query = query._replace(free=query.free & family.all)
+    found = family.best(query)
+    able = query.allowed & query.free
+    sets = [sum(1 << at for at in one) for one in itertools.combinations(bits(able), query.k)]
+    sets = [one for one in sets if not query.joined or connected(family, one)]
     assert all(family.joined(one) == connected(family, one) for one in sets)
-    assert found == min(sets, key=lambda one: family.rank(one, free, even, nic, rails), default=None)
-    if (allowed & free).bit_count() >= k:
-        assert family._by_counting(DeviceQuery(allowed & free, free, k, even, nic, 0, joined, rails)) == found
+
+    def rank(one: int) -> tuple[int, ...]:
+        return family.rank(one, query.free, query.even, query.nic, query.rails)
+
+    assert found == min(sets, key=rank, default=None)
+    if able.bit_count() >= query.k:
+        assert family._by_counting(query._replace(allowed=able)) == found
 
 
 def test_a_machine_with_more_devices_than_tables_hold() -> None:

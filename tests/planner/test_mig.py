@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,11 @@ from planner.model.types import (
     SessionRequest,
     Snapshot,
 )
+from planner.policies import Policies
 from planner.selection.mig import instance_starts
 from schemas.hardware.mig import profile_on
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
-from tests.planner.support import GIB, node, place
+from tests.planner.support import BUILT_IN, GIB, node, place
 
 GROUP = GroupInfo("main")
 
@@ -205,7 +207,7 @@ def waiting(*asked: dict[str, int], gpus: tuple[Gpu, ...], held: tuple[str, ...]
 def test_layouts_for_the_queue_build_on_each_other() -> None:
     asked = ({"cuda.mig.3g.20gb": 1}, {"cuda.mig.2g.10gb": 1}, {"cuda.mig.4g.20gb": 1})
     snapshot = waiting(*asked, gpus=(gpu(), gpu(index=4)))
-    found = repartitions(snapshot, GROUP)
+    found = repartitions(snapshot, GROUP, place)
     assert [one.serves for one in found] == [("s0",), ("s1",), ("s2",)]
     assert [(one.gpu, one.profile, one.starts) for one in found] == [
         (3, "3g.20gb", (4,)),
@@ -215,14 +217,26 @@ def test_layouts_for_the_queue_build_on_each_other() -> None:
     assert found[0].command == "nvidia-smi mig -i 3 -cgi 3g.20gb:4 -C"
 
 
+def test_groups_with_a_plugins_policies_get_layouts_too() -> None:
+    group = GroupInfo("main", queue="stranger", selection="stranger")
+    snapshot = replace(waiting({"cuda.mig.3g.20gb": 1}, gpus=(gpu(),)), groups=(group,))
+    policies = Policies({"stranger": BUILT_IN.queue["fifo"]}, {"stranger": BUILT_IN.selection["dispersed"]})
+    found = repartitions(snapshot, group, lambda changed: place(changed, policies))
+    assert [(one.profile, one.serves) for one in found] == [("3g.20gb", ("s0",))]
+
+
 def test_a_layout_takes_nothing_from_others() -> None:
     one = gpu(instance("7g.40gb", 0))
-    assert not repartitions(waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,), held=("MIG-7g.40gb-0",)), GROUP)
+    assert not repartitions(
+        waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,), held=("MIG-7g.40gb-0",)), GROUP, place
+    )
     both = waiting({"cuda.mig.7g.40gb": 1}, {"cuda.mig.1g.5gb": 1}, gpus=(one,))
-    assert not repartitions(both, GROUP), "the first session gets the idle instance that would be given up"
-    idle = repartitions(waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,)), GROUP)
+    assert not repartitions(both, GROUP, place), (
+        "the first session gets the idle instance that would be given up"
+    )
+    idle = repartitions(waiting({"cuda.mig.1g.5gb": 1}, gpus=(one,)), GROUP, place)
     assert [(each.drops, each.profile) for each in idle] == [(("MIG-7g.40gb-0",), "1g.5gb")]
 
 
 def test_without_waiting_for_instances_no_layout_is_proposed() -> None:
-    assert not repartitions(waiting({"cpu": 99_000}, gpus=(gpu(),)), GROUP)
+    assert not repartitions(waiting({"cpu": 99_000}, gpus=(gpu(),)), GROUP, place)

@@ -13,6 +13,7 @@ from providers import registry
 from providers.base import KernelSpec, Labels, Limit
 from providers.declared import DeclaredProvider
 from providers.process.provider import ProcessProvider
+from schemas.plugins.entry_points import PROVIDERS
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import InvalidOption, UnknownProvider
 
@@ -50,8 +51,10 @@ def test_the_root_can_be_chosen_by_environment(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_strangers_provider_is_opened_like_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger = EntryPoint("stranger", "providers.declared:open_declared", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [stranger] if group == registry.GROUP else [])
+    stranger = EntryPoint("stranger", "providers.declared:open_declared", PROVIDERS)
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: [stranger] if group == PROVIDERS else []
+    )
     assert isinstance(registry.open_provider("stranger", {}), DeclaredProvider)
     assert isinstance(registry.open_provider("declared", {}), DeclaredProvider)
 

@@ -18,6 +18,7 @@ from reconciler.plan.plan_request import PlanRequest
 from reconciler.sources.source import make_desired
 from reconciler.store.store import Store
 from reconciler.values.plan import Action, Plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual, Desired
 from schemas.loading.loader import load_directory
@@ -122,18 +123,10 @@ class Lab:
         anew: tuple[str, ...] = (),
         moves: int = 0,
     ) -> Plan:
-        return make_plan(
-            PlanRequest(
-                self.desired(),
-                self.actual(),
-                self.world.clock.now(),
-                targets=targets,
-                refresh_only=refresh_only,
-                destroy=destroy,
-                replace=anew,
-                most_moves=moves,
-            )
+        options = PlanOptions(
+            targets=targets, refresh_only=refresh_only, destroy=destroy, replace=anew, most_moves=moves
         )
+        return make_plan(PlanRequest(self.desired(), self.actual(), self.world.clock.now(), options))
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
         plan = plan or self.plan()
@@ -182,19 +175,20 @@ def text(plan: Plan) -> str:
 
 
 def _action(each: Action) -> list[str]:
-    phases = f"{each.before.phase if each.before else ''} -> {each.after.phase if each.after else ''}"
+    before, after = each.session_before, each.session_after
+    phases = f"{before.phase if before else ''} -> {after.phase if after else ''}"
     if each.verb == "no-op":
         return [f"no-op {each.id} {phases if each.id.startswith('Session') else ''}".rstrip()]
     lines = [f"{each.verb} {each.id} ({each.why}) {phases}".rstrip(" >-")]
     lines += [f"    {c.path}: {c.before} -> {c.after}{' forces' if c.forces else ''}" for c in each.changes]
     if each.depends_on:
         lines.append(f"    after {', '.join(each.depends_on)}")
-    side = each.after or each.before
-    for part in side.placement.kernels if side and side.placement and each.after else ():
+    placement = each.placement_after
+    for part in placement.kernels if placement else ():
         devices = ",".join(grant.id for grant in part.devices)
         where = f"cpus {part.cpus} {part.cpu_milli}m nodes {part.memory_nodes} {devices}"
         lines.append(f"    {part.kernel} on {part.node}: {where}".rstrip())
-    for spec in each.after.specs if each.after else ():
+    for spec in after.specs if after else ():
         lines.append(f"    kernel {spec.id}")
     if each.notice:
         lines.append(f"    told {each.notice.signal or 'as usual'}, {each.notice.grace:g} s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from providers.fake import World
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 
 
@@ -18,9 +19,8 @@ class Looped:
         self.loop = self.make()
 
     def make(self, *, observe_only: bool = False) -> Loop:
-        return Loop(
-            self.workspace, holder="loop", interval=30, log=self.lines.append, observe_only=observe_only
-        )
+        options = LoopOptions("loop", 30, observe_only=observe_only)
+        return Loop(self.workspace, options, log=self.lines.append)
 
     def once(self, seconds: float = 30) -> list[str]:
         """One pass after some time; what it says."""

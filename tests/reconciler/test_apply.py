@@ -18,9 +18,12 @@ from reconciler.apply.apply import apply
 from reconciler.apply.steps import Step
 from reconciler.apply.targets import ApplyTargets
 from reconciler.store.store import Store
-from reconciler.values.plan import Action, Change, Plan, Side
+from reconciler.values.changes.cause import NEW
+from reconciler.values.changes.change import Change
+from reconciler.values.plan import Action, Plan
 from reconciler.values.records import JournalEntry, Phase, PutRecord, Recorded
 from reconciler.values.results import ApplyEvent, ApplyResult
+from reconciler.values.sides import SessionSide
 from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, PlanError, StalePlan
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
 from tests.lab.stores import environment, reader
@@ -42,26 +45,26 @@ def placement(session: str, cpus: tuple[int, ...]) -> Placement:
     return Placement(f"Session/p/{session}", "default", kernels)
 
 
-def side(session: str, cpus: tuple[int, ...], generation: int = 1) -> Side:
+def side(session: str, cpus: tuple[int, ...], generation: int = 1) -> SessionSide:
     ids = tuple(kernel_id(session, n, generation) for n in range(1, len(cpus) + 1))
-    return Side(
+    return SessionSide(
         generation, f"d{generation}", phase="RUNNING", placement=placement(session, cpus), kernels=ids
     )
 
 
-def action(session: str, before: Side | None, after: Side | None, **fields: object) -> Action:
+def action(session: str, before: SessionSide | None, after: SessionSide | None, **fields: object) -> Action:
     changes = (Change("spec", "a", "b", forces=True),) if before and after else ()
-    return Action(f"Session/p/{session}", CLUSTER, before, after, changes=changes, why="new", **fields)  # type: ignore[arg-type]
+    return Action(f"Session/p/{session}", CLUSTER, before, after, changes=changes, cause=NEW, **fields)  # type: ignore[arg-type]
 
 
-def recorded(session: str, at: Side, phase: Phase, **fields: object) -> Recorded:
+def recorded(session: str, at: SessionSide, phase: Phase, **fields: object) -> Recorded:
     return Recorded(
         f"Session/p/{session}", CLUSTER, at.generation, at.digest, phase=phase, placement=at.placement,
         kernels=at.kernels, **fields,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def spec(session: str, kernel: str, at: Side) -> KernelSpec:
+def spec(session: str, kernel: str, at: SessionSide) -> KernelSpec:
     labels = Labels(
         "repo", CLUSTER, f"Session/p/{session}", at.generation, at.digest, kernel.split("-")[1], "n1"
     )

@@ -2,7 +2,7 @@
 
 A new bug is a new folder. With `BAI_RECORD=1`, `plan.txt` is written again, and so is `actual.json` where
 the folder says how it came about: `before/` (documents that were applied) and `happens.json` (what happened
-to them since); a person reviews the diff. `options.json` holds fields of a `PlanRequest`.
+to them since); a person reviews the diff. `options.json` holds fields of `PlanOptions`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.sources.source import make_desired
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.values.records import Recorded
 from schemas.loading.loader import load_directory
 from tests.reconciler.lab import REPO, Lab, text
@@ -85,7 +86,7 @@ def test_case(case: str, tmp_path: Path) -> None:
     actual = actual_state(
         world.recorded, world.seen, world.capabilities, repo=REPO, cluster="here", hardware={}
     )
-    request = PlanRequest(desired, actual, world.now, **_read(folder, "options.json"))
+    request = PlanRequest(desired, actual, world.now, PlanOptions(**_read(folder, "options.json")))
     plan = make_plan(request)
     found = text(plan)
     assert dump_plan(load_plan(dump_plan(plan))) == dump_plan(plan)

@@ -8,6 +8,7 @@ import pytest
 
 from providers.fake import Fault
 from reconciler.apply.action_graph import build_action_graph
+from reconciler.values.changes.cause import CauseCode
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Notice, Plan
 from schemas.problems.errors.plan import PlanError
@@ -41,7 +42,7 @@ def places(lab: Lab) -> dict[str, str]:
 
 
 def movers(plan: Plan) -> set[str]:
-    return {one.id for one in plan.changes if one.why.startswith("moved by --defragment: ")}
+    return {one.id for one in plan.changes if one.cause and one.cause.code is CauseCode.DEFRAGMENTATION}
 
 
 def test_nothing_moves_unasked_and_a_plan_says_what_it_gains(lab: Lab) -> None:
@@ -124,8 +125,8 @@ def test_room_that_the_plan_itself_frees_is_not_counted_on(lab: Lab) -> None:
     plan = lab.plan(moves=1)
     assert action(plan, A).verb == "delete"
     for one in plan.changes:
-        if one.id in movers(plan) and one.after and one.after.placement:
-            grants = {(k.node, d.id) for k in one.after.placement.kernels for d in k.devices}
+        if one.id in movers(plan) and one.placement_after:
+            grants = {(k.node, d.id) for k in one.placement_after.kernels for d in k.devices}
             held = action(plan, A).before
             assert held and held.placement
             assert not grants & {(k.node, d.id) for k in held.placement.kernels for d in k.devices}

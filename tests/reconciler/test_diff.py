@@ -315,7 +315,7 @@ def test_a_lost_store_is_made_anew_from_labels(lab: Lab) -> None:
     lab.lose_store()
     plan = lab.plan()
     assert all(summary(plan)[identity] == "update" for identity in ("Session/p/a", "Session/p/b"))
-    assert not any(each.after.specs for each in plan.changes if each.after)
+    assert not any(each.session_after.specs for each in plan.changes if each.session_after)
     made = list(lab.world.created)
     assert not lab.converge().changes
     assert lab.world.created == made

@@ -9,6 +9,7 @@ import pytest
 
 from providers.fake import FakeProvider
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 from schemas.hardware.model import Hardware
 from tests.reconciler.lab import BASE, session
@@ -152,7 +153,7 @@ def test_another_label_is_the_same_machine(repository: Path) -> None:
 
 def looped(repository: Path, provider: Probing) -> Loop:
     workspace = opened(repository, provider)
-    return Loop(workspace, holder="loop", interval=30.0, log=lambda line: None)
+    return Loop(workspace, LoopOptions("loop", 30.0), log=lambda line: None)
 
 
 def test_a_loop_asks_again_who_could_not_be_probed(repository: Path) -> None:

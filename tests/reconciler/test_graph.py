@@ -8,7 +8,10 @@ from planner.model.types import KernelPlacement, Placement
 from reconciler.apply import action_graph
 from reconciler.apply.graph_walk import GraphWalk
 from reconciler.apply.steps import Step
-from reconciler.values.plan import Action, Change, Plan, Side
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import Change
+from reconciler.values.plan import Action, Plan
+from reconciler.values.sides import SessionSide
 
 UPDATE, STOP = "resize", "stop"
 
@@ -19,9 +22,13 @@ def held(name: str, cpus: str) -> Placement:
 
 def action(name: str, before: str | None, after: str | None, *depends: str, why: str = "") -> Action:
     """Cores as a string of digits; `why=UPDATE` changes them in place."""
-    sides = [None if cpus is None else Side(1, "d", placement=held(name, cpus)) for cpus in (before, after)]
+    sides = [
+        None if cpus is None else SessionSide(1, "d", placement=held(name, cpus)) for cpus in (before, after)
+    ]
     changes = () if why == UPDATE or None in sides else (Change("spec", "a", "b", forces=True),)
-    return Action(name, "c", sides[0], sides[1], changes, why, depends_on=depends)
+    return Action(
+        name, "c", sides[0], sides[1], changes, Cause(CauseCode.SPEC_CHANGED, why), depends_on=depends
+    )
 
 
 def fake_steps(each: Action, plan: Plan) -> tuple[Step, ...]:
@@ -98,7 +105,12 @@ def test_a_dependency_is_waited_for_before_creating_and_not_before_releasing() -
 
 def test_who_stops_to_wait_gives_up_its_cores_without_waiting() -> None:
     waits = Action(
-        "b", "c", Side(1, "d", placement=held("b", "1")), Side(2, "d"), why=STOP, depends_on=("a",)
+        "b",
+        "c",
+        SessionSide(1, "d", placement=held("b", "1")),
+        SessionSide(2, "d"),
+        cause=Cause(CauseCode.SPEC_CHANGED, STOP),
+        depends_on=("a",),
     )
     assert order(action("a", "0", "1"), waits) == {
         "a#release": set(),

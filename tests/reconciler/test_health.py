@@ -20,6 +20,7 @@ from reconciler.plan.place.snapshot import node_infos
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.planner_values import node_info
 from reconciler.values.plan import Plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.values.state import Actual
 from reconciler.values.unfit_gpus import unfit_gpu_names
 from schemas.hardware.model import Hardware
@@ -53,7 +54,7 @@ def sick(node: str, *gpus: int, code: str = "gpu-rows-pending", device: str = ""
 
 def planned(lab: Lab, *nodes: NodeHealth, anew: tuple[str, ...] = ()) -> Plan:
     actual = replace(lab.actual(), health={one.node: one for one in nodes})
-    return make_plan(PlanRequest(lab.desired(), actual, lab.world.clock.now(), replace=anew))
+    return make_plan(PlanRequest(lab.desired(), actual, lab.world.clock.now(), PlanOptions(replace=anew)))
 
 
 def devices(plan: Plan, identity: str) -> list[str]:

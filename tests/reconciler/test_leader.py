@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.controller.leader import Leader, leader_lease_name
+from reconciler.controller.replica import Replica
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import VirtualClock
@@ -29,14 +30,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-class Replica:
+class SteppedLeader:
     """A leader whose steps the test makes."""
 
     def __init__(self, store: Store, name: str, clock: VirtualClock) -> None:
         self.said: list[str] = []
         self.gained = 0
         self.leader = Leader(
-            store, CLUSTER, holder=name, clock=clock, log=self.said.append, gained=self._gain, ttl=15.0,
+            Replica(store, CLUSTER, name, clock), log=self.said.append, gained=self._gain, ttl=15.0,
             awake=clock.now,
         )  # fmt: skip
 
@@ -58,11 +59,11 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def pair(store: Store, clock: VirtualClock) -> tuple[Replica, Replica]:
-    return Replica(store, "a", clock), Replica(store, "b", clock)
+def pair(store: Store, clock: VirtualClock) -> tuple[SteppedLeader, SteppedLeader]:
+    return SteppedLeader(store, "a", clock), SteppedLeader(store, "b", clock)
 
 
-def test_the_first_leads_and_goes_on(pair: tuple[Replica, Replica], clock: VirtualClock) -> None:
+def test_the_first_leads_and_goes_on(pair: tuple[SteppedLeader, SteppedLeader], clock: VirtualClock) -> None:
     a, b = pair
     assert a.step() and not b.step()
     for _ in range(10):
@@ -74,7 +75,7 @@ def test_the_first_leads_and_goes_on(pair: tuple[Replica, Replica], clock: Virtu
 
 
 def test_who_is_silent_stops_leading_before_another_begins(
-    pair: tuple[Replica, Replica], clock: VirtualClock
+    pair: tuple[SteppedLeader, SteppedLeader], clock: VirtualClock
 ) -> None:
     a, b = pair
     assert a.step()
@@ -90,7 +91,7 @@ def test_who_is_silent_stops_leading_before_another_begins(
     assert b.gained == 1
 
 
-def test_stopping_hands_over_at_once(pair: tuple[Replica, Replica]) -> None:
+def test_stopping_hands_over_at_once(pair: tuple[SteppedLeader, SteppedLeader]) -> None:
     a, b = pair
     assert a.step() and not b.step()
     a.leader.stop()
@@ -99,7 +100,7 @@ def test_stopping_hands_over_at_once(pair: tuple[Replica, Replica]) -> None:
 
 
 def test_what_the_old_one_was_applying_is_not_waited_for(
-    store: Store, pair: tuple[Replica, Replica], clock: VirtualClock
+    store: Store, pair: tuple[SteppedLeader, SteppedLeader], clock: VirtualClock
 ) -> None:
     a, b = pair
     assert a.step()
@@ -113,7 +114,10 @@ def test_what_the_old_one_was_applying_is_not_waited_for(
 
 
 def test_the_apply_of_somebody_else_is_left_alone(
-    store: Store, pair: tuple[Replica, Replica], clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    pair: tuple[SteppedLeader, SteppedLeader],
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a, b = pair
     assert a.step()
@@ -126,7 +130,7 @@ def test_the_apply_of_somebody_else_is_left_alone(
 
 def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
     """In threads of their own, as `bai serve` and the loop have them."""
-    a, b = Replica(store, "a", clock), Replica(store, "b", clock)
+    a, b = SteppedLeader(store, "a", clock), SteppedLeader(store, "b", clock)
     a.leader.start()
     until(lambda: a.leads, "the first leads")
     b.leader.start()
@@ -140,7 +144,9 @@ def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
     assert not b.leads and b.said[-1] == "leads"
 
 
-def test_a_lead_that_is_over_names_no_lease(pair: tuple[Replica, Replica], clock: VirtualClock) -> None:
+def test_a_lead_that_is_over_names_no_lease(
+    pair: tuple[SteppedLeader, SteppedLeader], clock: VirtualClock
+) -> None:
     a, _ = pair
     assert a.step() and a.leader.lease() is not None
     clock.advance(15)
@@ -149,7 +155,7 @@ def test_a_lead_that_is_over_names_no_lease(pair: tuple[Replica, Replica], clock
 
 def test_a_lead_that_cannot_be_handed_over_is_said(tmp_path: Path, clock: VirtualClock) -> None:
     with Store.open(StoreAddress(path=tmp_path / "store.db")) as store:
-        a = Replica(store, "a", clock)
+        a = SteppedLeader(store, "a", clock)
         assert a.step()
         (tmp_path / "store.db").unlink()
         (tmp_path / "store.db").mkdir()
@@ -158,8 +164,8 @@ def test_a_lead_that_cannot_be_handed_over_is_said(tmp_path: Path, clock: Virtua
 
 
 def test_clusters_have_leaders_of_their_own(store: Store, clock: VirtualClock) -> None:
-    a = Replica(store, "a", clock)
-    other = Leader(store, "there", holder="b", clock=clock, log=lambda _: None, awake=clock.now)
+    a = SteppedLeader(store, "a", clock)
+    other = Leader(Replica(store, "there", "b", clock), log=lambda _: None, awake=clock.now)
     other.step()
     assert a.step() and other.leads()
     assert store.clusters() == () and store.lease(leader_lease_name(CLUSTER)) is not None
@@ -167,7 +173,7 @@ def test_clusters_have_leaders_of_their_own(store: Store, clock: VirtualClock) -
 
 def test_while_the_server_is_away_the_lead_ends_in_time(postgres: Server, clock: VirtualClock) -> None:
     with Store.open(StoreAddress.parse(postgres.database()), server_time=False) as store:
-        a = Replica(store, "a", clock)
+        a = SteppedLeader(store, "a", clock)
         assert a.step()
         postgres.stop()
         try:

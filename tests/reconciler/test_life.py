@@ -379,7 +379,7 @@ def test_a_heavy_user_goes_after_a_light_one(tmp_path: Path) -> None:
 
 
 def starts(plan: Plan) -> set[str]:
-    return {each.id for each in plan.changes if each.after and each.after.placement}
+    return {each.id for each in plan.changes if each.placement_after}
 
 
 def make_plan_without_accounts(lab: Lab) -> Plan:

@@ -16,6 +16,7 @@ from providers.base import Observation
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage
 from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.workspace.workspace import Workspace
@@ -208,7 +209,7 @@ def test_it_wakes_when_something_happens_and_stops_when_told(tmp_path: Path) -> 
     assert isinstance(provider, Telling)
     house.write("a", session("a", BATCH))
     ended = threading.Event()
-    house.loop = Loop(house.workspace, holder="loop", interval=3600, log=lambda line: _note(line, ended))
+    house.loop = Loop(house.workspace, LoopOptions("loop", 3600), log=lambda line: _note(line, ended))
     thread = threading.Thread(target=house.loop.run)
     thread.start()
     try:
@@ -269,7 +270,7 @@ def test_an_order_that_is_given_while_the_loop_begins_to_listen_is_heard(
         return real(*arguments, **named)
 
     monkeypatch.setattr(store, "watch_changes", late)
-    loop = Loop(house.workspace, holder="loop", interval=600, log=house.lines.append)
+    loop = Loop(house.workspace, LoopOptions("loop", 600), log=house.lines.append)
     loop._start_listeners()
     try:
         assert loop._wake.wait(30)
@@ -296,7 +297,7 @@ def test_orders_are_heard_though_the_store_was_away_at_first(
             calls.append(threading.current_thread().name)
 
     monkeypatch.setattr(module, "read_directives", flaky)
-    loop = Loop(house.workspace, holder="loop", interval=0.05, log=house.lines.append)
+    loop = Loop(house.workspace, LoopOptions("loop", 0.05), log=house.lines.append)
     loop._start_listeners()
     try:
         deadline = time.monotonic() + 30

@@ -105,6 +105,6 @@ def test_the_queues_options_reach_the_planner(lab: Lab) -> None:
     starts = [
         action.id.split("/")[1]
         for action in lab.plan().actions
-        if action.after is not None and action.after.phase == "RUNNING"
+        if action.session_after is not None and action.session_after.phase == "RUNNING"
     ]
     assert sorted(starts) == ["p"] * 2 + ["q"] * 6

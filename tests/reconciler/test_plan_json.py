@@ -100,3 +100,47 @@ def test_a_plan_that_was_changed_is_refused() -> None:
     )
     with pytest.raises(PlanError, match="does not fit its contents"):
         load_plan(json.dumps(value))
+
+
+def test_causes_and_changes_have_codes_beside_their_words(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.write({"a": session("a", "resources: {cpu: 1, memory: 1GiB}, movable: true")})
+    lab.apply()
+    nodes = (lab.folder / "nodes.yaml").read_text()
+    lab.write({"nodes": nodes.replace("spec:\n", "spec:\n  state: drained\n", 1)})
+    plan = lab.plan()
+    actions = {each["id"]: each for each in json.loads(dump_plan(plan))["plan"]["actions"]}
+    leaves = actions["Session/p/a"]
+    assert (leaves["cause"], leaves["why"]) == ("leave-node", "node n1 is drained")
+    assert leaves["changes"] == [
+        {
+            "path": "placement.nodes.n1", "before": "active", "after": "drained", "forces": True,
+            "kind": "leave-node", "subject": "n1",
+        }
+    ]  # fmt: skip
+    [field] = actions["Node/n1"]["changes"]
+    assert field == {"path": "spec.state", "before": None, "after": "drained", "forces": False}
+    assert actions["Project/p"]["why"] == "" and "cause" not in actions["Project/p"]
+    assert load_plan(dump_plan(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("cause", "because"), ("cause", ["new"]), ("cause", {}), ("why", 7), ("why", None)]
+)
+def test_a_cause_that_is_none_is_refused(name: str, value: object) -> None:
+    plan = json.loads(GOLDEN.read_text())
+    plan["plan"]["actions"][0][name] = value
+    with pytest.raises(PlanError, match="damaged at"):
+        load_plan(json.dumps(plan))
+
+
+def test_what_no_plan_has_is_not_left_out_without_a_word() -> None:
+    for change in ({"kernels": ["k-1"]}, {"surplus": 1}):
+        plan = json.loads(GOLDEN.read_text())
+        plan["plan"]["actions"][0]["after"] |= change
+        with pytest.raises(PlanError, match="does not fit its contents"):
+            load_plan(json.dumps(plan))
+    plan = json.loads(GOLDEN.read_text())
+    plan["plan"]["actions"][0]["verb"] = "delete"
+    with pytest.raises(PlanError, match="does not fit its contents"):
+        load_plan(json.dumps(plan))

@@ -87,7 +87,7 @@ def test_ids_are_short_safe_and_never_shared(lab: Lab) -> None:
     long = "a" * 60
     lab.write({"a": session(long), "b": session("b", "cluster: {roles: {main: 1, sub: 2}}")})
     plan = lab.plan()
-    ids = [spec.id for each in plan.actions if each.after for spec in each.after.specs]
+    ids = [spec.id for each in plan.actions if each.session_after for spec in each.session_after.specs]
     assert len(set(ids)) == 4 and all(len(each) <= 63 and each == each.lower() for each in ids)
 
 

@@ -15,6 +15,7 @@ import pytest
 from providers.registry import open_provider
 from reconciler.sources.source import open_source, repository_id_of_path
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.plan import PlanError, StalePlan
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
@@ -121,7 +122,7 @@ def test_from_git_to_processes_and_back(folder: Path) -> None:
         _edit(folder, workspace)
     _lose_and_find(folder)
     with Workspace.open(folder) as workspace:
-        assert workspace.apply(workspace.plan(destroy=True), holder="tester").ok
+        assert workspace.apply(workspace.plan(PlanOptions(destroy=True)), holder="tester").ok
         assert workspace.provider.observe().kernels == ()
         assert workspace.store.recorded("here") == {}
 
@@ -249,7 +250,7 @@ def test_a_cluster_does_not_go_to_another_provider_with_sessions_running(folder:
             with pytest.raises(PlanError, match="Session/demo/pair"):
                 workspace.plan()
             with pytest.raises(PlanError):
-                workspace.plan(destroy=True)
+                workspace.plan(PlanOptions(destroy=True))
     (folder / "cluster.yaml").write_text(HERE)
     (folder / "pair.yaml").unlink()
     with Workspace.open(folder) as workspace:

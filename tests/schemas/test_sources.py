@@ -138,8 +138,10 @@ def test_no_such_directory(tmp_path: Path) -> None:
     for path in (tmp_path / "none", write(tmp_path, {"file.yaml": BASE}) / "file.yaml"):
         with pytest.raises(CannotRead):
             load_directory(path)
-    with pytest.raises(CannotRead, match="not a git repository"):
+    with pytest.raises(CannotRead, match="No such file"):
         load_commit(tmp_path / "none", "HEAD")
+    with pytest.raises(CannotRead, match="not a git repository"):
+        load_commit(tmp_path, "HEAD")
 
 
 def test_an_empty_directory_is_an_empty_repository(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import signal
 import socket
 import threading
 import time
@@ -108,6 +109,24 @@ def test_streams_begin_and_go_on_in_a_flood(server: Server) -> None:
         news.until(b"event: pass")
         logs.close()
         news.close()
+
+
+def test_streams_end_with_the_server(tmp_path: Path) -> None:
+    """Soon, whole, and without a word about it."""
+    repo = new_repo(tmp_path)
+    try:
+        with serving(repo) as server:
+            held = [follow(server, NEWS) for _ in range(5)]
+            for stream in held:
+                stream.until(b"event: pass")
+            server.process.send_signal(signal.SIGTERM)
+            for stream in held:
+                assert stream.file.read().endswith(b"\r\n0\r\n\r\n")
+                stream.close()
+            assert server.process.wait(PATIENCE) == 0
+            assert "ERROR" not in server.said()
+    finally:
+        tidy(repo)
 
 
 def test_an_idle_connection_is_there_until_its_time_is_over(server: Server) -> None:

@@ -18,7 +18,7 @@ from reconciler.controller.loop import Loop
 from reconciler.gitops.directives import Directive, DirectiveKind, issue_directive
 from reconciler.gitops.document_source import first_commit
 from reconciler.gitops.remote import Remote
-from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.trust.gate import TrustGate
 from reconciler.trust.trust_file import load_trust_settings
 from schemas.files.git_source import CommitSource
@@ -117,7 +117,7 @@ class Lab:
         remote = Remote(str(self.pair.bare), self.folder / "state" / "copy")
         found = load_trust_settings(self.own / "trust.yaml", [remote.folder])
         assert found is not None
-        return RevisionTracker(remote, ref, "", self.memory, "here", gate=TrustGate(found))
+        return RevisionTracker(TrackedRef(remote, ref), self.memory, "here", gate=TrustGate(found))
 
     def verdict(self, ref: str = "main", *, push: bool = True) -> str:
         """Why the newest is not followed; empty when it is."""
@@ -671,7 +671,7 @@ def test_the_loop_stays_at_what_was_good(followed: Followed) -> None:
         assert "not among the allowed" in followed.read_answer[-1].signs["documents-refused"]
         assert once(followed.site, loop) == [], "it is told once"
         store, gate = loop.workspace.store, followed.site.gate
-        anew = RevisionTracker(followed.site.remote, "main", "", store, "here", gate=gate)
+        anew = RevisionTracker(TrackedRef(followed.site.remote, "main"), store, "here", gate=gate)
         assert first_commit(anew) == good, "also when it begins anew"
         followed.git("reset", "-q", "--hard", good)
         new = followed.push({"c.yaml": session("c")}, sign="ssh")

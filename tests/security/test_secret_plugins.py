@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.secret_stores.base import GROUP
+from schemas.plugins.entry_points import SECRET_STORES
 from schemas.problems.errors.plan import SecretMissing
 from tests.lab import stores
 from tests.lab.wheels import ROOT
@@ -62,7 +62,7 @@ class Distribution:
         metadata = self.folder / f"{MODULE}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {MODULE}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {MODULE}:Vault\n")
+        (metadata / "entry_points.txt").write_text(f"[{SECRET_STORES}]\n{name} = {MODULE}:Vault\n")
 
     def reads(self, body: str = KEY) -> None:
         """Install one whose `read` does this."""
@@ -202,7 +202,7 @@ def test_the_plugin_in_the_documentation(plugin: Distribution) -> None:
     [entry] = re.findall(
         r'^\[project\.entry-points\."(.*)"\]\nvault = "my_package\.vault:Vault"$', page, re.M
     )
-    assert entry == GROUP
+    assert entry == SECRET_STORES
     plugin.install(text)
     (plugin.folder / "hvac.py").write_text(HVAC)
     options = {"address": "https://vault.example:8200", "path": "bai"}

@@ -17,6 +17,7 @@ from reconciler.observe.store_changes import store_changes
 from reconciler.observe.usage_samples import measure_usage
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.changes.cause import CauseCode
 from reconciler.values.documents.idle_rules import watched_kernels
 from reconciler.values.plan import Plan
 from reconciler.values.records import PutRecord, Recorded
@@ -299,34 +300,29 @@ class Life:
         for action in plan.changes:
             if action.id not in done:
                 continue
-            wanted = set(action.after.kernels) if action.after and action.after.phase == "RUNNING" else set()
+            before, after = action.session_before, action.session_after
+            wanted = set(after.kernels) if after and after.phase == "RUNNING" else set()
             if wanted - self.world.kernels.keys():
                 raise Violation(
                     f"{action.id} is said to run, and {wanted - self.world.kernels.keys()} do not"
                 )
-            if (
-                action.after is None
-                and action.before
-                and set(action.before.kernels) & self.world.kernels.keys()
-            ):
+            if action.after is None and before and set(before.kernels) & self.world.kernels.keys():
                 raise Violation(f"{action.id} is said to be deleted, and is not")
 
     def _only_what_is_over_stops(self, plan: Plan) -> None:
         """Nobody who works is stopped for doing nothing, nobody before its time."""
         now = self.clock.now()
         for action in plan.changes:
-            if action.why.startswith(("idle since", "timeout:")):
+            code = action.cause.code if action.cause else None
+            if code in (CauseCode.IDLE, CauseCode.TIMEOUT):
                 self.over.add(action.id)
-            kernels = (
-                [self.world.kernels[key] for key in action.before.kernels if key in self.world.kernels]
-                if action.before
-                else []
-            )
-            if action.why.startswith("idle since"):
+            before = action.session_before.kernels if action.session_before else ()
+            kernels = [self.world.kernels[key] for key in before if key in self.world.kernels]
+            if code is CauseCode.IDLE:
                 here = [one for one in kernels if one.spec.id not in self.ghosts]
                 if any(now - self.busy.get(one.spec.id, 0.0) < 200 for one in here):
                     raise Violation(f"{action.id} is stopped as idle, and is not")
-            elif action.why.startswith("timeout:") and all(now - one.created < 300 for one in kernels):
+            elif code is CauseCode.TIMEOUT and all(now - one.created < 300 for one in kernels):
                 raise Violation(f"{action.id} is stopped before its time")
 
     def _refresh(self, store: MortalStore) -> None:

@@ -61,6 +61,7 @@ def apply(
     A saved plan is carried out exactly, or refused when stale."""
     from bai.cli.plans.apply_plan import apply_new, apply_saved, refresh
     from bai.cli.plans.post_review import ReviewedChange, pin_trusted_revision
+    from reconciler.values.plan_options import PlanOptions
 
     reviewed_change = ReviewedChange.from_options(base, reviewed)
     settings = pin_trusted_revision(settings_of(ctx))
@@ -78,17 +79,11 @@ def apply(
             choices = {"--target": target, "--replace": replace, "--defragment": defragment}
             _refuse_options("what was reviewed is carried out as a whole, and nothing else", choices)
         moves = max_moves if defragment else 0
+        options = PlanOptions(targets=tuple(target or ()), replace=tuple(replace or ()), most_moves=moves)
         apply_new(
-            settings,
-            tuple(target or ()),
-            tuple(replace or ()),
-            moves,
-            parallel,
-            yes=yes,
-            hardware=refresh_hardware,
-            check=not no_check,
+            settings, options, parallel, yes=yes, hardware=refresh_hardware, check=not no_check,
             reviewed_change=reviewed_change,
-        )
+        )  # fmt: skip
 
 
 def _refuse_options(why: str, choices: Mapping[str, object]) -> None:

@@ -41,7 +41,7 @@ def attach(
     from bai.cli.sessions.provider_abilities import require_attach
 
     with settings_of(ctx).workspace() as workspace:
-        provider = require_attach(workspace)
+        provider = require_attach(workspace.provider, workspace.cluster)
         found, kernel = find_kernel(observe_sessions(workspace), session)
         sys.stdout.flush()
         try:

@@ -13,7 +13,6 @@ from bai.cli.options import FormatOption
 
 if TYPE_CHECKING:
     from reconciler.values.records import Audit
-    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 
@@ -41,18 +40,23 @@ def audit(
     """
     import time
 
+    from bai.cli.resource_names import resolve_with_past
     from bai.cli.time_arguments import parse_time
 
     now = time.time()
     begin = parse_time(since, now).timestamp() if since else None
     end = parse_time(until, now).timestamp() if until else None
     with settings_of(ctx).workspace() as workspace:
-        cluster = workspace.desired().cluster
+        desired, store = workspace.desired(), workspace.existing_store
+        cluster = desired.cluster
         found: tuple[Audit, ...] = ()
-        if workspace.has_store:
-            found = workspace.store.audit(
-                cluster, resource=_identity(workspace, cluster, resource), actor=actor, commit=commit,
-                plan=plan, since=begin, until=end, limit=tail,
+        if store is not None:
+            identity = None
+            if resource is not None:
+                identity = resolve_with_past(resource, store.audited_resources(cluster), desired, store)
+            found = store.audit(
+                cluster, resource=identity, actor=actor, commit=commit, plan=plan, since=begin, until=end,
+                limit=tail,
             )  # fmt: skip
     if format is Format.json:
         from bai.cli.output import print_json
@@ -67,13 +71,3 @@ def audit(
     for entry in found:
         for line in audit_lines(entry, changes=changes):
             typer.echo(line)
-
-
-def _identity(workspace: Workspace, cluster: str, name: str | None) -> str | None:
-    """The full identity of a resource that is, or ever was."""
-    from bai.cli.resource_names import resolve_name
-
-    if name is None:
-        return None
-    past = workspace.store.audited_resources(cluster)
-    return resolve_name(name, {*past, *workspace.store.recorded(cluster), *workspace.desired().digests})

@@ -27,13 +27,16 @@ def capacity(
     from bai.cli.resource_names import resolve_name
     from bai.render.analysis.capacity import capacity_json, capacity_sections
     from planner.advice.capacity import capacities
+    from reconciler.workspace.placement_policies import planner_for
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         known = [identity_of("ResourceGroup", name) for name in workspace.desired().groups]
         only = ref_of(resolve_name(group, known, "ResourceGroup")).name if group else ""
         study = workspace.study(offline=offline)
-        found = [one for one in capacities(study.before, study.after) if not only or one.group == only]
+        place = planner_for(workspace.desired())
+        every = capacities(study.before, study.after, place)
+    found = [one for one in every if not only or one.group == only]
     if format is PlanFormat.json:
         print_json("bai.capacity/v1", groups=[capacity_json(one) for one in found])
         return

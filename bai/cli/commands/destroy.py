@@ -26,10 +26,12 @@ def destroy(
     from bai.cli.resource_names import resolve_targets
     from bai.render.plan.sections import plan_summary
     from reconciler.guards.judge import raise_if_violated
+    from reconciler.values.plan_options import PlanOptions
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        plan = workspace.plan(targets=resolve_targets(target or (), workspace), destroy=True)
+        targets = resolve_targets(target or (), workspace.desired(), workspace.existing_store)
+        plan = workspace.plan(PlanOptions(targets=targets, destroy=True))
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
         raise_if_violated(plan)
         if not plan.changes:

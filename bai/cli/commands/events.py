@@ -35,21 +35,34 @@ def events(
     bai events llama          of one session
     bai events -f --live      the last, then what happens, to containers as well
     """
-    from bai.cli.inspect.event_list import follow_events, print_all_events, print_events, resolve_with_past
+    from bai.cli.inspect.event_list import follow_events, print_all_events, print_events
+    from bai.cli.resource_names import resolve_with_past
 
     if live and not follow:
         raise typer.BadParameter("--live goes with --follow", ctx=ctx)
     with settings_of(ctx).workspace() as workspace:
-        cluster = workspace.desired().cluster
+        desired = workspace.desired()
+        cluster = desired.cluster
         if not workspace.has_store and not follow:
             print_all_events((), format)
             return
-        identity = resolve_with_past(workspace, cluster, resource)
-        found = workspace.store.events(cluster, resource=identity, limit=tail)
+        store = workspace.store
+        identity = None
+        if resource is not None:
+            past = {event.resource for event in store.events(cluster)}
+            identity = resolve_with_past(resource, past, desired, store)
+        found = store.events(cluster, resource=identity, limit=tail)
         if not follow:
             print_all_events(found, format)
             return
         print_events(found, format)
-        newest = found or workspace.store.events(cluster, limit=1)
+        newest = found or store.events(cluster, limit=1)
         last = max((event.seq for event in newest), default=0)
-        follow_events(workspace, cluster, identity, last, format, live=live)
+        listener = None
+        if live:
+            from bai.cli.sessions.kernel_events import KernelEventListener
+            from bai.cli.sessions.own_kernels import OwnKernels
+
+            kernels = OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id)
+            listener = KernelEventListener(kernels, identity)
+        follow_events(store, cluster, identity, last, format, listener)

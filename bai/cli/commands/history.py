@@ -48,7 +48,7 @@ def _commit_subject(git: object, commit: str) -> str:
     """The commit's first line, where it is known here."""
     from pathlib import Path
 
-    from reconciler.sources.git import git_lines
+    from schemas.files.git_process import git_lines
 
     if not commit or not isinstance(git, Path):
         return ""

@@ -26,7 +26,7 @@ def images(ctx: typer.Context, format: FormatOption = Format.text) -> None:
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        list_images(settings, workspace, as_json=format is Format.json)
+        list_images(settings, workspace.desired(), workspace.existing_store, as_json=format is Format.json)
 
 
 @app.command()
@@ -75,7 +75,13 @@ def verify(
     from bai.cli.images.verify import verify_image
 
     with settings_of(ctx).workspace() as workspace:
-        signed = verify_image(workspace, name, tuple(keys), as_json=format is Format.json)
+        signed = verify_image(
+            workspace.repository,
+            workspace.secrets.for_infrastructure,
+            name,
+            tuple(keys),
+            as_json=format is Format.json,
+        )
     if not signed:
         raise typer.Exit(1)
 
@@ -110,9 +116,10 @@ def registries(
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
+        repository, secret = workspace.repository, workspace.secrets.for_infrastructure
         if name is not None:
-            list_registry(settings, workspace, name)
+            list_registry(settings, repository, secret, name)
             return
-        sound = check_registries(settings, workspace)
+        sound = check_registries(settings, repository, secret)
     if not sound:
         raise typer.Exit(1)

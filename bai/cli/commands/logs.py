@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -52,16 +53,17 @@ def logs(
         raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
     with settings_of(ctx).workspace() as workspace:
         wanted = LogRequest(follow, tail, since)
+        read = partial(read_logs, workspace.provider, workspace.cluster)
         actual = observe_sessions(workspace)
         try:
             if all:
                 from bai.cli.sessions.interleaved_output import print_interleaved
 
                 kernels = find_kernels(actual, session)
-                parts = {each.labels.kernel: read_logs(workspace, each.id, wanted) for each in kernels}
+                parts = {each.labels.kernel: read(each.id, wanted) for each in kernels}
                 print_interleaved(parts, live=follow)
             else:
-                _print(read_logs(workspace, find_kernel(actual, session)[1].id, wanted))
+                _print(read(find_kernel(actual, session)[1].id, wanted))
         except KeyboardInterrupt:
             if not follow:
                 raise

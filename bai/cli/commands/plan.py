@@ -63,7 +63,8 @@ def plan(
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.plans.node_waves import role_check_announcer
     from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan, show_plan
-    from bai.cli.resource_names import resolve_sessions, resolve_targets
+    from bai.cli.resource_names import resolve_plan_options
+    from reconciler.values.plan_options import PlanOptions
 
     settings = settings_of(ctx)
     if base is not None:
@@ -73,13 +74,13 @@ def plan(
     with _open_trusted(settings) as workspace:
         if refresh_hardware:
             workspace.find_hardware(reprobe=True)
+        options = PlanOptions(
+            targets=tuple(target or ()), replace=tuple(replace or ()), refresh_only=refresh_only,
+            destroy=destroy, most_moves=max_moves if defragment else 0,
+        )  # fmt: skip
         made = workspace.plan(
-            targets=resolve_targets(target or (), workspace),
+            resolve_plan_options(options, workspace.desired(), workspace.existing_store),
             offline=offline,
-            refresh_only=refresh_only,
-            destroy=destroy,
-            to_replace=resolve_sessions(replace or (), workspace.desired().sessions()),
-            most_moves=max_moves if defragment else 0,
             on_role_check=None if no_check or refresh_only or destroy else role_check_announcer(),
         )
         if out is not None:
@@ -129,7 +130,7 @@ def _review(
             "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
         )
     with settings.workspace() as workspace:
-        found = review_since(workspace, base, gate=commit_gate(settings, workspace))
+        found = review_since(workspace, base, gate=commit_gate(settings, workspace.source))
         if out is not None:
             save_review(found, out)
         show_review(settings, found, format)

@@ -56,7 +56,7 @@ def port_forward(
     from bai.cli.sessions.provider_abilities import require_port_forward
 
     with settings_of(ctx).workspace() as workspace, contextlib.ExitStack() as stack:
-        provider = require_port_forward(workspace)
+        provider = require_port_forward(workspace.provider, workspace.cluster)
         found, kernel = find_kernel(observe_sessions(workspace), session)
         for mapping in port_mappings(ports or (), named_ports(found.recorded.document)):
             port = listening_port(found.recorded.placement, kernel.labels.kernel, mapping.port)

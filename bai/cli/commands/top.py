@@ -53,13 +53,14 @@ def top(
     bai top llama --format json      for a program
     """
     from bai.cli.resource_names import resolve_name
+    from bai.cli.sessions.own_kernels import OwnKernels
     from bai.cli.sessions.usage_samples import UsageMeter
     from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
         only = resolve_name(session, workspace.actual().existing, "Session") if session else None
-        meter = UsageMeter(workspace, only)
+        meter = UsageMeter(OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id), only)
         if format is Format.json:
             print_usage_json(next(meter.every(interval)), interval)
         elif once or not on_terminal():

@@ -27,10 +27,12 @@ def volumes(
     if ctx.invoked_subcommand is not None:
         return
     from bai.cli.volumes.list import list_volumes
+    from reconciler.values.volume_folders import volume_folders
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        list_volumes(settings, workspace, as_json=format is Format.json)
+        folders, seen = volume_folders(workspace.desired()), workspace.volumes(usage=True) or {}
+        list_volumes(settings, folders, seen, as_json=format is Format.json)
 
 
 @app.command()
@@ -39,23 +41,25 @@ def trash(
     format: FormatOption = Format.text,
 ) -> None:
     """List deleted volumes, whose folders wait in their storage hosts' trash."""
-    from bai.cli.volumes.trash import list_trash
+    from bai.cli.volumes.trash import list_trash, require_storage
 
     settings = settings_of(ctx)
     with settings.workspace() as workspace:
-        list_trash(settings, workspace, as_json=format is Format.json)
+        storage = require_storage(workspace.storage, workspace.cluster)
+        list_trash(settings, workspace.desired(), storage, as_json=format is Format.json)
 
 
 @app.command()
 def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Put a deleted volume's folder back where it was. Its document must be put back by hand."""
     from bai.cli.confirm import confirm
-    from bai.cli.volumes.trash import find_deleted, storage_of
+    from bai.cli.volumes.trash import find_deleted, require_storage
 
     with settings_of(ctx).workspace() as workspace:
-        place, entry = find_deleted(workspace, volume)
+        storage = require_storage(workspace.storage, workspace.cluster)
+        place, entry = find_deleted(workspace.desired(), storage, volume)
         confirm(f"Put {entry.volume} back at {place.root}/{entry.path} on {place.node}?", yes=yes)
-        storage_of(workspace).restore(place, entry.entry)
+        storage.restore(place, entry.entry)
     typer.echo(f"{entry.volume} is back at {place.root}/{entry.path}.")
 
 
@@ -63,10 +67,11 @@ def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
 def purge(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     """Delete a deleted volume's folder for good."""
     from bai.cli.confirm import confirm
-    from bai.cli.volumes.trash import find_deleted, storage_of
+    from bai.cli.volumes.trash import find_deleted, require_storage
 
     with settings_of(ctx).workspace() as workspace:
-        place, entry = find_deleted(workspace, volume)
+        storage = require_storage(workspace.storage, workspace.cluster)
+        place, entry = find_deleted(workspace.desired(), storage, volume)
         confirm(f"Delete all data of {entry.volume} ({entry.entry}) on {place.node} for good?", yes=yes)
-        storage_of(workspace).purge(place, entry.entry)
+        storage.purge(place, entry.entry)
     typer.echo(f"{entry.volume} is gone for good.")

@@ -35,7 +35,7 @@ def folder_findings(wanted: Mapping[str, VolumeFolder], seen: Mapping[str, Folde
     for identity, folder in sorted(wanted.items()):
         one = seen.get(identity)
         if one is not None and one.state in ("refused", "unknown"):
-            hint = "mount it, or name its type in fileSystems" if "is not mounted" in one.why else ""
+            hint = "" if one.mounted else "mount it, or name its type in fileSystems"
             yield Finding("volumes", "failed", f"{identity}: {one.why}", hint)
         elif one is not None and folder.quota and one.unheld:
             yield Finding("volumes", "warning", f"{identity}: its quota is not enforced: {one.unheld}")

@@ -12,25 +12,26 @@ from bai.settings import Settings
 if TYPE_CHECKING:
     from bai.render.plan.images import ImageView
     from reconciler.observe.images import KnownImage
+    from reconciler.store.store import Store
+    from reconciler.values.state import Desired
     from reconciler.workspace.workspace import Workspace
 
 
-def images_of_cluster(workspace: Workspace) -> tuple[KnownImage, ...]:
+def images_of_cluster(desired: Desired) -> tuple[KnownImage, ...]:
     """Every image that is described or used in the cluster."""
     from reconciler.observe.images import known_images
 
-    desired = workspace.desired()
     return known_images(desired.repository, desired.sessions())
 
 
-def find_image(workspace: Workspace, name: str) -> KnownImage:
+def find_image(desired: Desired, name: str) -> KnownImage:
     """The image that a person means. Raises NoSuchResource."""
     from bai.cli.resource_names import suggest_names
     from reconciler.observe.images import find_known
     from schemas.problems.errors.command import NoSuchResource
 
-    known = images_of_cluster(workspace)
-    found = find_known(workspace.repository, known, name.removeprefix("Image/"))
+    known = images_of_cluster(desired)
+    found = find_known(desired.repository, known, name.removeprefix("Image/"))
     if found is None:
         raise NoSuchResource(
             what="image", name=clean(name), hint=suggest_names(name, [k.name for k in known])
@@ -38,23 +39,21 @@ def find_image(workspace: Workspace, name: str) -> KnownImage:
     return found
 
 
-def image_view(workspace: Workspace, known: KnownImage) -> ImageView:
+def image_view(known: KnownImage, store: Store | None) -> ImageView:
     """What the store remembers of it."""
     from bai.render.plan.images import ImageView
 
-    facts = workspace.store.images() if workspace.has_store else {}
+    facts = store.images() if store is not None else {}
     return ImageView(known, *facts.get(str(known.reference), (None, None)))
 
 
-def list_images(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
+def list_images(settings: Settings, desired: Desired, store: Store | None, *, as_json: bool) -> None:
     """Print them; nobody is asked."""
     from bai.render.plan.images import COLUMNS, ImageView, image_json, image_row
 
-    facts = workspace.store.images() if workspace.has_store else {}
+    facts = store.images() if store is not None else {}
     nothing = (None, None)
-    views = [
-        ImageView(each, *facts.get(str(each.reference), nothing)) for each in images_of_cluster(workspace)
-    ]
+    views = [ImageView(each, *facts.get(str(each.reference), nothing)) for each in images_of_cluster(desired)]
     if as_json:
         print_json("bai.images/v1", items=[image_json(view) for view in views])
         return
@@ -69,7 +68,7 @@ def show_image(workspace: Workspace, name: str, *, as_json: bool, offline: bool)
     from bai.render.plan.images import image_json, image_lines, nodes_having_image
     from providers.images import PullsImages
 
-    view = image_view(workspace, find_image(workspace, name))
+    view = image_view(find_image(workspace.desired(), name), workspace.existing_store)
     if not offline and isinstance(workspace.provider, PullsImages):
         nodes = frozenset(node.name for node in workspace.desired().nodes)
         held, unreachable = workspace.provider.images(nodes)

@@ -17,6 +17,7 @@ from schemas.values.resource_ref import ref_of
 if TYPE_CHECKING:
     from providers.images import PullProgress
     from reconciler.observe.images import KnownImage
+    from reconciler.values.state import Desired
     from reconciler.workspace.workspace import Workspace
 
 _AT_ONCE = 16
@@ -32,8 +33,9 @@ def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     provider = workspace.provider
     if not isinstance(provider, PullsImages):
         raise CommandError(why=f"provider {workspace.cluster.spec.provider} does not pull images")
-    known = find_image(workspace, name)
-    where = tuple(_target_nodes(workspace, known, nodes))
+    desired = workspace.desired()
+    known = find_image(desired, name)
+    where = tuple(_target_nodes(desired, known, nodes))
     if not where:
         raise CommandError(why="it is not said where to", hint="name nodes, or give its document prePull")
     auth = access_to(
@@ -55,10 +57,9 @@ def pull_image(workspace: Workspace, name: str, nodes: tuple[str, ...]) -> bool:
     return not failed
 
 
-def _target_nodes(workspace: Workspace, known: KnownImage, names: tuple[str, ...]) -> Iterator[str]:
+def _target_nodes(desired: Desired, known: KnownImage, names: tuple[str, ...]) -> Iterator[str]:
     from reconciler.values.documents.pre_pull import pre_pull_nodes
 
-    desired = workspace.desired()
     identities = [node.identity for node in desired.nodes]
     for name in names:
         yield ref_of(resolve_name(name, identities, "Node")).name

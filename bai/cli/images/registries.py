@@ -13,24 +13,25 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from providers.registry_client.access import RegistryAccess
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.observe.images import ResolveSecret
     from schemas.kinds.image import Registry
+    from schemas.repository.repository import Repository
 
 _MOST_IMAGES = 1000
 """Images of one registry that are listed."""
 
 
-def check_registries(settings: Settings, workspace: Workspace) -> bool:
+def check_registries(settings: Settings, repository: Repository, secret: ResolveSecret) -> bool:
     """Print one line for each; True when all let us in."""
     from reconciler.observe.images import access_of
     from schemas.kinds.image import Registry
     from schemas.problems.errors.base import BaiError
 
     rows, sound = [], True
-    for registry in workspace.repository.of(Registry):
+    for registry in repository.of(Registry):
         spec = registry.spec
         try:
-            state = _check_registry(registry, access_of(registry, workspace.secrets.for_infrastructure))
+            state = _check_registry(registry, access_of(registry, secret))
         except BaiError as error:
             state, sound = str(error), False
         who = spec.credentials.username or "(secret)" if spec.credentials else "nobody"
@@ -68,14 +69,14 @@ def _robot_accounts(registry: Registry, access: RegistryAccess) -> str:
     return f", {len(names)} projects" + (f"; robot accounts: {join_limited(accounts)}" if accounts else "")
 
 
-def list_registry(settings: Settings, workspace: Workspace, name: str) -> None:
+def list_registry(settings: Settings, repository: Repository, secret: ResolveSecret, name: str) -> None:
     """Print what a registry holds. Raises NoSuchResource, RegistryError, SecretMissing."""
     from reconciler.observe.images import access_of
     from schemas.kinds.image import Registry
 
-    registries = {each.identity: each for each in workspace.repository.of(Registry)}
+    registries = {each.identity: each for each in repository.of(Registry)}
     registry = registries[resolve_name(name, registries, "Registry")]
-    access = access_of(registry, workspace.secrets.for_infrastructure)
+    access = access_of(registry, secret)
     found = _harbor_rows(registry, access) if registry.spec.type == "harbor" else _repository_rows(access)
     rows = list(islice(found, _MOST_IMAGES))
     print_table(settings, ("repository", "tags", "runs on", "size"), rows, empty="It holds no image.")

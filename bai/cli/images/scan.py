@@ -19,7 +19,8 @@ def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
     from reconciler.observe.images import recorded_images, scan_registries
     from schemas.problems.errors.base import BaiError
 
-    wanted = tuple(find_image(workspace, name) for name in names) or images_of_cluster(workspace)
+    desired = workspace.desired()
+    wanted = tuple(find_image(desired, name) for name in names) or images_of_cluster(desired)
     before = recorded_images(workspace.store)
     failed = 0
     for known, found in scan_registries(workspace.repository, wanted, workspace.secrets.for_infrastructure):

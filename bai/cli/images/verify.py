@@ -11,20 +11,23 @@ from bai.cli.output import print_json, print_line
 from bai.render.humanize import clean
 
 if TYPE_CHECKING:
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.observe.images import ResolveSecret
+    from schemas.repository.repository import Repository
     from schemas.values.image_reference import ImageReference
     from schemas.values.public_keys import PublicKey
 
 
-def verify_image(workspace: Workspace, name: str, files: tuple[Path, ...], *, as_json: bool) -> bool:
+def verify_image(
+    repository: Repository, secret: ResolveSecret, name: str, files: tuple[Path, ...], *, as_json: bool
+) -> bool:
     """True when one of the keys has signed what the image means now. Raises NoSuchResource, CannotRead,
     RegistryError, SecretMissing."""
     from providers.registry_client.client import RegistryClient
     from reconciler.observe.images import access_to
 
-    reference = _resolve_reference(workspace, name)
+    reference = _resolve_reference(repository, name)
     keys = _read_keys(files)
-    access = access_to(workspace.repository, reference, workspace.secrets.for_infrastructure)
+    access = access_to(repository, reference, secret)
     with RegistryClient(access) as client:
         exact = reference.at(client.facts(reference).digest)
         signed, refused = client.signatures(exact, tuple(keys.values()))
@@ -50,15 +53,15 @@ def verify_image(workspace: Workspace, name: str, files: tuple[Path, ...], *, as
     return bool(signed)
 
 
-def _resolve_reference(workspace: Workspace, name: str) -> ImageReference:
+def _resolve_reference(repository: Repository, name: str) -> ImageReference:
     """An Image's name, or any reference: one need not be used yet to be verified."""
     from schemas.problems.errors.command import NoSuchResource
 
     name = name.removeprefix("Image/")
-    wrong = workspace.repository.images.mistake(name)
+    wrong = repository.images.mistake(name)
     if wrong is not None:
         raise NoSuchResource(what="image", name=clean(name), hint=wrong[1])
-    return workspace.repository.images.resolve(name)
+    return repository.images.resolve(name)
 
 
 def _read_keys(files: tuple[Path, ...]) -> Mapping[Path, PublicKey]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bai.cli.inspect.resource_list import find_waits
 from bai.cli.nodes.profile_view import node_document, profile_facts, source_document
 from bai.cli.resource_names import resolve_name
 from bai.render.resources.describe import Description
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
-    from planner.model.types import NodeInfo, Wait
-    from providers.storage.base import FolderState, VolumeFolder
+    from planner.model.types import NodeInfo
+    from providers.storage.base import FolderState, Storage, VolumeFolder
+    from reconciler.store.store import Store
     from reconciler.values.records import Event
     from reconciler.values.state import Actual, Desired
     from reconciler.workspace.workspace import Workspace
@@ -28,7 +30,9 @@ def describe_resource(workspace: Workspace, name: str) -> Description:
     source = source_document(desired.repository, identity)
     place = desired.repository.locations.get(source.identity) if source else None
     machine = desired.repository.machines.get(identity)
-    folder, seen = _volume_folder(workspace, identity)
+    folder, seen = _volume_folder(desired, workspace.storage, identity)
+    pending = item is not None and item.phase == "PENDING"
+    waits = find_waits(workspace, actual) if pending else {}
     return Description(
         id=identity,
         place=str(place) if place else "",
@@ -37,8 +41,8 @@ def describe_resource(workspace: Workspace, name: str) -> Description:
         or (node_document(machine) if machine else {}),
         digest=desired.digests.get(identity, ""),
         item=item,
-        events=_events(workspace, desired.cluster, identity),
-        wait=_find_wait(workspace, identity) if item is not None and item.phase == "PENDING" else None,
+        events=_events(workspace.existing_store, desired.cluster, identity),
+        wait=waits.get(identity),
         node=_node_info(identity, desired, actual),
         actual=actual,
         folder=folder,
@@ -47,30 +51,20 @@ def describe_resource(workspace: Workspace, name: str) -> Description:
     )
 
 
-def _volume_folder(workspace: Workspace, identity: str) -> tuple[VolumeFolder | None, FolderState | None]:
+def _volume_folder(
+    desired: Desired, storage: Storage | None, identity: str
+) -> tuple[VolumeFolder | None, FolderState | None]:
     """A volume's folder, counted."""
     from reconciler.values.volume_folders import volume_folders
 
-    folder = volume_folders(workspace.desired()).get(identity) if ref_of(identity).kind == "Volume" else None
-    if folder is None or workspace.storage is None:
+    folder = volume_folders(desired).get(identity) if ref_of(identity).kind == "Volume" else None
+    if folder is None or storage is None:
         return None, None
-    return folder, workspace.storage.observe([folder], usage=True).get(identity)
+    return folder, storage.observe([folder], usage=True).get(identity)
 
 
-def _events(workspace: Workspace, cluster: str, identity: str) -> tuple[Event, ...]:
-    if not workspace.has_store:
-        return ()
-    return workspace.store.events(cluster, resource=identity, limit=EVENTS)
-
-
-def _find_wait(workspace: Workspace, identity: str) -> Wait | None:
-    """Why it waits, as a plan made now says; a plan that is refused is no reason to show nothing."""
-    from schemas.problems.errors.plan import PlanError
-
-    try:
-        return next((wait for wait in workspace.plan().waits if wait.session == identity), None)
-    except PlanError:
-        return None
+def _events(store: Store | None, cluster: str, identity: str) -> tuple[Event, ...]:
+    return store.events(cluster, resource=identity, limit=EVENTS) if store is not None else ()
 
 
 def _node_info(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:

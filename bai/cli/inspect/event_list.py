@@ -10,32 +10,26 @@ import typer
 from bai.cli.formats import Format
 
 if TYPE_CHECKING:
+    from bai.cli.sessions.kernel_events import KernelEventListener
+    from reconciler.store.store import Store
     from reconciler.values.records import Event
-    from reconciler.workspace.workspace import Workspace
 
 
 POLL_SECONDS = 0.5
 
 
-def resolve_with_past(workspace: Workspace, cluster: str, name: str | None) -> str | None:
-    """The full identity of a resource that is recorded, wanted, or has events."""
-    from bai.cli.resource_names import resolve_name
-
-    if name is None:
-        return None
-    past = {event.resource for event in workspace.store.events(cluster)}
-    return resolve_name(name, {*past, *workspace.store.recorded(cluster), *workspace.desired().digests})
-
-
 def follow_events(
-    workspace: Workspace, cluster: str, identity: str | None, last: int, format: Format, *, live: bool
+    store: Store,
+    cluster: str,
+    identity: str | None,
+    last: int,
+    format: Format,
+    listener: KernelEventListener | None,
 ) -> None:
-    from bai.cli.sessions.kernel_events import KernelEventListener
-
-    listener = KernelEventListener(workspace, identity) if live else None
+    """Those after `last`, and what `listener` hears, until somebody interrupts."""
     try:
         while True:
-            found = workspace.store.events(cluster, resource=identity, after=last)
+            found = store.events(cluster, resource=identity, after=last)
             print_events(found, format)
             last = max((event.seq for event in found), default=last)
             for line in listener.lines(json=format is Format.json) if listener else ():

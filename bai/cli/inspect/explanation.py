@@ -59,7 +59,7 @@ def _planned_effect(action: Action | None) -> str:
 
 
 def _planned_placement(action: Action | None, now: Placement | None) -> Placement | None:
-    then = action.after.placement if action is not None and action.after is not None else None
+    then = action.placement_after if action is not None else None
     return then if then is not None and (now is None or then.kernels != now.kernels) else None
 
 

@@ -10,15 +10,19 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.notify.state import Outbox
+    from reconciler.store.store import Store
     from reconciler.workspace.workspace import Workspace
     from schemas.kinds.notification import Notification
+    from schemas.repository.repository import Repository
 
 
 def list_notifications(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
     """Print those of the chosen cluster."""
     from bai.cli.output import print_json, print_table
 
-    found, boxes = _notifications(workspace), _outboxes(workspace)
+    cluster = workspace.cluster.name
+    found = _notifications(workspace.repository, cluster)
+    boxes = _outboxes(workspace.existing_store, cluster)
     if as_json:
         items = [_json(each, boxes.get(each.name)) for each in found]
         print_json("bai.notifications/v1", items=items)
@@ -39,10 +43,10 @@ def send_test(workspace: Workspace, name: str, *, show: bool) -> None:
     from schemas.problems.errors.command import NoSuchResource
     from schemas.problems.text import did_you_mean
 
-    found = {each.name: each for each in _notifications(workspace)}
+    now, cluster = workspace.clock.now(), workspace.cluster.name
+    found = {each.name: each for each in _notifications(workspace.repository, cluster)}
     if name not in found:
         raise NoSuchResource(what="notification", name=name, hint=did_you_mean(name, found))
-    now, cluster = workspace.clock.now(), workspace.cluster.name
     news = News(
         f"test/{now}", "test", cluster, "this is a test; nothing has happened", now, actor=current_actor()
     )
@@ -55,19 +59,17 @@ def send_test(workspace: Workspace, name: str, *, show: bool) -> None:
     typer.echo(f"{name}: {deliver(found[name], message, workspace.secrets.for_infrastructure)}")
 
 
-def _notifications(workspace: Workspace) -> tuple[Notification, ...]:
+def _notifications(repository: Repository, cluster: str) -> tuple[Notification, ...]:
     from reconciler.notify.conditions import notifications_for_cluster
     from schemas.kinds.notification import Notification
 
-    return notifications_for_cluster(workspace.repository.of(Notification), workspace.cluster.name)
+    return notifications_for_cluster(repository.of(Notification), cluster)
 
 
-def _outboxes(workspace: Workspace) -> dict[str, Outbox]:
+def _outboxes(store: Store | None, cluster: str) -> dict[str, Outbox]:
     from reconciler.notify.state import parse_state, state_key
 
-    if not workspace.has_store:
-        return {}
-    state = parse_state(workspace.store.meta(state_key(workspace.cluster.name)))
+    state = parse_state(store.meta(state_key(cluster))) if store is not None else None
     return dict(state.boxes) if state else {}
 
 

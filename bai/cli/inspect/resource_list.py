@@ -108,10 +108,13 @@ def list_volume_usage(
     settings: Settings, kind: str, name: str | None, project: str | None, *, as_json: bool
 ) -> None:
     from bai.cli.volumes.list import list_volumes
+    from reconciler.values.volume_folders import volume_folders
     from schemas.problems.errors.command import CommandError
 
     if kind != "Volume":
         raise CommandError(why="--usage is for volumes", hint="bai get volumes --usage; bai top for sessions")
     with settings.workspace() as workspace:
-        only = chosen_identities(name, kind, project, set(workspace.desired().digests))
-        list_volumes(settings, workspace, as_json=as_json, only=only)
+        desired = workspace.desired()
+        only = chosen_identities(name, kind, project, set(desired.digests))
+        folders = {each: folder for each, folder in volume_folders(desired).items() if each in only}
+        list_volumes(settings, folders, workspace.volumes(usage=True) or {}, as_json=as_json)

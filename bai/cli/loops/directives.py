@@ -28,8 +28,8 @@ class LoopDirectives:
     def new_directive(self, why: str, revision: str = "") -> Directive:
         """An order of whoever runs this command. Raises CannotRead when there is no such commit."""
         from reconciler.gitops.directives import Directive
-        from reconciler.sources.git import resolve_commit
         from reconciler.values.clock import SystemClock
+        from schemas.files.git_objects import resolve_commit
         from schemas.problems.errors.repository import CannotRead
 
         if revision and self.git is None:

@@ -67,10 +67,13 @@ def with_directory(settings: Settings, directory: Path | None) -> Settings:
 
 def loop_settings(mode: Mode, interval: str, parallel: int, lease: str, stuck_after: str) -> LoopSettings:
     """Raises CommandError for what is no time to wait."""
+    from bai.actor import current_actor
     from bai.controller.loop_threads import LoopSettings
+    from reconciler.controller.loop_options import LoopOptions
 
+    seconds = parse_seconds(interval, "--interval")
     return LoopSettings(
-        parse_seconds(interval, "--interval"), mode is Mode.observe, parallel,
+        LoopOptions(current_actor(), seconds, observe_only=mode is Mode.observe, parallel=parallel),
         lease=parse_seconds(lease, "--lease"), stuck_after=parse_seconds(stuck_after, "--stuck-after"),
     )  # fmt: skip
 

@@ -13,15 +13,16 @@ from schemas.values.resource_ref import identity_of
 if TYPE_CHECKING:
     from providers.health.values import NodeHealth
     from providers.machines.reachability import Reachability
+    from reconciler.values.state import Desired
     from reconciler.workspace.workspace import Workspace
     from schemas.kinds.node import Node
 
 
-def resolve_nodes(workspace: Workspace, names: Sequence[str]) -> list[Node]:
+def resolve_nodes(desired: Desired, names: Sequence[str]) -> list[Node]:
     """These nodes of the cluster; all without any names. Raises NoSuchResource."""
     from bai.cli.resource_names import resolve_name
 
-    nodes = {identity_of("Node", node.name): node for node in workspace.desired().nodes}
+    nodes = {identity_of("Node", node.name): node for node in desired.nodes}
     wanted = dict.fromkeys(resolve_name(name, nodes, "Node") for name in names)
     return [nodes[identity] for identity in wanted] if wanted else list(nodes.values())
 
@@ -29,7 +30,7 @@ def resolve_nodes(workspace: Workspace, names: Sequence[str]) -> list[Node]:
 def check_nodes(settings: Settings, names: Sequence[str], format: Format) -> bool:
     """Print a line for each, and what to do about those that cannot be used; False when there are any."""
     with settings.workspace() as workspace:
-        wanted = {node.name for node in resolve_nodes(workspace, names)}
+        wanted = {node.name for node in resolve_nodes(workspace.desired(), names)}
         found, silent = check_reachability(workspace, wanted)
         health = observe_health(workspace, {one.node for one in found if not one.problem})
     if format is Format.json:
@@ -58,7 +59,7 @@ def settle_nodes(settings: Settings, names: Sequence[str]) -> None:
     from providers.machines.connections import connect
 
     with settings.workspace() as workspace:
-        wanted = {node.name for node in resolve_nodes(workspace, names)}
+        wanted = {node.name for node in resolve_nodes(workspace.desired(), names)}
         for endpoint in workspace.endpoints():
             if endpoint.name in wanted:
                 settle_log(connect(endpoint))

@@ -12,7 +12,7 @@ import typer
 from bai.settings import Settings
 
 if TYPE_CHECKING:
-    from reconciler.workspace.workspace import Workspace
+    from providers.machines.base import Endpoint
     from schemas.hardware.model import Hardware
 
 
@@ -29,12 +29,12 @@ def probe_nodes(settings: Settings, names: Sequence[str], out: Path | None, *, e
     from bai.render.humanize import clean
 
     with settings.workspace() as workspace:
-        nodes = resolve_nodes(workspace, names)
+        nodes = resolve_nodes(workspace.desired(), names)
         if every and not names:
             nodes = [node for node in nodes if node.spec.hardware is None]
         if out is not None and len(nodes) != 1:
             raise typer.BadParameter("one file is for one node", param_hint="--out")
-        found, failed = _probe_all(workspace, [node.name for node in nodes])
+        found, failed = _probe_all(workspace.endpoints(), [node.name for node in nodes])
         changed = workspace.record_hardware(found)
     if len(nodes) == 1 and found:
         _write_hardware(found[nodes[0].name], out)
@@ -47,13 +47,15 @@ def probe_nodes(settings: Settings, names: Sequence[str], out: Path | None, *, e
         raise typer.Exit(1)
 
 
-def _probe_all(workspace: Workspace, names: Sequence[str]) -> tuple[dict[str, Hardware], dict[str, str]]:
+def _probe_all(
+    endpoints: Sequence[Endpoint], names: Sequence[str]
+) -> tuple[dict[str, Hardware], dict[str, str]]:
     from functools import partial
 
     from providers.machines.connections import connect
     from providers.probe.remote import probe_all
 
-    wanted = {each.name: each for each in workspace.endpoints() if each.name in names}
+    wanted = {each.name: each for each in endpoints if each.name in names}
     return probe_all({name: partial(connect, endpoint) for name, endpoint in wanted.items()})
 
 

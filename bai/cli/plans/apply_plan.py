@@ -13,14 +13,13 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from bai.cli.plans.post_review import ReviewedChange
+    from reconciler.values.plan_options import PlanOptions
     from reconciler.workspace.workspace import Workspace
 
 
 def apply_new(
     settings: Settings,
-    targets: tuple[str, ...],
-    replace: tuple[str, ...],
-    moves: int,
+    options: PlanOptions,
     parallel: int,
     *,
     yes: bool,
@@ -28,27 +27,26 @@ def apply_new(
     check: bool,
     reviewed_change: ReviewedChange | None,
 ) -> None:
+    """`options` name things as a person does."""
     from bai.cli.confirm import confirm
     from bai.cli.plans.node_waves import execute_waves, role_check_announcer
     from bai.cli.plans.show_plan import print_if_nothing_moves, show_plan
-    from bai.cli.resource_names import resolve_sessions, resolve_targets
+    from bai.cli.resource_names import resolve_plan_options
     from bai.render.plan.sections import plan_summary
     from reconciler.guards.judge import raise_if_violated
+    from reconciler.values.plan_options import PlanOptions
 
     with settings.workspace(acting=True) as workspace:
         if hardware:
             workspace.find_hardware(reprobe=True)
-        targets = resolve_targets(targets, workspace)
-        anew = resolve_sessions(replace, workspace.desired().sessions())
+        options = resolve_plan_options(options, workspace.desired(), workspace.existing_store)
         tell = role_check_announcer() if check else None
         actual = workspace.actual()
         if reviewed_change is not None:
             reviewed_change.check(settings, workspace, actual)
-        plan = workspace.plan(
-            targets=targets, to_replace=anew, most_moves=moves, actual=actual, on_role_check=tell
-        )
+        plan = workspace.plan(options, actual=actual, on_role_check=tell)
         show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
-        if moves:
+        if options.most_moves:
             print_if_nothing_moves(plan)
         raise_if_violated(plan)
         if not plan.changes:
@@ -56,7 +54,7 @@ def apply_new(
             return
         typer.echo("")
         confirm(f"{plan_summary(plan)} Go ahead?", yes=yes)
-        again = partial(workspace.plan, targets=targets)
+        again = partial(workspace.plan, PlanOptions(targets=options.targets))
         if not execute_waves(settings, workspace, plan, parallel, yes=yes, make=again):
             raise typer.Exit(1)
 

@@ -15,6 +15,7 @@ from bai.settings import Settings
 if TYPE_CHECKING:
     from providers.forge import CommitState, Forge, PipelineRun
     from reconciler.review import Review
+    from reconciler.sources.source import Source
     from reconciler.trust.gate import TrustGate
     from reconciler.values.state import Actual
     from reconciler.workspace.workspace import Workspace
@@ -63,7 +64,7 @@ def review_and_post(
     start = base or (comment.run.base if comment else UPSTREAM)
     try:
         with settings.workspace() as workspace:
-            found = review_since(workspace, start, gate=commit_gate(settings, workspace))
+            found = review_since(workspace, start, gate=commit_gate(settings, workspace.source))
             if out is not None:
                 save_review(found, out)
             show_review(settings, found, format)
@@ -80,15 +81,15 @@ def review_and_post(
     return found.passes
 
 
-def commit_gate(settings: Settings, workspace: Workspace) -> TrustGate | None:
-    """What commits must pass, of the repository that the workspace's documents are in."""
-    return settings.gate(workspace.source.folders)
+def commit_gate(settings: Settings, source: Source) -> TrustGate | None:
+    """What commits must pass, of the repository that these documents are in."""
+    return settings.gate(source.folders)
 
 
 def pin_trusted_revision(settings: Settings) -> Settings:
     """The settings with the very commit that `--revision` names, where commits must pass anything. Raises
     NotTrusted for one whose signature does not count."""
-    from reconciler.sources.git import resolve_commit
+    from schemas.files.git_objects import resolve_commit
 
     source = settings.source() if settings.revision is not None else None
     gate = settings.gate(source.folders) if source is not None else None
@@ -149,7 +150,7 @@ class ReviewedChange:
         from schemas.problems.errors.git_remote import NotTrusted
         from schemas.problems.errors.plan import StalePlan
 
-        found = review_since(workspace, self.base, gate=commit_gate(settings, workspace), seen=seen)
+        found = review_since(workspace, self.base, gate=commit_gate(settings, workspace.source), seen=seen)
         if found.untrusted_commits:
             raise NotTrusted(revision=found.head[:12], why="; ".join(untrusted_commit_lines(found)))
         if not found.complete:

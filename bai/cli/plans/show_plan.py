@@ -30,9 +30,7 @@ def show_plan(
 
         write_document(dump_plan(plan))
         return
-    nodes = (
-        known_nodes(workspace, offline) if any(a.after and a.after.placement for a in plan.changes) else {}
-    )
+    nodes = known_nodes(workspace, offline) if any(each.placement_after for each in plan.changes) else {}
     if format is PlanFormat.markdown:
         from bai.cli.output import write_document
         from bai.render.plan.markdown import render_plan_markdown as markdown
@@ -86,9 +84,10 @@ def read_plan(path: Path) -> Plan:
 
 def print_if_nothing_moves(plan: Plan) -> None:
     """A line when `--defragment` moves nothing."""
-    from reconciler.plan.actions.move_actions import MOVE_CAUSE
+    from reconciler.values.changes.cause import CauseCode
 
-    if not any(action.why.startswith(MOVE_CAUSE) for action in plan.actions):
+    causes = (action.cause for action in plan.actions)
+    if not any(cause and cause.code is CauseCode.DEFRAGMENTATION for cause in causes):
         typer.echo(
             "\n--defragment moves nothing: of the sessions with `movable: true`, none would join free room."
         )

@@ -54,14 +54,15 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
     with settings.workspace() as workspace:
         mark = secrets.token_hex(3)
         document = request.document(workspace.repository, mark)
-        _check_options(request, options, document["spec"], in_git=workspace.source.git is not None)
+        in_git = workspace.source.git is not None
+        _check_options(request, options, document["spec"], in_git=in_git)
         text = format_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
         name = f"{FOLDER}/{document['metadata']['name']}.yaml"
         submission = Submission(workspace.source.directory, name, text, workspace.source.owner)
         submission.write()
-        warm = _preload(workspace)
+        warm = _preload(workspace.cluster.spec.provider)
         identity = "Session/{project}/{name}".format(**document["metadata"])
-        pushed = _commit_and_push(workspace, submission, f"Run {identity}", options)
+        pushed = _commit_and_push(submission, f"Run {identity}", options, in_git=in_git)
         warm.join()
     if options.branch:
         return 0
@@ -71,7 +72,7 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
         return _attach_then_remove(settings, submission, identity, options, apply_here=not pushed)
 
 
-def _preload(workspace: Workspace) -> threading.Thread:
+def _preload(provider: str) -> threading.Thread:
     """Load what is needed to look after the session while git commits and pushes."""
 
     def load() -> None:
@@ -81,7 +82,7 @@ def _preload(workspace: Workspace) -> threading.Thread:
             import reconciler.store  # noqa: F401
             from providers.registry import load_provider
 
-            load_provider(workspace.cluster.spec.provider)
+            load_provider(provider)
 
     thread = threading.Thread(target=load, name="warm-up")
     thread.start()
@@ -141,9 +142,9 @@ def _check_options(
         raise CommandError(why="there is no terminal here that a shell could be used from", hint=hint)
 
 
-def _commit_and_push(workspace: Workspace, submission: Submission, message: str, options: RunOptions) -> str:
+def _commit_and_push(submission: Submission, message: str, options: RunOptions, *, in_git: bool) -> str:
     """Where it was pushed to; empty where it was not."""
-    if workspace.source.git is None:
+    if not in_git:
         file = submission.path.relative_to(submission.directory)
         typer.echo(f"Wrote {file}; this is no git repository with a commit in it.", err=True)
         return ""
@@ -165,10 +166,11 @@ def _apply_and_attach(settings: Settings, identity: str, options: RunOptions, *,
 
 def _apply(settings: Settings, identity: str, what: str = "started") -> None:
     from bai.cli.plans.execute_plan import execute_completely
+    from reconciler.values.plan_options import PlanOptions
     from schemas.problems.errors.command import CommandError
 
     with settings.workspace(acting=True) as workspace:
-        plan = workspace.plan(targets=(identity,))
+        plan = workspace.plan(PlanOptions(targets=(identity,)))
         if not execute_completely(settings, workspace, plan, 32, quiet=True):
             raise CommandError(why=f"{identity} could not be {what}", hint="`bai plan` says why")
 
@@ -252,7 +254,7 @@ def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
                 sys.stdout.buffer.flush()
             return _exit_code(workspace, session.id)
         print_attach_hint(session.recorded.document, "main1")
-        return require_attach(workspace).attach(main.id, stdin=standard_input())
+        return require_attach(workspace.provider, workspace.cluster).attach(main.id, stdin=standard_input())
     except KeyboardInterrupt:
         return 0
 

@@ -14,8 +14,8 @@ def observe_sessions(workspace: Workspace) -> Actual:
     """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
     from reconciler.observe.observe import observe
 
-    store = workspace.store if workspace.has_store else None
-    return observe(store, workspace.provider, workspace.cluster.name, repo=workspace.repo_id)
+    store, cluster = workspace.existing_store, workspace.cluster.name
+    return observe(store, workspace.provider, cluster, repo=workspace.repo_id)
 
 
 def find_kernels(actual: Actual, name: str) -> list[Observed]:

@@ -13,17 +13,17 @@ from bai.render.humanize import clean, iso_time
 from schemas.problems.errors.base import BaiError
 
 if TYPE_CHECKING:
+    from bai.cli.sessions.own_kernels import OwnKernels
     from providers.abilities import KernelEvent
     from providers.base import Labels
-    from reconciler.workspace.workspace import Workspace
 
 
 class KernelEventListener:
     """Listens from now on; `lines` gives what came since it was last called. Raises NotAble."""
 
-    def __init__(self, workspace: Workspace, session: str | None) -> None:
-        self._provider = require_events(workspace)
-        self._workspace = workspace
+    def __init__(self, kernels: OwnKernels, session: str | None) -> None:
+        self._provider = require_events(kernels.provider, kernels.cluster)
+        self._kernels = kernels
         self._session = session
         self._labels: dict[str, Labels] = {}
         self._events: queue.Queue[KernelEvent | BaiError] = queue.Queue()
@@ -43,10 +43,7 @@ class KernelEventListener:
 
     def _refresh_labels(self) -> None:
         """Whose kernels are whose; those that are gone stay known."""
-        owner = (self._workspace.repo_id, self._workspace.cluster.name)
-        for kernel in self._workspace.provider.observe().kernels:
-            if (kernel.labels.repo, kernel.labels.cluster) == owner:
-                self._labels[kernel.id] = kernel.labels
+        self._labels |= self._kernels.labels()
 
     def lines(self, *, json: bool) -> Iterator[str]:
         """Raises what the provider raised."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reconciler.workspace.workspace import Workspace
+    from providers.base import Provider
+    from schemas.kinds.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,12 @@ class LogRequest:
     since: str | None = None
 
 
-def read_logs(workspace: Workspace, kernel_id: str, wanted: LogRequest) -> Iterator[bytes]:
+def read_logs(provider: Provider, cluster: Cluster, kernel_id: str, wanted: LogRequest) -> Iterator[bytes]:
     """Raises ProviderError, NotAble, and CommandError for a time that is none."""
     if wanted.since is None:
-        return workspace.provider.logs(kernel_id, follow=wanted.follow, tail=wanted.tail)
+        return provider.logs(kernel_id, follow=wanted.follow, tail=wanted.tail)
     from bai.cli.sessions.provider_abilities import require_log_times
     from bai.cli.time_arguments import parse_time
 
     since = parse_time(wanted.since, time.time())
-    return require_log_times(workspace).logs_since(kernel_id, since, follow=wanted.follow)
+    return require_log_times(provider, cluster).logs_since(kernel_id, since, follow=wanted.follow)

@@ -1,6 +1,8 @@
-"""What a workspace's provider can do besides keeping kernels; without the ability, an error that says so."""
+"""What a cluster's provider can do besides keeping kernels; without the ability, an error that says so."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from providers.abilities import (
     AttachesTerminal,
@@ -10,53 +12,49 @@ from providers.abilities import (
     RecallsLogs,
     StreamsEvents,
 )
-from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.provider import NotAble
 
+if TYPE_CHECKING:
+    from providers.base import Provider
+    from schemas.kinds.cluster import Cluster
 
-def require_attach(workspace: Workspace) -> AttachesTerminal:
-    provider = workspace.provider
+
+def require_attach(provider: Provider, cluster: Cluster) -> AttachesTerminal:
     if not isinstance(provider, AttachesTerminal):
-        raise _not_able(workspace, "attach a terminal")
+        raise _not_able(cluster, "attach a terminal")
     return provider
 
 
-def require_copy(workspace: Workspace) -> CopiesFiles:
-    provider = workspace.provider
+def require_copy(provider: Provider, cluster: Cluster) -> CopiesFiles:
     if not isinstance(provider, CopiesFiles):
-        raise _not_able(workspace, "copy files")
+        raise _not_able(cluster, "copy files")
     return provider
 
 
-def require_port_forward(workspace: Workspace) -> ForwardsPorts:
-    provider = workspace.provider
+def require_port_forward(provider: Provider, cluster: Cluster) -> ForwardsPorts:
     if not isinstance(provider, ForwardsPorts):
-        raise _not_able(workspace, "forward ports")
+        raise _not_able(cluster, "forward ports")
     return provider
 
 
-def require_log_times(workspace: Workspace) -> RecallsLogs:
-    provider = workspace.provider
+def require_log_times(provider: Provider, cluster: Cluster) -> RecallsLogs:
     if not isinstance(provider, RecallsLogs):
-        raise _not_able(workspace, "tell when output was written")
+        raise _not_able(cluster, "tell when output was written")
     return provider
 
 
-def require_usage(workspace: Workspace) -> MeasuresUsage:
-    provider = workspace.provider
+def require_usage(provider: Provider, cluster: Cluster) -> MeasuresUsage:
     if not isinstance(provider, MeasuresUsage):
-        raise _not_able(workspace, "measure what sessions use")
+        raise _not_able(cluster, "measure what sessions use")
     return provider
 
 
-def require_events(workspace: Workspace) -> StreamsEvents:
-    provider = workspace.provider
+def require_events(provider: Provider, cluster: Cluster) -> StreamsEvents:
     if not isinstance(provider, StreamsEvents):
-        raise _not_able(workspace, "tell what happens to sessions")
+        raise _not_able(cluster, "tell what happens to sessions")
     return provider
 
 
-def _not_able(workspace: Workspace, what: str) -> NotAble:
-    name = workspace.cluster.spec.provider
-    hint = f"cluster {workspace.cluster.name} runs on it; other providers can"
-    return NotAble(provider=name, what=what, hint=hint)
+def _not_able(cluster: Cluster, what: str) -> NotAble:
+    hint = f"cluster {cluster.name} runs on it; other providers can"
+    return NotAble(provider=cluster.spec.provider, what=what, hint=hint)

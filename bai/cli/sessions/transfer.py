@@ -62,7 +62,7 @@ def transfer(workspace: Workspace, source: str, target: str) -> TransferResult:
     assert there is not None
     if target_path is not None and source != STREAM and not os.path.lexists(source):
         raise CommandError(why=f"{clean(source)} is not there")
-    provider = require_copy(workspace)
+    provider = require_copy(workspace.provider, workspace.cluster)
     _, kernel = find_kernel(observe_sessions(workspace), there.name)
     if source_path is not None:
         return _copy_out(provider.copy_out(kernel.id, source_path.path), target)

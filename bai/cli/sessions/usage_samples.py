@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bai.cli.sessions.own_kernels import OwnKernels
     from bai.render.analysis.top_rows import UsageRow
     from providers.abilities import Usage
     from providers.base import Labels
-    from reconciler.workspace.workspace import Workspace
 
 
 class UsageMeter:
     """Measures again and again; rates are between one sample and the next. Raises NotAble, ProviderError."""
 
-    def __init__(self, workspace: Workspace, session: str | None) -> None:
+    def __init__(self, kernels: OwnKernels, session: str | None) -> None:
         from bai.cli.sessions.provider_abilities import require_usage
 
-        self._provider = require_usage(workspace)
-        self._workspace = workspace
+        self._provider = require_usage(kernels.provider, kernels.cluster)
+        self._kernels = kernels
         self._session = session
         self._before: Mapping[str, Usage] = {}
 
@@ -43,10 +43,5 @@ class UsageMeter:
 
     def _labels(self) -> dict[str, Labels]:
         """Of the kernels that are this repository's, or one session's."""
-        repo, cluster = self._workspace.repo_id, self._workspace.cluster.name
-        return {
-            kernel.id: kernel.labels
-            for kernel in self._workspace.provider.observe().kernels
-            if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster)
-            and self._session in (None, kernel.labels.resource)
-        }
+        found = self._kernels.labels()
+        return {id: labels for id, labels in found.items() if self._session in (None, labels.resource)}

@@ -8,23 +8,23 @@ from bai.cli.output import print_json, print_table
 from bai.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
-    from reconciler.workspace.workspace import Workspace
+    from providers.storage.base import FolderState, VolumeFolder
 
 
 def list_volumes(
-    settings: Settings, workspace: Workspace, *, as_json: bool = False, only: Collection[str] | None = None
+    settings: Settings,
+    folders: Mapping[str, VolumeFolder],
+    seen: Mapping[str, FolderState],
+    *,
+    as_json: bool = False,
 ) -> None:
-    """Count and print; `only` these identities."""
+    """Print these, by identity, with what was seen of them."""
     from bai.render.resources.volumes import COLUMNS, volume_json, volume_rows
-    from reconciler.values.volume_folders import volume_folders
 
-    found = volume_folders(workspace.desired())
-    seen = workspace.volumes(usage=True) or {}
-    if only is not None:
-        found = {identity: folder for identity, folder in found.items() if identity in only}
     if as_json:
-        print_json("bai.volumes/v1", items=[volume_json(folder, seen.get(i)) for i, folder in found.items()])
+        items = [volume_json(folder, seen.get(identity)) for identity, folder in folders.items()]
+        print_json("bai.volumes/v1", items=items)
         return
-    print_table(settings, COLUMNS, volume_rows(found, seen), empty="There is no Volume.")
+    print_table(settings, COLUMNS, volume_rows(folders, seen), empty="There is no Volume.")

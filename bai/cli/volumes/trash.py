@@ -10,36 +10,36 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from providers.storage.base import Storage, TrashedVolume, TrashLocation
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.values.state import Desired
+    from schemas.kinds.cluster import Cluster
 
 
-def storage_of(workspace: Workspace) -> Storage:
+def require_storage(storage: Storage | None, cluster: Cluster) -> Storage:
     """Raises CommandError where volumes are not folders of nodes."""
     from schemas.problems.errors.command import CommandError
 
-    if workspace.storage is None:
-        provider = workspace.cluster.spec.provider
+    if storage is None:
+        provider = cluster.spec.provider
         raise CommandError(why=f"with provider {provider}, volumes are not folders that bai looks after")
-    return workspace.storage
+    return storage
 
 
-def trash_entries(workspace: Workspace) -> Iterator[tuple[TrashLocation, TrashedVolume]]:
+def trash_entries(desired: Desired, storage: Storage) -> Iterator[tuple[TrashLocation, TrashedVolume]]:
     """Everything in the trash of every storage host, oldest first within each."""
     from reconciler.values.volume_folders import trash_locations
 
-    storage = storage_of(workspace)
-    for place in trash_locations(workspace.desired()):
+    for place in trash_locations(desired):
         for entry in storage.trashed(place):
             yield place, entry
 
 
-def find_deleted(workspace: Workspace, name: str) -> tuple[TrashLocation, TrashedVolume]:
+def find_deleted(desired: Desired, storage: Storage, name: str) -> tuple[TrashLocation, TrashedVolume]:
     """By entry, identity, `project/name` or name. Raises NoSuchResource, AmbiguousName."""
     from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 
     found = [
         (place, entry)
-        for place, entry in trash_entries(workspace)
+        for place, entry in trash_entries(desired, storage)
         if name in (entry.entry, entry.volume, entry.volume.partition("/")[2], entry.volume.split("/")[-1])
     ]
     if not found:
@@ -51,11 +51,11 @@ def find_deleted(workspace: Workspace, name: str) -> tuple[TrashLocation, Trashe
     return found[0]
 
 
-def list_trash(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
+def list_trash(settings: Settings, desired: Desired, storage: Storage, *, as_json: bool) -> None:
     """Print what waits there."""
     from bai.render.humanize import clean, iso_time
 
-    found = list(trash_entries(workspace))
+    found = list(trash_entries(desired, storage))
     if as_json:
         items = [
             {

@@ -17,7 +17,7 @@ from bai.render.humanize import (
 )
 from providers.images import NodeImage, PullProgress
 from reconciler.observe.images import KnownImage
-from reconciler.values.plan import Pull
+from reconciler.values.sides import Pull
 from schemas.images.facts import ImageFacts
 from schemas.images.requirements import ImageRequirements, image_requirements
 

@@ -15,7 +15,7 @@ _MOST_LINES = 6
 
 def node_details(action: Action, plan: Plan) -> Iterator[str]:
     """What stands under a node that is provisioned: whoever leaves it first, and what its roles would do."""
-    provision = action.after.provision if action.after else None
+    provision = action.provision
     if provision is None or plan.rollout is None:
         return
     rollout, node = plan.rollout, provision.node

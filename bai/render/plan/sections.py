@@ -23,6 +23,7 @@ from bai.render.plan.node_rollout import node_details
 from planner.model.types import KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.guards.judge import violation_text
 from reconciler.values.plan import Action, Plan
+from reconciler.values.sides import ImageSide
 from schemas.hardware.cpuset import format_cpus
 from schemas.values.resource_ref import ref_of
 
@@ -80,8 +81,8 @@ class PlacementRow:
 def change_kind(action: Action) -> str:
     """The verb, or `queue` where a session is only put into its queue, `stop` where it is stopped for
     good, `provision` where a node is brought to its profile."""
-    before, after = action.before, action.after
-    if after is not None and after.provision is not None:
+    before, after = action.session_before, action.session_after
+    if action.provision:
         return "provision"
     ends = after is not None and after.phase == "TERMINATED"
     if ends and before is not None and before.phase == "RUNNING" and action.verb == "update":
@@ -176,12 +177,12 @@ def _detail_lines(action: Action) -> Iterator[str]:
         )
         forces = "  # forces replacement" if change.forces else ""
         yield f"{clean(change.path)}: {before} -> {after}{forces}"
-    if change_kind(action) in ("delete", "queue", "stop") and action.before and action.before.kernels:
-        kernels = action.before.kernels
+    kernels = action.session_before.kernels if action.session_before else ()
+    if kernels and change_kind(action) in ("delete", "queue", "stop"):
         yield f"stops {plural(len(kernels), 'kernel')}: {join_limited(map(clean, kernels))}"
     yield from _scratch_lines(action)
     yield from _image_lines(action)
-    if ref_of(action.id).kind == "Image" and action.after:
+    if isinstance(action.after, ImageSide):
         yield from map(pull_line, action.after.pulls)
     if action.notice:
         with_signal = f"told by {clean(action.notice.signal)}, then " if action.notice.signal else ""
@@ -193,7 +194,7 @@ def _detail_lines(action: Action) -> Iterator[str]:
 def _scratch_lines(action: Action) -> Iterator[str]:
     """`scratch at most 20GiB`, with the kernels where they differ."""
     kernels: dict[int, list[str]] = {}
-    for spec in action.after.specs if action.after else ():
+    for spec in action.session_after.specs if action.session_after else ():
         kernels.setdefault(spec.scratch, []).append(spec.labels.kernel)
     for most, names in kernels.items():
         whose = f" for {join_limited(map(clean, names))}" if len(kernels) > 1 else ""
@@ -203,8 +204,8 @@ def _scratch_lines(action: Action) -> Iterator[str]:
 
 def _image_lines(action: Action) -> Iterator[str]:
     """`image r.io/tool@sha256:...` of what a session is started from, where its nodes fetch images."""
-    if ref_of(action.id).kind == "Session" and action.after:
-        for image in sorted({pull.image for pull in action.after.pulls}):
+    if action.session_after:
+        for image in sorted({pull.image for pull in action.session_after.pulls}):
             yield f"image {clean(image)}" + ("" if "@" in image else ", not pinned by a digest")
 
 
@@ -212,9 +213,8 @@ def new_placements(plan: Plan) -> list[Placement]:
     """Placements that this plan makes or moves."""
     found = []
     for action in plan.changes:
-        after = action.after.placement if action.after else None
-        before = action.before.placement if action.before else None
-        if after and (after != before or action.verb == "replace"):
+        after = action.placement_after
+        if after and (after != action.placement_before or action.verb == "replace"):
             found.append(after)
     return found
 
@@ -222,8 +222,8 @@ def new_placements(plan: Plan) -> list[Placement]:
 def held_placements(plan: Plan) -> list[HeldPlacement]:
     """What is taken once the plan is applied."""
     new = {placement.session for placement in new_placements(plan)}
-    after = [action.after.placement for action in plan.actions if action.after and action.after.placement]
-    return [HeldPlacement(placement, new=placement.session in new) for placement in after]
+    after = (action.placement_after for action in plan.actions)
+    return [HeldPlacement(placement, new=placement.session in new) for placement in after if placement]
 
 
 def node_pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture]:

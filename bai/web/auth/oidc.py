@@ -1,7 +1,7 @@
 """Tokens that an identity provider has signed (OpenID Connect Core 1.0, Discovery 1.0; RFC 7519, RFC 8725).
 
 The provider is asked for its keys when one is needed that is not known, and once an hour; while it does not
-answer, the keys that are known stay good.
+answer, the keys that are known stay good. Why PyJWT's own client does not ask: docs/adr/0024.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import jwt
 import requests
@@ -21,6 +22,7 @@ from urllib3.exceptions import HTTPError
 from bai.web.auth.bearer import bearer, is_signed
 from bai.web.auth.grants import Grants, Identity, find_claim, string_set
 from bai.web.auth.roles import Principal
+from reconciler.gitops.rate_limit import TokenBucket
 from schemas.files.regular_files import check_regular_file
 from schemas.files.strict_json import parse_json
 
@@ -33,7 +35,7 @@ CACHE_LIFETIME = 10.0
 CACHE_SIZE = 1024
 """Tokens that are remembered."""
 FETCH_TIMEOUT = 5.0
-"""Seconds until the provider has answered."""
+"""Seconds for connecting to the provider, and of silence within its answer."""
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -56,37 +58,47 @@ class IssuerKeys:
         self._issuer = issuer
         self._verify: str | bool = ca or True
         self._clock = clock
-        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._fetches = TokenBucket(1 / FETCH_INTERVAL, 1)
         self._keys: tuple[jwt.PyJWK, ...] = ()
-        self._last_fetch = self._loaded = -KEYS_LIFETIME
+        self._loaded = -KEYS_LIFETIME
 
     def candidates(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
-        """Keys that may have made a signature. Raises IssuerUnavailable when none can be had."""
-        with self._lock:
-            if self._clock() - self._loaded >= KEYS_LIFETIME or not self._known(kid, algorithm):
+        """Keys that may have made a signature. Raises IssuerUnavailable when none can be had.
+
+        While one thread asks the provider, the others go on with the keys that are known: a provider that
+        hangs holds up one of those that answer requests, whatever tokens come."""
+        due = self._clock() - self._loaded >= KEYS_LIFETIME or not self._known(kid, algorithm)
+        if due and self._asking.acquire(blocking=not self._keys):
+            try:
                 self._refresh()
-            return self._known(kid, algorithm)
+            finally:
+                self._asking.release()
+        return self._known(kid, algorithm)
 
     def _known(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
         named = [key for key in self._keys if kid is None or key.key_id in (kid, None)]
         return [key for key in named if _fits_algorithm(key, algorithm)]
 
     def _refresh(self) -> None:
-        if self._clock() - self._last_fetch < FETCH_INTERVAL:
-            return
-        self._last_fetch = self._clock()
-        try:
-            self._keys = self._fetch()
-            self._loaded = self._clock()
-        except (OSError, HTTPError, ValueError, IssuerUnavailable) as error:
-            if not self._keys:
-                raise IssuerUnavailable(f"the identity provider {self._issuer} does not answer") from error
+        why: Exception | None = None
+        if self._fetches.take(self._clock()):
+            try:
+                self._keys = self._fetch()
+                self._loaded = self._clock()
+            except (OSError, HTTPError, ValueError, IssuerUnavailable) as error:
+                why = error
+        if not self._keys:
+            raise IssuerUnavailable(f"the identity provider {self._issuer} does not answer") from why
 
     def _fetch(self) -> tuple[jwt.PyJWK, ...]:
         found = self._get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
             raise IssuerUnavailable(f"it calls itself {found.get('issuer')!r}")
-        listed = self._get(str(found.get("jwks_uri", ""))).get("keys")
+        keys_at = str(found.get("jwks_uri", ""))
+        if urlsplit(keys_at).scheme not in ("https", urlsplit(self._issuer).scheme):
+            raise IssuerUnavailable(f"its keys are at {keys_at!r}, without TLS")
+        listed = self._get(keys_at).get("keys")
         keys = (
             [_parse_key(each) for each in listed if isinstance(each, dict)]
             if isinstance(listed, list)
@@ -100,14 +112,20 @@ class IssuerKeys:
         if isinstance(self._verify, str):
             check_regular_file(self._verify)
         with requests.get(
-            url, timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True
-        ) as answer:
+            url, timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True,
+            auth=_no_login,
+        ) as answer:  # fmt: skip
             answer.raise_for_status()
             body = answer.raw.read(_LARGEST_DOCUMENT, decode_content=True)
         value = parse_json(body)
         if not isinstance(value, dict):
             raise IssuerUnavailable(f"{url} is no object")
         return value
+
+
+def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """None from somebody's ~/.netrc."""
+    return request
 
 
 def _parse_key(value: Mapping[str, Any]) -> jwt.PyJWK | None:

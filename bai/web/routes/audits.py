@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
 from bai.render.resources.audit import audit_json
 from bai.web.auth.roles import Viewer
@@ -18,6 +19,19 @@ Text = Annotated[str, Query(max_length=200)]
 Moment = Annotated[datetime | None, Query(description="UTC unless it says otherwise.")]
 
 
+class AuditQuery(BaseModel, frozen=True):
+    """Which entries somebody asks for, as the address says it; read by `audit`."""
+
+    resource: Annotated[str, Query(max_length=300)] = ""
+    actor: Text = ""
+    commit: Text = ""
+    plan: Text = ""
+    since: Moment = None
+    until: Moment = None
+    after: Annotated[int, Query(ge=0, le=2**62, description="Only later ones than this `seq`.")] = 0
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100
+
+
 @router.get(
     "/audit",
     summary="Who changed what, oldest first",
@@ -28,14 +42,7 @@ def audit(
     request: Request,
     cluster: Cluster,
     user: Viewer,
-    resource: Annotated[str, Query(max_length=300)] = "",
-    actor: Text = "",
-    commit: Text = "",
-    plan: Text = "",
-    since: Moment = None,
-    until: Moment = None,
-    after: Annotated[int, Query(ge=0, le=2**62, description="Only later ones than this `seq`.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    query: Annotated[AuditQuery, Query()],
 ) -> Response:
     """The newest that fit. `actor`, `commit` and `plan` are beginnings; `limit` counts also what is not for
     who asks. Entries about the cluster as a whole are for those who see all projects."""
@@ -43,13 +50,14 @@ def audit(
     def make() -> list[object]:
         view = project_view(cluster, user)
         found: tuple[Audit, ...] = cluster.loop.workspace.store.audit(
-            cluster.name, resource=resource or None, actor=actor, commit=commit, plan=plan,
-            since=_timestamp(since), until=_timestamp(until), after=after, limit=limit,
+            cluster.name, resource=query.resource or None, actor=query.actor, commit=query.commit,
+            plan=query.plan, since=_timestamp(query.since), until=_timestamp(query.until),
+            after=query.after, limit=query.limit,
         )  # fmt: skip
         shown = [audit_json(entry) for entry in found if view.sees_everything or view.sees(entry.resource)]
         return [view.redact(each) for each in shown]
 
-    key = ("audit", user.projects, resource, actor, commit, plan, since, until, after, limit)
+    key = ("audit", user.projects, query)
     return cluster.store_cache.get(key, cluster.version(), make).respond(request)
 
 

@@ -1,4 +1,8 @@
-"""News of a cluster as server-sent events: `pass` after each pass, `event` for each thing that happened."""
+"""News of a cluster as server-sent events: `pass` after each pass, `event` for each thing that happened.
+
+sse-starlette writes them, a comment after some seconds, which keeps proxies from closing the connection, and
+ends streams when the client leaves or the server stops.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+import anyio
+from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
+from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from bai.render.humanize import iso_time
 from bai.render.resources.events import event_json
@@ -17,12 +23,16 @@ from bai.web.auth.roles import Principal, Viewer
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import Cluster, error_responses, project_view
 from reconciler.controller.cycle import ReconcileCycle
+from schemas.problems.errors.base import BaiError
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 ALIVE = 15.0
-"""Seconds of silence after which a comment keeps proxies from closing the connection."""
+"""Seconds between two comments; without a pass for so long, the store is looked at all the same."""
 LONGEST = 3600.0
 """Seconds after which a stream ends: whoever comes again, with `Last-Event-ID`, is asked again who it is."""
+GRACE = 2.0
+"""Seconds in which a stream ends by itself once the server stops."""
+_LINE_END = "\n"
 
 
 @router.get(
@@ -35,46 +45,55 @@ LONGEST = 3600.0
     },
 )
 async def stream(
-    request: Request,
     cluster: Cluster,
     user: Viewer,
     last: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**62)] = None,
-) -> StreamingResponse:
+) -> EventSourceResponse:
     """Begins with what happened after `Last-Event-ID`, else with what happens from now on."""
-    return StreamingResponse(
-        _messages(request, cluster, user, last),
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no"},
-    )
+    if last is None:
+        last = await asyncio.to_thread(_newest_seq, cluster)
+    woken, stopping = asyncio.Event(), anyio.Event()
+
+    async def wake_to_stop() -> None:
+        await stopping.wait()
+        woken.set()
+
+    return EventSourceResponse(
+        _messages(cluster, user, last, woken, stopping), ping=ALIVE, sep=_LINE_END,
+        data_sender_callable=wake_to_stop, shutdown_event=stopping, shutdown_grace_period=GRACE,
+    )  # fmt: skip
 
 
 async def _messages(
-    request: Request, cluster: ServedCluster, user: Principal, last: int | None
-) -> AsyncIterator[str]:
-    loop, passed, end = asyncio.get_running_loop(), asyncio.Event(), time.monotonic() + LONGEST
+    cluster: ServedCluster, user: Principal, last: int, woken: asyncio.Event, stopping: anyio.Event
+) -> AsyncIterator[ServerSentEvent]:
+    loop, end = asyncio.get_running_loop(), time.monotonic() + LONGEST
 
     def on_pass(done: ReconcileCycle) -> None:
-        loop.call_soon_threadsafe(passed.set)
+        loop.call_soon_threadsafe(woken.set)
 
-    if last is None:
-        last = await asyncio.to_thread(_newest_seq, cluster)
     cluster.listeners.append(on_pass)
     try:
         yield _message("pass", _pass_json(cluster, user))
-        while time.monotonic() < end and not cluster.loop.halted and not await request.is_disconnected():
-            found = await asyncio.to_thread(_event_messages, cluster, user, last)
-            for seq, message in found:
+        while time.monotonic() < end and not (stopping.is_set() or cluster.loop.halted):
+            for seq, message in await asyncio.to_thread(_event_messages, cluster, user, last):
                 last = seq
-                if message:
+                if message is not None:
                     yield message
-            try:
-                await asyncio.wait_for(passed.wait(), ALIVE)
-                passed.clear()
+            if await _is_set_within(woken, ALIVE):
+                woken.clear()
                 yield _message("pass", _pass_json(cluster, user))
-            except TimeoutError:
-                yield ": alive\n\n"
+    except BaiError:
+        return  # Whoever comes again is told why, by a 503.
     finally:
         cluster.listeners.remove(on_pass)
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        return await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
 
 
 def _newest_seq(cluster: ServedCluster) -> int:
@@ -82,7 +101,9 @@ def _newest_seq(cluster: ServedCluster) -> int:
     return newest[-1].seq if newest else 0
 
 
-def _event_messages(cluster: ServedCluster, user: Principal, after: int) -> list[tuple[int, str]]:
+def _event_messages(
+    cluster: ServedCluster, user: Principal, after: int
+) -> list[tuple[int, ServerSentEvent | None]]:
     """What happened, as far as it is theirs; nothing to be said of the rest."""
     view = project_view(cluster, user)
     found = cluster.loop.workspace.store.events(cluster.name, after=after)
@@ -91,7 +112,7 @@ def _event_messages(cluster: ServedCluster, user: Principal, after: int) -> list
             each.seq,
             _message("event", view.redact(event_json(each)), str(each.seq))
             if view.sees(each.resource)
-            else "",
+            else None,
         )
         for each in found
     ]
@@ -107,6 +128,5 @@ def _pass_json(cluster: ServedCluster, user: Principal) -> dict[str, Any]:
     }
 
 
-def _message(kind: str, data: dict[str, Any], id_: str = "") -> str:
-    mark = f"id: {id_}\n" if id_ else ""
-    return f"{mark}event: {kind}\ndata: {json.dumps(data)}\n\n"
+def _message(kind: str, data: dict[str, Any], id_: str | None = None) -> ServerSentEvent:
+    return ServerSentEvent(json.dumps(data), event=kind, id=id_, sep=_LINE_END)

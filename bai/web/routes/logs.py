@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
 from bai.web.auth.roles import Viewer
 from bai.web.dependencies import Cluster, error_responses, last_plan, project_view, require_visible
@@ -16,6 +17,14 @@ from schemas.values.resource_ref import identity_of
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 _FOLLOWERS = Followers()
+
+
+class LogQuery(BaseModel, frozen=True):
+    """Which part of the output somebody asks for, as the address says it; read by `logs`."""
+
+    kernel: Annotated[str, Query(max_length=50)] = "main1"
+    tail: Annotated[int, Query(ge=0, le=100_000)] = 1000
+    follow: bool = False
 
 
 @router.get(
@@ -33,19 +42,17 @@ def logs(
     user: Viewer,
     project: str,
     session: str,
-    kernel: Annotated[str, Query(max_length=50)] = "main1",
-    tail: Annotated[int, Query(ge=0, le=100_000)] = 1000,
-    follow: bool = False,
+    query: Annotated[LogQuery, Query()],
 ) -> StreamingResponse:
     identity = identity_of("Session", session, project)
     require_visible(project_view(cluster, user), identity)
     done, actual, _ = last_plan(cluster, user)
-    id_ = _kernel_ids(actual.existing.get(identity), recorded=bool(done.by)).get(kernel)
+    id_ = _kernel_ids(actual.existing.get(identity), recorded=bool(done.by)).get(query.kernel)
     if id_ is None:
-        raise HTTPException(404, f"{identity} has no container {kernel}")
+        raise HTTPException(404, f"{identity} has no container {query.kernel}")
     try:
-        output = cluster.loop.workspace.provider.logs(id_, follow=follow, tail=tail)
-        pieces = _FOLLOWERS.follow(user.name, output) if follow else output
+        output = cluster.loop.workspace.provider.logs(id_, follow=query.follow, tail=query.tail)
+        pieces = _FOLLOWERS.follow(user.name, output) if query.follow else output
     except BaiError as error:
         raise HTTPException(502, str(error)) from None
     except TooManyFollowers:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from providers import accounts, masked_paths
 from providers.base import Fence, KernelSpec, Limit
 from providers.docker import notes
@@ -205,16 +207,21 @@ def _check_mounts(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) ->
 
 def remove_unstarted(engine: Engine, kernel: str) -> None:
     """Remove a container that is not wanted; none is there afterwards. Raises EngineRefusal, OSError."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            engine.remove_container(kernel)
-        except EngineRefusal as refusal:
-            if refusal.status == _GONE:
-                return
-            if refusal.status != _CONFLICT or time.monotonic() > deadline:
-                raise
-            time.sleep(RETRY_PAUSE)  # Its removal is under way.
+    retrying = Retrying(
+        retry=retry_if_exception(_is_being_removed),
+        stop=stop_after_delay(PATIENCE),
+        wait=wait_fixed(RETRY_PAUSE),
+        reraise=True,
+    )
+    try:
+        retrying(engine.remove_container, kernel)
+    except EngineRefusal as refusal:
+        if refusal.status != _GONE:
+            raise
+
+
+def _is_being_removed(error: BaseException) -> bool:
+    return isinstance(error, EngineRefusal) and error.status == _CONFLICT
 
 
 def _release_uncreated(engine: Engine, spec: KernelSpec, edits: ContainerEdits) -> None:

@@ -13,10 +13,11 @@ import hashlib
 import json
 import posixpath
 import tarfile
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
 from providers.docker.container.layer import LayerItem, pack_items
 from providers.docker.engine.engine import Engine
@@ -131,15 +132,26 @@ def _ask_cached(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) ->
 
 
 def _ask_container(engine: Engine, image: str, asked: dict[str, str], ask: _Ask) -> dict[str, object]:
-    for left in reversed(range(_TIMES)):
-        try:
-            with _inspection_container(engine, image) as name:
-                return {key: ask(engine, name, path) for key, path in asked.items()}
-        except EngineRefusal as refusal:
-            if refusal.status not in (_GONE, _CONFLICT) or "no such image" in refusal.why.lower() or not left:
-                raise
-            time.sleep(_PAUSE)
-    raise AssertionError  # The last round has returned or raised.
+    def once() -> dict[str, object]:
+        with _inspection_container(engine, image) as name:
+            return {key: ask(engine, name, path) for key, path in asked.items()}
+
+    retrying = Retrying(
+        retry=retry_if_exception(_is_in_the_way),
+        stop=stop_after_attempt(_TIMES),
+        wait=wait_fixed(_PAUSE),
+        reraise=True,
+    )
+    return retrying(once)
+
+
+def _is_in_the_way(error: BaseException) -> bool:
+    """Whether somebody else's container of the same name was, who looks at the image too."""
+    return (
+        isinstance(error, EngineRefusal)
+        and error.status in (_GONE, _CONFLICT)
+        and "no such image" not in error.why.lower()
+    )
 
 
 @contextlib.contextmanager

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from providers.docker.container import entrypoint
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME, engine_errors
@@ -80,12 +82,14 @@ class ExecCommand:
 
     def resize(self, rows: int, columns: int) -> None:
         query = {"h": str(rows), "w": str(columns)}
-        for _ in range(STARTS):
-            with contextlib.suppress(EngineRefusal):
-                self.engine.call("POST", f"/exec/{quote_segment(self.id)}/resize", query=query)
-                return
-            if not self.state()["Running"]:
-                time.sleep(0.05)
+        retrying = Retrying(
+            retry=retry_if_exception_type(EngineRefusal),
+            stop=stop_after_attempt(STARTS),
+            wait=wait_fixed(0.05),
+            reraise=True,
+        )
+        with contextlib.suppress(EngineRefusal):  # In the end it has the size that it began with.
+            retrying(self.engine.call, "POST", f"/exec/{quote_segment(self.id)}/resize", query=query)
 
     def state(self) -> Mapping[str, Any]:
         found: dict[str, Any] = self.engine.call("GET", f"/exec/{quote_segment(self.id)}/json")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import paramiko
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from providers.machines.base import LARGEST, Done, Endpoint, Process, Stream
 from providers.machines.ssh.bridge import BRIDGE, await_bridge
@@ -119,20 +120,20 @@ class SshMachine:
 
     def _session(self, line: str, deadline: float, *, tty: bool = False) -> paramiko.Channel:
         """A channel on which `line` runs; while the far side has no more sessions, it is asked again."""
-        pause = 0.05
-        while True:
-            try:
-                channel = self.ssh_connection.channel(
-                    lambda c: c.transport.open_session(timeout=CHANNEL_TIMEOUT)
-                )
-                break
-            except paramiko.ChannelException as error:
-                if time.monotonic() + pause > deadline:
-                    why = f"it opens no more sessions on one connection: {error.text}"
-                    hint = "raise MaxSessions of its sshd"
-                    raise NodeUnreachable(node=self.name, why=why, hint=hint) from error
-                time.sleep(pause)
-                pause = min(pause * 2, 1.0)
+        retrying = Retrying(
+            retry=retry_if_exception_type(paramiko.ChannelException),
+            stop=stop_before_delay(deadline - time.monotonic()),
+            wait=wait_exponential(multiplier=0.05, max=1.0),
+            reraise=True,
+        )
+        try:
+            channel = retrying(
+                self.ssh_connection.channel, lambda c: c.transport.open_session(timeout=CHANNEL_TIMEOUT)
+            )
+        except paramiko.ChannelException as error:
+            why = f"it opens no more sessions on one connection: {error.text}"
+            hint = "raise MaxSessions of its sshd"
+            raise NodeUnreachable(node=self.name, why=why, hint=hint) from error
         try:
             if tty:
                 request_terminal(channel)

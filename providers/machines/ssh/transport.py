@@ -6,27 +6,19 @@ import contextlib
 import errno
 import logging
 import socket
-import threading
 import weakref
 from typing import Any
 
 import paramiko
-from paramiko.common import (
-    MSG_CHANNEL_REQUEST,
-    MSG_REQUEST_FAILURE,
-    MSG_REQUEST_SUCCESS,
-    OPEN_FAILED_CONNECT_FAILED,
-    cMSG_GLOBAL_REQUEST,
-)
+from paramiko.common import OPEN_FAILED_CONNECT_FAILED
 
 from providers.machines.ssh.login import log_in
+from providers.machines.ssh.packets import OpenSshPacketizer, sign_of_life_request, unix_socket_kind
 from providers.machines.ssh.route import Hop, Route
-from providers.machines.ssh.signals import signal_number
 from providers.machines.ssh.trust import HostKeys
 from schemas.problems.errors.node import NodeUnreachable
 from schemas.problems.errors.provider import ProviderUnavailable
 
-STREAM_LOCAL = "direct-streamlocal@openssh.com"
 LOGIN_TIMEOUT = 30.0
 """Least seconds for a login: hosts look up names meanwhile."""
 REST_INTERVAL = 1.0
@@ -38,21 +30,13 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it print
 
 
 class Transport(paramiko.Transport):
-    """paramiko's connection, with three things of OpenSSH that it lacks: channels to unix sockets, exit
-    signals, and questions to the far side that must be answered."""
+    """paramiko's connection, with OpenSSH's channels to unix sockets, exit signals, and questions to the far
+    side that must be answered."""
+
+    packetizer: OpenSshPacketizer
 
     def __init__(self, sock: Any) -> None:
-        self._opening = threading.local()
-        self._unanswered = 0
-        super().__init__(sock)
-        self._handler_table |= {  # type: ignore[attr-defined]
-            MSG_REQUEST_SUCCESS: self._sign_of_life,
-            MSG_REQUEST_FAILURE: self._sign_of_life,
-        }
-        self._channel_handler_table = {
-            **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
-            MSG_CHANNEL_REQUEST: _channel_request,
-        }
+        super().__init__(sock, packetizer_class=OpenSshPacketizer)
 
     # channels
 
@@ -70,25 +54,7 @@ class Transport(paramiko.Transport):
 
     def open_unix(self, path: str, timeout: float) -> paramiko.Channel:
         """Raises ChannelException when the far side refuses, SSHException."""
-        self._opening.path = path
-        try:
-            return self.open_channel(STREAM_LOCAL, timeout=timeout)
-        finally:
-            self._opening.path = None
-
-    def _send_user_message(self, data: paramiko.Message) -> None:
-        """paramiko writes the addresses of the kinds of channels that it knows; for this one they are added
-        on the way (PROTOCOL of OpenSSH, 2.4: path, reserved string, reserved number)."""
-        path = getattr(self._opening, "path", None)
-        if path is not None:
-            self._opening.path = None
-            data.add_string(path)
-            data.add_string("")
-            data.add_int(0)
-        try:
-            super()._send_user_message(data)  # type: ignore[misc]
-        except EOFError as error:  # So paramiko calls a socket that takes nothing any more.
-            raise ConnectionResetError(errno.ECONNRESET, "the connection was lost") from error
+        return self.open_channel(unix_socket_kind(path), timeout=timeout)
 
     # life
 
@@ -114,29 +80,11 @@ class Transport(paramiko.Transport):
         self.packetizer.set_keepalive(seconds, ask)
 
     def _ask_sign_of_life(self) -> None:
-        if self._unanswered >= MOST_MISSED:
+        if self.packetizer.unanswered >= MOST_MISSED:
             raise TimeoutError(errno.ETIMEDOUT, "it does not answer any more")  # ends the transport's thread
-        self._unanswered += 1
-        question = paramiko.Message()
-        question.add_byte(cMSG_GLOBAL_REQUEST)
-        question.add_string("keepalive@openssh.com")
-        question.add_boolean(True)
-        self._send_user_message(question)
-
-    def _sign_of_life(self, _message: paramiko.Message) -> None:
-        self._unanswered = 0
-
-
-def _channel_request(channel: paramiko.Channel, message: paramiko.Message) -> None:
-    """A command that a signal ended has no exit status; it gets the one that shells give (128 + number)."""
-    start = message.packet.tell()
-    if message.get_text() == "exit-signal":
-        message.get_boolean()
-        channel.exit_status = 128 + signal_number(message.get_text())
-        channel.status_event.set()
-        return
-    message.packet.seek(start)
-    paramiko.Channel._handle_request(channel, message)  # type: ignore[attr-defined]
+        self.packetizer.unanswered += 1
+        if self.clear_to_send.is_set():  # Nothing else may be said while keys are exchanged.
+            self.packetizer.send_message(sign_of_life_request())
 
 
 class Connection:
@@ -210,7 +158,7 @@ def _error_text(error: Exception, timeout: float) -> str:
         return f"the jump host refuses: {error.text}"
     if isinstance(error, socket.gaierror):
         return f"the name is not known: {error.strerror}"
-    if isinstance(error, EOFError):
+    if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
         return "the connection was closed while logging in"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import paramiko
-from paramiko.hostkeys import InvalidHostKey
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from providers.machines.ssh.route import Hop, Route
-from providers.machines.tls import text_as_file
-from schemas.files.regular_files import LARGEST_PEM, check_regular_file, read_regular_file
+from schemas.files.regular_files import LARGEST_PEM, read_regular_file
 from schemas.problems.errors.node import HostKeyRefused
 
 _SIGNED_WITH = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 """Kinds of keys whose signatures have names of their own (RFC 8332)."""
+_UNREADABLE = (OSError, ValueError, InvalidHostKey)
+"""What reading known hosts raises where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownHosts:
+    """Lines of known hosts."""
+
+    entries: tuple[HostKeyEntry, ...] = ()
+    revoked: frozenset[str] = frozenset()
+    """Words of the lines that OpenSSH marks so, the keys among them."""
+
+    def keys_of(self, host: str) -> list[paramiko.PKey]:
+        """All of them: a file may name several keys of one kind for a host."""
+        return [entry.key for entry in self.entries if any(_is_name(host, name) for name in entry.hostnames)]
 
 
 class HostKeys:
@@ -30,9 +46,12 @@ class HostKeys:
         self._hop = hop
         self._files = route.known_hosts
         self._record_new = route.record_new
-        self._own = route.own_hosts
-        named = [(route.own_hosts_name, key) for key in self._keys_of_secret(route)] if self._own else []
-        self._known = named + [(path, key) for path in self._files for key in self._keys_of_file(path)]
+        self._known: list[tuple[str, paramiko.PKey]] = []
+        self._revoked: set[str] = set()
+        if route.own_hosts:
+            self._read_secret(route)
+        for path in self._files:
+            self._read_file(path)
 
     def prefer(self, offered: Sequence[str]) -> list[str]:
         """Signatures of the kinds of keys that are known for the host come first: it has several keys, and is
@@ -43,7 +62,7 @@ class HostKeys:
 
     def check(self, key: paramiko.PKey) -> None:
         """Raises HostKeyRefused; records a new one where that is wanted."""
-        if _is_marked_revoked(self._own, key) or any(_is_revoked(path, key) for path in self._files):
+        if key.get_base64() in self._revoked:
             raise self._refusal(f"{describe_key(key)} is marked as revoked", "")
         if any(known == key for _, known in self._known):
             return
@@ -53,26 +72,23 @@ class HostKeys:
             raise self._refuse_unknown(key)
         record_key(Path(self._files[0]), self._hop.entry, key)
 
-    def _keys_of_file(self, path: str) -> list[paramiko.PKey]:
+    def _read_file(self, path: str) -> None:
         try:
-            known = _load_cached(path)
-            return self._keys_for_host(known) if known is not None else []
-        except (OSError, ValueError, paramiko.SSHException, InvalidHostKey) as error:
+            self._add(path, _load_cached(path))
+        except _UNREADABLE as error:
             why = f"line {error.line!r}" if isinstance(error, InvalidHostKey) else str(error)
             raise self._refusal(f"{path} cannot be read: {why}", "mend the file") from error
 
-    def _keys_of_secret(self, route: Route) -> list[paramiko.PKey]:
-        with text_as_file(self._own + "\n") as path:
-            try:
-                return self._keys_for_host(paramiko.HostKeys(path))
-            except (OSError, ValueError, paramiko.SSHException, InvalidHostKey):
-                why = f"{route.own_hosts_name} holds no lines of known_hosts"
-                raise self._refusal(why, "write host, kind and key") from None
+    def _read_secret(self, route: Route) -> None:
+        try:
+            self._add(route.own_hosts_name, _parse(route.own_hosts))
+        except _UNREADABLE:
+            why = f"{route.own_hosts_name} holds no lines of known_hosts"
+            raise self._refusal(why, "write host, kind and key") from None
 
-    def _keys_for_host(self, known: paramiko.HostKeys) -> list[paramiko.PKey]:
-        # Hosts are compared here, as a file may name several keys of one kind for a host.
-        entries = known._entries  # type: ignore[attr-defined]
-        return [each.key for each in entries if known._hostname_matches(self._hop.entry, each)]  # type: ignore[attr-defined]
+    def _add(self, name: str, known: _KnownHosts) -> None:
+        self._known += [(name, key) for key in known.keys_of(self._hop.entry)]
+        self._revoked |= known.revoked
 
     def _refuse_unknown(self, key: paramiko.PKey) -> HostKeyRefused:
         port = "" if self._hop.port == 22 else f"-p {self._hop.port} "
@@ -115,30 +131,39 @@ def record_key(path: Path, entry: str, key: paramiko.PKey) -> None:
             file.write(("\n" if text and not text.endswith("\n") else "") + line + "\n")
 
 
-def _load_cached(path: str) -> paramiko.HostKeys | None:
-    """A file of known hosts; None where there is none. The same as before while it stays as it is."""
+def _load_cached(path: str) -> _KnownHosts:
+    """A file of known hosts; nothing where there is none. The same as before while it stays as it is."""
     try:
         found = os.stat(path)
+        return _load(path, found.st_ino, found.st_mtime_ns, found.st_size)
     except FileNotFoundError:
-        return None
-    check_regular_file(path)
-    return _load(path, found.st_ino, found.st_mtime_ns, found.st_size)
+        return _KnownHosts()
 
 
 @lru_cache(maxsize=16)
-def _load(path: str, *_version: int) -> paramiko.HostKeys:
-    return paramiko.HostKeys(path)
+def _load(path: str, *_version: int) -> _KnownHosts:
+    return _parse(read_regular_file(path, LARGEST_PEM).decode())
 
 
-def _is_revoked(path: str, key: paramiko.PKey) -> bool:
-    """paramiko passes over the lines that OpenSSH marks."""
+def _parse(text: str) -> _KnownHosts:
+    """Raises InvalidHostKey, ValueError. Kinds of keys that paramiko does not know are passed over."""
+    entries: list[HostKeyEntry] = []
+    revoked: set[str] = set()
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("@revoked"):
+            revoked.update(line.split())
+        elif line and not line.startswith("#"):
+            with contextlib.suppress(paramiko.SSHException):
+                if (entry := HostKeyEntry.from_line(line)) is not None:
+                    entries.append(entry)
+    return _KnownHosts(tuple(entries), frozenset(revoked))
+
+
+def _is_name(host: str, name: str) -> bool:
+    """Whether a line names the host, in clear or hashed. Raises ValueError."""
+    if not name.startswith("|1|"):
+        return name == host
     try:
-        text = read_regular_file(path, LARGEST_PEM).decode(errors="replace")
-    except FileNotFoundError:
-        return False
-    return _is_marked_revoked(text, key)
-
-
-def _is_marked_revoked(text: str, key: paramiko.PKey) -> bool:
-    lines = text.splitlines()
-    return any(key.get_base64() in line.split() for line in lines if line.startswith("@revoked"))
+        return paramiko.HostKeys.hash_host(host, name) == name
+    except AssertionError:  # so paramiko judges a salt of another length
+        raise ValueError(f"{name!r} is no hashed name") from None

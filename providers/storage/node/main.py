@@ -10,14 +10,15 @@ from typing import Any
 
 from providers.storage.node import allowed, mounts, ownership, quota, trash, usage
 from providers.storage.node.mounts import MountEntry
-from providers.storage.node.walk import FolderRefused, open_below, open_root, parts_of, reference
+from providers.storage.node.walk import FolderRefused, NotMounted, open_below, open_root, parts_of, reference
 
 NEW = 0o755
 """Mode of a folder that nobody said one for."""
 
 
 def serve(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """`request`: `do` (a verb) and `folders`, each a mapping; an answer has `refused` when it was."""
+    """`request`: `do` (a verb) and `folders`, each a mapping; an answer has `refused` when it was,
+    and `mounted: false` where that is why."""
     verb = _VERBS[request["do"]]
     return [_run_verb(verb, folder) for folder in request["folders"]]
 
@@ -25,6 +26,8 @@ def serve(request: dict[str, Any]) -> list[dict[str, Any]]:
 def _run_verb(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str, Any]) -> dict[str, Any]:
     try:
         return verb(folder)
+    except NotMounted as error:
+        return {"refused": str(error), "mounted": False}
     except FolderRefused as error:
         return {"refused": str(error)}
     except OSError as error:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from providers.storage.node.walk import FolderRefused
+from providers.storage.node.walk import FolderRefused, NotMounted
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
@@ -66,12 +66,12 @@ def mount_of(path: str) -> MountEntry:
 
 
 def check_type(root: str, kinds: Sequence[str]) -> MountEntry:
-    """The mount that the root is on. Raises FolderRefused when its type is none of `kinds` (any, when empty):
+    """The mount that the root is on. Raises NotMounted when its type is none of `kinds` (any, when empty):
     what should be mounted there is not, and the node's own disk would be filled instead."""
     found = mount_of(root)
     if kinds and found.kind not in kinds:
         wanted = " or ".join(kinds)
-        raise FolderRefused(f"{root} is not mounted: it is on {found.kind} at {found.point}, not on {wanted}")
+        raise NotMounted(f"{root} is not mounted: it is on {found.kind} at {found.point}, not on {wanted}")
     return found
 
 

@@ -9,11 +9,15 @@ from collections.abc import Iterator, Sequence
 from providers.storage.beneath import PATH, reference, step_by_step, steps_of
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-__all__ = ["FolderRefused", "open_below", "open_root", "parts_of", "reference"]
+__all__ = ["FolderRefused", "NotMounted", "open_below", "open_root", "parts_of", "reference"]
 
 
 class FolderRefused(Exception):
     """What is there is not what it must be; the text says it to a person."""
+
+
+class NotMounted(FolderRefused):
+    """The root is not on a file system of a kind that was asked for."""
 
 
 def parts_of(path: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def charge_accounts(
     sessions = context.desired.sessions()
     found = []
     for action in actions:
-        after, session = action.after, sessions.get(action.id)
+        after, session = action.session_after, sessions.get(action.id)
         group = context.desired.groups.get(after.placement.group) if after and after.placement else None
         use = known.get(group.name) if group else None
         if session and group and use and after and after.phase == "RUNNING" and action.verb != "no-op":

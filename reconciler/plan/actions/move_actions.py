@@ -9,12 +9,12 @@ from planner.model.types import Placement
 from reconciler.plan.actions.session_actions import checkpoint_notice, run_action
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
-from reconciler.plan.decide.replace_requests import GENERATION_PATH
 from reconciler.plan.place.moves import moved_decision
 from reconciler.plan.place.placement_result import PlacementResult
-from reconciler.values.plan import Action, Change
-
-MOVE_CAUSE = "moved by --defragment"
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import move as move_change
+from reconciler.values.changes.change import restart
+from reconciler.values.plan import Action
 
 
 def move_actions(
@@ -27,12 +27,12 @@ def move_actions(
         decision = decisions[move.session]
         assert decision.existing is not None and decision.session is not None
         before = decision.existing.recorded.generation
-        there, here = _node_names(move.before), _node_names(move.after)
         changes = (
-            Change(GENERATION_PATH, str(before), str(before + 1), forces=True),
-            Change("placement.nodes", there, here, forces=True),
+            restart(before, before + 1),
+            move_change(_node_names(move.before), _node_names(move.after)),
         )
-        restarted = replace(moved_decision(decision), changes=changes, why=f"{MOVE_CAUSE}: {move.gain}")
+        cause = Cause(CauseCode.DEFRAGMENTATION, f"moved by --defragment: {move.gain}")
+        restarted = replace(moved_decision(decision), changes=changes, cause=cause)
         action = run_action(context, restarted, placed.connection(move.session, move.after))
         yield replace(action, in_turn=last, notice=checkpoint_notice(decision.session))
         last = move.session

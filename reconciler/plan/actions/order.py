@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from planner.model.types import Eviction
+from planner.model.types import Eviction, Placement
 from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.context import PlanContext
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.references import references
 from reconciler.values.documents.recorded_documents import recorded_resource
-from reconciler.values.plan import Action, Side
+from reconciler.values.plan import Action
 from schemas.repository.repository import Repository
 from schemas.values.envelope import Resource
 from schemas.values.resource_ref import ref_of
@@ -53,19 +53,18 @@ def _order_after_evictions(actions: Iterable[Action], evictions: Iterable[Evicti
     if not pushed:
         return tuple(actions)
     all_ = tuple(actions)
-    victims = {action.id: _placement_nodes(action.before) for action in all_ if action.id in pushed}
+    victims = {action.id: _placement_nodes(action.placement_before) for action in all_ if action.id in pushed}
     made = []
     for action in all_:
         needs = set(action.depends_on)
         if action.id in pushed:
             needs = {one for one in needs if ref_of(one).kind != "Session"}
-        elif action.verb != "no-op" and (where := _placement_nodes(action.after)):
+        elif action.verb != "no-op" and (where := _placement_nodes(action.placement_after)):
             needs |= {one for one, nodes in victims.items() if pushed[one] == action.id or nodes & where}
         made.append(replace(action, depends_on=tuple(sorted(needs))))
     return tuple(made)
 
 
-def _placement_nodes(side: Side | None) -> frozenset[str]:
+def _placement_nodes(placement: Placement | None) -> frozenset[str]:
     """Where a session is, or is to be."""
-    placement = side.placement if side else None
     return frozenset(part.node for part in placement.kernels) if placement else frozenset()

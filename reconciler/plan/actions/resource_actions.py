@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from reconciler.plan.actions.sides import before_side
 from reconciler.plan.context import PlanContext
-from reconciler.values.field_changes import field_changes
-from reconciler.values.plan import Action, Side
+from reconciler.values.changes.cause import DESTROYED, NEW, REMOVED, SPEC_CHANGED, Cause, CauseCode
+from reconciler.values.documents.field_changes import field_changes
+from reconciler.values.plan import Action
+from reconciler.values.sides import side_type
 from reconciler.values.state import Existing
 from schemas.values.resource_ref import ref_of
 
@@ -31,14 +33,14 @@ def resource_actions(context: PlanContext) -> list[Action]:
 def _remove_stray(context: PlanContext, existing: Existing | None) -> list[Action]:
     if existing is None:
         return []
-    why = "belongs to no resource"
+    cause = Cause(CauseCode.ORPHAN, "belongs to no resource")
     return [
         Action(
             existing.id,
             context.actual.cluster,
             before_side(existing),
             None,
-            why=why,
+            cause=cause,
             protected=existing.protected,
         )
     ]
@@ -48,16 +50,16 @@ def _record(context: PlanContext, identity: str, existing: Existing | None) -> A
     cluster = context.actual.cluster
     before = before_side(existing) if existing else None
     if context.destroy or identity not in context.desired.digests:
-        why = "everything is destroyed" if context.destroy else "no longer in the repository"
+        cause = DESTROYED if context.destroy else REMOVED
         protected = existing.protected if existing else False
-        return Action(identity, cluster, before, None, why=why, protected=protected) if before else None
+        return Action(identity, cluster, before, None, cause=cause, protected=protected) if before else None
     digest, document = context.desired.digests[identity], context.desired.documents[identity]
+    side = side_type(ref_of(identity).kind)
     if before is None:
-        return Action(identity, cluster, None, Side(1, digest, document), why="new")
+        return Action(identity, cluster, None, side(1, digest, document), cause=NEW)
     if before.digest == digest:
-        side = replace(before, document={})
-        return Action(identity, cluster, side, side)
+        same = replace(before, document={})
+        return Action(identity, cluster, same, same)
     changes = field_changes(before.document, document)
-    return Action(
-        identity, cluster, before, Side(before.generation + 1, digest, document), changes, "spec changed"
-    )
+    after = side(before.generation + 1, digest, document)
+    return Action(identity, cluster, before, after, changes, SPEC_CHANGED)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from planner.model.types import Eviction, Placement
 from providers.base import KernelSpec
 from reconciler.plan.actions.kernel_specs import kernel_specs, secret_references
-from reconciler.plan.actions.sides import before_side
+from reconciler.plan.actions.sides import session_side
 from reconciler.plan.context import PlanContext
-from reconciler.plan.decide.decision import LEAVE_NODE_PATH, Decision
+from reconciler.plan.decide.decision import Decision
 from reconciler.plan.decide.node_loss import ghosts_at
 from reconciler.plan.images.pinning import pin_images, unpinned_notes
 from reconciler.plan.images.pulls import session_pulls
@@ -18,11 +18,16 @@ from reconciler.plan.network.session_networks import ConnectedPlacement
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.solve import queue_entry_time
 from reconciler.plan.unenforced_limits import unenforced_limits
-from reconciler.values.field_changes import is_resize
-from reconciler.values.plan import Action, Notice, Side
+from reconciler.values.changes.cause import SPEC_CHANGED, Cause, CauseCode
+from reconciler.values.changes.change import ChangeKind
+from reconciler.values.documents.field_changes import is_resize
+from reconciler.values.plan import Action, Notice
 from reconciler.values.session_phase import ENDED
+from reconciler.values.sides import SessionSide
 from reconciler.values.state import Existing
 from schemas.kinds.session import Session
+
+_ITS_TURN = Cause(CauseCode.SCHEDULED, "its turn has come")
 
 
 def session_action(context: PlanContext, decision: Decision, placed: PlacementResult) -> Action | None:
@@ -31,12 +36,11 @@ def session_action(context: PlanContext, decision: Decision, placed: PlacementRe
     if decision.need == "delete" or decision.session is None:
         return _delete_session(context, decision) if decision.need == "delete" else _no_op(context, decision)
     if decision.need == "finish" and existing is not None:
-        why = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
-        return _stop_rest(context, decision, existing, why)
-    if decision.need == "stop" and existing is not None:
-        return _stop_rest(
-            context, decision, _as_stopped(decision.session, existing, decision.why), decision.why
-        )
+        text = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
+        return _stop_rest(context, decision, existing, Cause(CauseCode.ENDED, text))
+    if decision.need == "stop" and existing is not None and decision.cause is not None:
+        stopped = _as_stopped(decision.session, existing, decision.cause.text)
+        return _stop_rest(context, decision, stopped, decision.cause)
     if decision.need == "away":
         return _no_op(context, decision)
     if decision.need in ("keep", "repair") and decision.placement is not None:
@@ -48,7 +52,7 @@ def session_action(context: PlanContext, decision: Decision, placed: PlacementRe
     if decision.need == "ended":
         return _record_ended(context, decision)
     found = _place_or_wait(context, decision, placed)
-    if found is not None and any(change.path.startswith(LEAVE_NODE_PATH) for change in found.changes):
+    if found is not None and any(change.kind is ChangeKind.LEAVE_NODE for change in found.changes):
         found = replace(found, notice=checkpoint_notice(decision.session))
     return found
 
@@ -57,7 +61,7 @@ def _delete_session(context: PlanContext, decision: Decision) -> Action | None:
     if decision.existing is None:
         return None
     ghosts = ghosts_at(decision.existing, context.actual, None)
-    before = before_side(decision.existing)
+    before = session_side(decision.existing)
     if ghosts and not before.kernels and decision.existing.recorded.ghosts == ghosts:
         return _no_op(context, decision)  # All is done that can be done from here.
     return Action(
@@ -65,7 +69,7 @@ def _delete_session(context: PlanContext, decision: Decision) -> Action | None:
         context.actual.cluster,
         before,
         None,
-        why=decision.why,
+        cause=decision.cause,
         protected=decision.existing.protected,
         ghosts=ghosts,
     )
@@ -75,7 +79,7 @@ def _no_op(context: PlanContext, decision: Decision) -> Action | None:
     """A no-op says what is there, without the documents: they are in the store and in git."""
     if decision.existing is None:
         return None
-    side = replace(before_side(decision.existing), document={})
+    side = replace(session_side(decision.existing), document={})
     return Action(decision.id, context.actual.cluster, side, side, protected=decision.existing.protected)
 
 
@@ -85,9 +89,9 @@ def _as_stopped(session: Session, existing: Existing, why: str) -> Existing:
     return replace(existing, phase="TERMINATED", result=result, reason=why)
 
 
-def _stop_rest(context: PlanContext, decision: Decision, existing: Existing, why: str) -> Action:
+def _stop_rest(context: PlanContext, decision: Decision, existing: Existing, cause: Cause) -> Action:
     assert decision.session is not None
-    before = replace(before_side(existing), phase="RUNNING")
+    before = replace(session_side(existing), phase="RUNNING")
     after = replace(_desired_side(context, decision), phase=existing.phase, kernels=existing.recorded.kernels)
     after = replace(
         after,
@@ -104,7 +108,7 @@ def _stop_rest(context: PlanContext, decision: Decision, existing: Existing, why
         before,
         after,
         decision.changes,
-        why,
+        cause,
         protected=existing.protected,
         notice=notice,
     )
@@ -112,9 +116,9 @@ def _stop_rest(context: PlanContext, decision: Decision, existing: Existing, why
 
 def _record_ended(context: PlanContext, decision: Decision) -> Action | None:
     """A finished session stays finished; changes of what only bai reads are written down."""
-    if decision.existing is None or not (decision.changes or decision.why):
+    if decision.existing is None or not (decision.changes or decision.cause):
         return _no_op(context, decision)
-    before, protected = before_side(decision.existing), decision.existing.protected
+    before, protected = session_side(decision.existing), decision.existing.protected
     wanted = _desired_side(context, decision)
     after = replace(
         before,
@@ -129,7 +133,7 @@ def _record_ended(context: PlanContext, decision: Decision) -> Action | None:
         before,
         after,
         decision.changes,
-        decision.why,
+        decision.cause,
         protected=protected,
     )
 
@@ -177,7 +181,7 @@ def run_action(context: PlanContext, decision: Decision, connected: ConnectedPla
     session, existing = decision.session, decision.existing
     assert session is not None
     remade = existing is not None and existing.recorded.generation == decision.generation
-    before = before_side(existing, remade=remade) if existing else None
+    before = session_side(existing, remade=remade) if existing else None
     placement = connected.placement
     specs = kernel_specs(context.desired, session, placement, decision.generation, dict(context.nodes))
     specs = pin_images(context, specs, existing.kernels if existing and remade else ())
@@ -200,7 +204,7 @@ def run_action(context: PlanContext, decision: Decision, connected: ConnectedPla
         before,
         after,
         decision.changes,
-        decision.why or ("spec changed" if decision.changes else "its turn has come"),
+        decision.cause or (SPEC_CHANGED if decision.changes else _ITS_TURN),
         protected=existing.protected if existing else session.protected,
         warnings=warnings,
     )
@@ -223,14 +227,14 @@ def _specs_to_create(
 def _queue_session(context: PlanContext, decision: Decision, placed: PlacementResult) -> Action:
     """A waiting session is a record: it keeps its time of entry and how often it was passed over."""
     existing, wait = decision.existing, placed.waits.get(decision.id)
-    before = before_side(existing) if existing else None
+    before = session_side(existing) if existing else None
     skips = wait.skips if wait else 0
     after = replace(_desired_side(context, decision), phase="PENDING", skips=skips)
-    why = decision.why
+    cause = decision.cause
     if before is not None and before.phase == "PENDING" and not decision.changes:
         if before.skips == skips and not before.kernels:
             return Action(decision.id, context.actual.cluster, *(replace(before, document={}),) * 2)
-        why = decision.why or "passed over by later sessions"
+        cause = cause or Cause(CauseCode.SKIPPED, "passed over by later sessions")
     stops = before is not None and bool(before.kernels) and before.phase not in ENDED
     warnings = ("what runs is stopped, and the new one has to wait",) if stops else ()
     return Action(
@@ -239,7 +243,7 @@ def _queue_session(context: PlanContext, decision: Decision, placed: PlacementRe
         before,
         after,
         decision.changes,
-        why,
+        cause,
         protected=existing.protected if existing else False,
         warnings=warnings,
     )
@@ -257,9 +261,9 @@ def _preempt(context: PlanContext, decision: Decision, eviction: Eviction) -> Ac
     return Action(
         decision.id,
         context.actual.cluster,
-        before_side(decision.existing),
+        session_side(decision.existing),
         after,
-        why=f"pushed out: {eviction.why}",
+        cause=Cause(CauseCode.PREEMPTED, f"pushed out: {eviction.why}"),
         notice=_preemption_notice(context, decision.session),
     )
 
@@ -280,14 +284,16 @@ def _preemption_notice(context: PlanContext, session: Session) -> Notice:
 
 def _cancel_session(context: PlanContext, decision: Decision, why: str) -> Action:
     assert decision.existing is not None
-    before = before_side(decision.existing)
+    before = session_side(decision.existing)
     after = replace(_desired_side(context, decision), phase="CANCELLED", reason=why)
-    return Action(decision.id, context.actual.cluster, before, after, why=why)
+    return Action(
+        decision.id, context.actual.cluster, before, after, cause=Cause(CauseCode.PENDING_TIMEOUT, why)
+    )
 
 
-def _desired_side(context: PlanContext, decision: Decision) -> Side:
+def _desired_side(context: PlanContext, decision: Decision) -> SessionSide:
     assert decision.session is not None
-    return Side(
+    return SessionSide(
         generation=decision.generation,
         digest=context.desired.digests[decision.id],
         document=context.desired.documents[decision.id],

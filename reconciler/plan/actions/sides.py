@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from reconciler.values.plan import Side
+from reconciler.values.sides import AnySide, SessionSide, side_type
 from reconciler.values.state import Existing
+from schemas.values.resource_ref import ref_of
 
 
-def before_side(existing: Existing, *, remade: bool = False) -> Side:
-    """What is there: the record, and the kernels that really exist (or are believed to, where nobody looked).
+def before_side(existing: Existing) -> AnySide:
+    """What is there: of a session the record, and the kernels that really exist."""
+    kind = ref_of(existing.id).kind
+    if side_type(kind) is SessionSide:
+        return session_side(existing)
+    record = existing.recorded
+    return side_type(kind)(record.generation, record.digest, record.document)
+
+
+def session_side(existing: Existing, *, remade: bool = False) -> SessionSide:
+    """The record, and the kernels that really exist (or are believed to, where nobody looked).
 
     `remade` leaves out those that were lost, because they will be made again under the same id.
     """
@@ -15,7 +25,7 @@ def before_side(existing: Existing, *, remade: bool = False) -> Side:
     seen = {kernel.id for kernel in existing.kernels if not remade or kernel.state == "creating"}
     unseen = {*existing.missing, *existing.away}
     there = tuple(kernel for kernel in record.kernels if kernel not in unseen or kernel in seen)
-    return Side(
+    return SessionSide(
         generation=record.generation,
         digest=record.digest,
         document=record.document,

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from providers.storage.base import FolderState, VolumeFolder
 from reconciler.plan.context import PlanContext
+from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.plan import Action, Drift
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
+from reconciler.values.sides import VolumeSide
 from reconciler.values.state import Existing
 from reconciler.values.volume_folders import recorded_folder, volume_folders
 from schemas.values.quantities import format_memory
@@ -35,15 +37,14 @@ def add_folders(context: PlanContext, actions: Iterable[Action]) -> tuple[list[A
     for at, action in enumerate(found):
         if ref_of(action.id).kind != "Volume":
             continue
-        if action.after is None:
+        if not isinstance(action.after, VolumeSide):
             found[at] = _trash_folder(context, action, users.get(action.id, {}), notes)
         elif folder := wanted.get(action.id):
-            found[at] = _make_folder(context, action, folder)
+            found[at] = _make_folder(context, action, action.after, folder)
     return found, tuple(notes)
 
 
-def _make_folder(context: PlanContext, action: Action, folder: VolumeFolder) -> Action:
-    assert action.after is not None
+def _make_folder(context: PlanContext, action: Action, after: VolumeSide, folder: VolumeFolder) -> Action:
     seen = (context.actual.volumes or {}).get(action.id)
     drifted = tuple(folder_differences(folder, seen)) if action.before is not None else ()
     if action.verb == "no-op" and not drifted:
@@ -52,13 +53,13 @@ def _make_folder(context: PlanContext, action: Action, folder: VolumeFolder) -> 
     old = recorded_folder(context.desired, context.actual, action.id) if action.before is not None else None
     if folder.quota is None and old is not None and old.quota:
         folder = replace(folder, quota=0)
-    after = replace(action.after, document=document, folder=folder)
+    after = replace(after, document=document, folder=folder)
     before = action.before
     if before is not None and action.verb == "no-op":
         before = replace(before, document=context.actual.existing[action.id].recorded.document)
     warnings = (*action.warnings, *_folder_warnings(folder, old, seen))
-    why = action.why or f"its folder {drifted[0]}"
-    return replace(action, before=before, after=after, why=why, warnings=warnings)
+    cause = action.cause or Cause(CauseCode.FOLDER_DRIFTED, f"its folder {drifted[0]}")
+    return replace(action, before=before, after=after, cause=cause, warnings=warnings)
 
 
 def _folder_warnings(
@@ -76,16 +77,18 @@ def _trash_folder(
     context: PlanContext, action: Action, users: Mapping[str, bool], notes: list[str]
 ) -> Action:
     """Moved aside once its last session is gone; left alone while one runs on."""
-    assert action.before is not None
+    assert isinstance(action.before, VolumeSide) and action.cause is not None
     staying = sorted(session for session, gone in users.items() if not gone)
     if staying:
         notes.append(f"{action.id} is not deleted while {', '.join(staying)} has it mounted")
         side = replace(action.before, document={})
-        return replace(action, before=side, after=side, why="", protected=False)
+        return replace(action, before=side, after=side, cause=None, protected=False)
     folder = recorded_folder(context.desired, context.actual, action.id)
-    why = f"{action.why}, its folder goes to the trash of {folder.host}" if folder else action.why
+    cause = action.cause
+    if folder is not None:
+        cause = replace(cause, text=f"{cause.text}, its folder goes to the trash of {folder.host}")
     before = replace(action.before, folder=folder)
-    return replace(action, before=before, why=why, depends_on=tuple(sorted({*action.depends_on, *users})))
+    return replace(action, before=before, cause=cause, depends_on=tuple(sorted({*action.depends_on, *users})))
 
 
 def _volume_users(context: PlanContext, actions: Iterable[Action]) -> dict[str, dict[str, bool]]:
@@ -104,7 +107,7 @@ def _ends_all_kernels(action: Action | None) -> bool:
     """Whether none of the kernels there are now is left."""
     if action is None or action.verb == "no-op":
         return False
-    before, after = action.before, action.after
+    before, after = action.session_before, action.session_after
     return after is None or before is None or not set(before.kernels) & set(after.kernels)
 
 

@@ -10,6 +10,7 @@ from reconciler.plan.decide.node_health import leave_unfit_gpus
 from reconciler.plan.decide.node_loss import unknown_nodes
 from reconciler.plan.decide.replace_requests import add_replace_requests, error_notes
 from reconciler.plan.decide.session_needs import decide_session
+from reconciler.values.changes.cause import DESTROYED
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Existing
@@ -42,7 +43,7 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
             continue  # It may be on one of these nodes, and a record would say that it is not.
         if context.may_change(identity):
             if context.destroy:
-                found[identity] = Decision(identity, "delete", None, existing, why="everything is destroyed")
+                found[identity] = Decision(identity, "delete", None, existing, cause=DESTROYED)
             else:
                 need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
                 found[identity] = apply_lifecycle(need, desired, actual, context.now)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.model.types import Placement
-from reconciler.values.plan import Change
+from reconciler.values.changes.cause import Cause
+from reconciler.values.changes.change import Change
 from reconciler.values.state import Existing
 from schemas.kinds.session import Session
 
@@ -17,9 +18,6 @@ Need = Literal["keep", "repair", "place", "resize", "finish", "stop", "away", "e
 or less on the same node; `finish`: its main container ended, the others are stopped; `stop`: it has had its
 time; `away`: its node cannot be reached, and is waited for; `ended`: nothing runs and nothing will;
 `delete`."""
-
-LEAVE_NODE_PATH = "placement.nodes."
-"""Beginning of the path of a change that stands for a node which has to be left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,8 @@ class Decision:
     session: Session | None
     existing: Existing | None
     changes: tuple[Change, ...] = ()
-    why: str = ""
+    cause: Cause | None = None
+    """None where it stays as it is, or only waits on."""
     placement: Placement | None = None
     generation: int = 1
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from planner.model.types import KernelPlacement
 from providers.base import Observed
+from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.idle_rules import SAMPLE_GAP, IdleRule, idle_rules
 from reconciler.values.records import Sample
 from reconciler.values.session_phase import LIVE
@@ -34,14 +35,16 @@ class QuietSpell:
     mean: float
 
 
-def idle_reason(session: Session, existing: Existing, actual: Actual, desired: Desired, now: float) -> str:
-    """Why an unused session is stopped: `idle since 14:02 UTC (gpu-utilization 0.3 % < 5 %)`; empty when it
+def idle_cause(
+    session: Session, existing: Existing, actual: Actual, desired: Desired, now: float
+) -> Cause | None:
+    """Why an unused session is stopped: `idle since 14:02 UTC (gpu-utilization 0.3 % < 5 %)`; None when it
     is not."""
     for rule in idle_rules(session, desired):
         quiet = _session_quiet(rule, existing, actual.samples, now)
         if quiet is not None and _last_sampled(existing, actual.samples) - quiet.since >= rule.after:
-            return _idle_text(rule, quiet, now)
-    return ""
+            return Cause(CauseCode.IDLE, _idle_text(rule, quiet, now))
+    return None
 
 
 def _session_quiet(

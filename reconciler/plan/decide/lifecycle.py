@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.plan.decide.decision import Decision
-from reconciler.plan.decide.idleness import idle_reason
+from reconciler.plan.decide.idleness import idle_cause
 from reconciler.plan.decide.node_loss import (
     is_out_of_reach,
-    node_loss_changes,
-    node_loss_reason,
+    node_loss_cause,
     nodes_given_up,
 )
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import ChangeKind, node_loss
 from reconciler.values.state import Actual, Desired, Existing
 from reconciler.values.times import format_duration
 from schemas.kinds.session import Session
@@ -30,11 +31,11 @@ def apply_lifecycle(decision: Decision, desired: Desired, actual: Actual, now: f
         and existing.phase == "RUNNING"
         and not decision.replaces
     ):
-        why = timeout_reason(session, existing, actual, now) or idle_reason(
+        cause = timeout_cause(session, existing, actual, now) or idle_cause(
             session, existing, actual, desired, now
         )
-        if why:
-            return replace(decision, need="stop", why=why, placement=None)
+        if cause:
+            return replace(decision, need="stop", cause=cause, placement=None)
     return decision
 
 
@@ -45,29 +46,37 @@ def _decide_out_of_reach(
     record = existing.recorded
     nodes = nodes_given_up(session, existing, actual, desired, now)
     if nodes:
-        why = node_loss_reason(nodes, actual, now)
-        changes = (
-            *(change for change in decision.changes if change.path.startswith(("spec", "metadata"))),
-            *node_loss_changes(nodes),
-        )
         return replace(
-            decision, need="place", changes=changes, why=why, placement=None, generation=record.generation + 1
+            decision,
+            need="place",
+            changes=(
+                *(change for change in decision.changes if change.kind is ChangeKind.FIELD),
+                *map(node_loss, nodes),
+            ),
+            cause=node_loss_cause(nodes, actual, now),
+            placement=None,
+            generation=record.generation + 1,
         )
-    why = node_loss_reason(sorted(set(existing.away.values())), actual, now)
     return replace(
-        decision, need="away", changes=(), why=why, placement=record.placement, generation=record.generation
+        decision,
+        need="away",
+        changes=(),
+        cause=node_loss_cause(sorted(set(existing.away.values())), actual, now),
+        placement=record.placement,
+        generation=record.generation,
     )
 
 
-def timeout_reason(session: Session, existing: Existing, actual: Actual, now: float) -> str:
-    """Why a session has run long enough, where its provider does not end it by itself; empty otherwise."""
+def timeout_cause(session: Session, existing: Existing, actual: Actual, now: float) -> Cause | None:
+    """Why a session has run long enough, where its provider does not end it by itself; None otherwise."""
     can, timeout = actual.capabilities, session.spec.timeout
     if timeout is None or can is None or can.timeouts:
-        return ""
+        return None
     began = _started_at(existing)
     if began is None or now - began < timeout:
-        return ""
-    return f"timeout: ran for {format_duration(now - began)} of {format_duration(timeout)}"
+        return None
+    text = f"timeout: ran for {format_duration(now - began)} of {format_duration(timeout)}"
+    return Cause(CauseCode.TIMEOUT, text)
 
 
 def _started_at(existing: Existing) -> float | None:

@@ -11,7 +11,9 @@ from planner.model.unhealthy_devices import unhealthy_sentences
 from providers.health.codes import CODES
 from providers.health.values import NodeHealth
 from reconciler.plan.decide.decision import Decision
-from reconciler.values.plan import Change, Drift, Plan
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import unfit_device
+from reconciler.values.plan import Drift, Plan
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Actual, Existing
@@ -93,13 +95,13 @@ def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, NodeHealth]]) -> Non
     Nodes that the plan itself provisions are judged afterwards. `ask`: the health of nodes now; not called
     when nothing starts on a device."""
     starting = {
-        change.id: change.after.placement
+        change.id: change.placement_after
         for change in plan.changes
-        if change.verb in ("create", "replace") and change.after and change.after.placement
+        if change.verb in ("create", "replace") and change.placement_after
     }
     if not any(part.devices for placement in starting.values() for part in placement.kernels):
         return
-    mended = {each.after.provision.node for each in plan.changes if each.after and each.after.provision}
+    mended = {each.provision.node for each in plan.changes if each.provision}
     health = {node: known for node, known in ask().items() if node not in mended}
     for session, placement in starting.items():
         for unfit in unfit_gpus(placement, health):
@@ -125,14 +127,13 @@ def _leave_unfit_gpu(decision: Decision, health: Mapping[str, NodeHealth]) -> De
     alive = any(kernel.state in LIVE for kernel in existing.kernels)
     if gone is None or (alive and not decision.replaces):
         return decision
-    left = Change(f"placement.devices.{gone.gpu}", "fit", "unfit", forces=True)
     return replace(
         decision,
         need="place",
         placement=None,
-        changes=decision.changes if decision.replaces else (*decision.changes, left),
-        why=f"{decision.why}; {gone.name} of {gone.part.node} gets no sessions"
-        if decision.why
-        else f"{gone.name} is unfit",
+        changes=decision.changes if decision.replaces else (*decision.changes, unfit_device(gone.gpu)),
+        cause=decision.cause.followed_by(f"{gone.name} of {gone.part.node} gets no sessions")
+        if decision.cause
+        else Cause(CauseCode.UNFIT_DEVICE, f"{gone.name} is unfit"),
         generation=max(decision.generation, existing.recorded.generation + 1),
     )

@@ -11,16 +11,14 @@ from collections.abc import Iterator
 
 from reconciler.plan.decide.drain import survives_restart
 from reconciler.provisioning.reasons import never_provisioned
-from reconciler.values.plan import Change, Drift
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.plan import Drift
 from reconciler.values.records import Ghost
 from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired, Existing, UnreachableNode
 from reconciler.values.times import age, format_duration, format_time
 from schemas.kinds.resource_group import NodeLoss
 from schemas.kinds.session import Session
-
-CONTACT_PATH = "contact."
-"""Beginning of the path of a change that stands for a lost node."""
 
 
 def is_out_of_reach(existing: Existing) -> bool:
@@ -73,14 +71,10 @@ def nodes_given_up(
     return [node for node in nodes if age(_missed_since(actual.missed.get(node), now), now) >= rule.after]
 
 
-def node_loss_changes(nodes: list[str]) -> tuple[Change, ...]:
-    """Changes that make a session leave these nodes."""
-    return tuple(Change(f"{CONTACT_PATH}{node}", "reached", "lost", forces=True) for node in nodes)
-
-
-def node_loss_reason(nodes: list[str], actual: Actual, now: float) -> str:
+def node_loss_cause(nodes: list[str], actual: Actual, now: float) -> Cause:
     """`no contact with n1 since 14:02 UTC: connection refused`."""
-    return "; ".join(_describe_loss(node, actual.missed.get(node), now) for node in nodes)
+    text = "; ".join(_describe_loss(node, actual.missed.get(node), now) for node in nodes)
+    return Cause(CauseCode.NODE_LOSS, text)
 
 
 def _describe_loss(node: str, missed: UnreachableNode | None, now: float) -> str:
@@ -107,7 +101,7 @@ def node_loss_drifts(existing: Existing, actual: Actual, desired: Desired, now: 
     if is_out_of_reach(existing):
         nodes = sorted(set(existing.away.values()))
         plan = _loss_rule_text(session, desired) if session else "waits for it"
-        yield Drift(existing.id, f"{node_loss_reason(nodes, actual, now)}; {plan}")
+        yield Drift(existing.id, node_loss_cause(nodes, actual, now).followed_by(plan).text)
     for ghost in existing.recorded.ghosts:
         if ghost.node in actual.missed:
             what = f"generation {ghost.generation} may still run on {ghost.node}, which is not reached"

@@ -8,13 +8,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from reconciler.plan.decide.decision import Decision
-from reconciler.values.plan import Change
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import restart
 from reconciler.values.state import Desired
 from schemas.problems.errors.plan import PlanError
 
-REPLACE_CAUSE = "asked for by --replace"
-GENERATION_PATH = "generation"
-"""Path of the change that stands for the request."""
+_REPLACE_REQUEST = Cause(CauseCode.REPLACE_REQUEST, "asked for by --replace")
 
 
 def match_sessions(
@@ -48,16 +47,15 @@ def request_replacement(decision: Decision) -> Decision:
     if existing is None or decision.need == "delete" or existing.recorded.phase == "PENDING":
         return decision
     before, generation = existing.recorded.generation, existing.recorded.generation + 1
-    forced = Change(GENERATION_PATH, str(before), str(generation), forces=True)
     stays = decision.need in ("keep", "repair")
     return replace(
         decision,
         need="repair" if stays else "place",
         placement=decision.placement if stays else None,
-        changes=(*decision.changes, forced),
-        why=f"{decision.why}; {REPLACE_CAUSE}"
-        if decision.why and decision.need != "finish"
-        else REPLACE_CAUSE,
+        changes=(*decision.changes, restart(before, generation)),
+        cause=decision.cause.followed_by(_REPLACE_REQUEST.text)
+        if decision.cause is not None and decision.need != "finish"
+        else _REPLACE_REQUEST,
         generation=generation,
     )
 

@@ -8,19 +8,23 @@ from dataclasses import replace
 
 from planner.model.types import SessionRequest
 from providers.base import Capabilities
-from reconciler.plan.decide.decision import LEAVE_NODE_PATH, Decision, Need
+from reconciler.plan.decide.decision import Decision, Need
 from reconciler.plan.decide.drain import nodes_to_leave
 from reconciler.plan.drift import limit_drifts
 from reconciler.plan.planner_values import session_request
+from reconciler.values.changes import change as changes_of
+from reconciler.values.changes.cause import NEW, REMOVED, SPEC_CHANGED, Cause, CauseCode
+from reconciler.values.changes.change import Change, ChangeKind
+from reconciler.values.documents.field_changes import field_changes, forces_replacement, is_resize
 from reconciler.values.documents.recorded_documents import recorded_session
-from reconciler.values.field_changes import field_changes, forces_replacement, is_resize
-from reconciler.values.plan import Change
 from reconciler.values.session_phase import ENDED, LIVE, UNFINISHED
 from reconciler.values.state import Desired, Existing
 from schemas.kinds.node import Node
 from schemas.kinds.session import Session
 
-LEFT_OVER = "kernels of another generation are left over"
+_STALE_KERNELS = Cause(CauseCode.STALE_KERNELS, "kernels of another generation are left over")
+_ADOPTED = Cause(CauseCode.ADOPTED, "the store had no record of it")
+_PLACEMENT_KINDS = frozenset({ChangeKind.PLACEMENT, ChangeKind.CONTAINERS, ChangeKind.LEAVE_NODE})
 _REBOUND = frozenset({"cpus", "memory", "memory_nodes"})
 """Limits that an update puts right; a provider that can change none of them in place only has its drift
 reported."""
@@ -38,9 +42,9 @@ def decide_session(
     by name; `leaving`: those that have to be left whatever their documents say, and what they have become."""
     session = desired.sessions().get(identity) if identity in desired.resources else None
     if session is None:
-        return Decision(identity, "delete", None, existing, why="no longer in the repository")
+        return Decision(identity, "delete", None, existing, cause=REMOVED)
     if existing is None:
-        return Decision(identity, "place", session, None, why="new")
+        return Decision(identity, "place", session, None, cause=NEW)
     changes: tuple[Change, ...] = ()
     if existing.recorded.digest != desired.digests[identity]:
         changes = field_changes(existing.recorded.document, desired.documents[identity])
@@ -57,28 +61,29 @@ def decide_session(
 
 
 def _decide_waiting(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
-    why = "spec changed" if changes else LEFT_OVER if existing.strays else ""
+    cause = SPEC_CHANGED if changes else _STALE_KERNELS if existing.strays else None
     return Decision(
-        session.identity, "place", session, existing, changes, why, generation=existing.recorded.generation
+        session.identity, "place", session, existing, changes, cause, generation=existing.recorded.generation
     )
 
 
 def _decide_ended(session: Session, existing: Existing, changes: tuple[Change, ...]) -> Decision:
     generation = existing.recorded.generation
     if existing.phase == "ERROR" and not existing.recorded.kernels and not existing.kernels:
-        why = "spec changed" if changes else "it could not be created before"
-        return Decision(session.identity, "place", session, existing, changes, why, generation=generation + 1)
+        failed = Cause(CauseCode.CREATION_FAILED, "it could not be created before")
+        cause = SPEC_CHANGED if changes else failed
+        return Decision(
+            session.identity, "place", session, existing, changes, cause, generation=generation + 1
+        )
     if any(change.forces for change in changes):
         return Decision(
-            session.identity, "place", session, existing, changes, "spec changed", generation=generation + 1
+            session.identity, "place", session, existing, changes, SPEC_CHANGED, generation=generation + 1
         )
     if any(kernel.state in LIVE for kernel in existing.kernels):
-        return Decision(
-            session.identity, "finish", session, existing, changes, existing.reason, generation=generation
-        )
-    why = "the store had no record of it" if existing.adopted else ""
-    why = LEFT_OVER if existing.strays else why
-    return Decision(session.identity, "ended", session, existing, changes, why, generation=generation)
+        ended = Cause(CauseCode.ENDED, existing.reason)
+        return Decision(session.identity, "finish", session, existing, changes, ended, generation=generation)
+    left = _STALE_KERNELS if existing.strays else _ADOPTED if existing.adopted else None
+    return Decision(session.identity, "ended", session, existing, changes, left, generation=generation)
 
 
 def _decide_running(
@@ -93,11 +98,7 @@ def _decide_running(
     changes += _placement_changes(session, existing, left)
     if any(change.forces for change in changes):
         keeps = _may_keep_place(session, existing, desired, changes)
-        why = (
-            "spec changed"
-            if all(change.path.startswith(("spec", "metadata")) for change in changes)
-            else _move_reason(changes)
-        )
+        moved = next((each for each in changes if each.kind is not ChangeKind.FIELD), None)
         need: Need = "repair" if keeps else "place"
         return Decision(
             session.identity,
@@ -105,17 +106,17 @@ def _decide_running(
             session,
             existing,
             changes,
-            why,
+            _replacement_cause(moved) if moved else SPEC_CHANGED,
             placement if keeps else None,
             generation + 1,
         )
     if any(is_resize(change, capabilities) for change in changes):
         return Decision(
-            session.identity, "resize", session, existing, changes, "spec changed", placement, generation
+            session.identity, "resize", session, existing, changes, SPEC_CHANGED, placement, generation
         )
-    why = _repair_reason(existing, capabilities)
-    need = "repair" if why or changes else "keep"
-    return Decision(session.identity, need, session, existing, changes, why, placement, generation)
+    repair = _repair_cause(existing, capabilities)
+    need = "repair" if repair or changes else "keep"
+    return Decision(session.identity, need, session, existing, changes, repair, placement, generation)
 
 
 def _placement_changes(
@@ -126,35 +127,34 @@ def _placement_changes(
     placement = existing.recorded.placement
     found = []
     if existing.recorded.phase == "TERMINATING":
-        found.append(Change("phase", "TERMINATING", "RUNNING", forces=True))
+        found.append(changes_of.unfinished_termination())
     if placement is None:
-        return (*found, Change("placement", None, "to be decided", forces=True))
+        return (*found, changes_of.missing_placement())
     names = [container.name for container in session.spec.containers()]
     placed = [part.kernel for part in placement.kernels]
     if sorted(names) != sorted(placed):
-        found.append(Change("placement.kernels", ",".join(placed), ",".join(names), forces=True))
-    for node, become in left:
-        found.append(Change(f"{LEAVE_NODE_PATH}{node}", "active", become, forces=True))
+        found.append(changes_of.other_containers(",".join(placed), ",".join(names)))
+    found += (changes_of.leave_node(node, become) for node, become in left)
     return tuple(found)
 
 
-def _move_reason(changes: tuple[Change, ...]) -> str:
-    change = next(
-        change for change in changes if change.forces and not change.path.startswith(("spec", "metadata"))
-    )
-    if change.path == "phase":
-        return "its termination was begun and not finished"
-    if change.path.startswith(LEAVE_NODE_PATH):
-        node = change.path.removeprefix(LEAVE_NODE_PATH)
-        return f"node {node} is {change.after}"
-    return "its containers are not all known"
+def _replacement_cause(change: Change) -> Cause:
+    """Why it is replaced though its document does not ask for it."""
+    match change.kind:
+        case ChangeKind.TERMINATION:
+            text = "its termination was begun and not finished"
+            return Cause(CauseCode.TERMINATION_UNFINISHED, text)
+        case ChangeKind.LEAVE_NODE:
+            return Cause(CauseCode.LEAVE_NODE, f"node {change.subject} is {change.after}")
+        case _:
+            return Cause(CauseCode.CONTAINERS_UNKNOWN, "its containers are not all known")
 
 
 def _may_keep_place(
     session: Session, existing: Existing, desired: Desired, changes: tuple[Change, ...]
 ) -> bool:
     """Whether a replacement may sit where it sat: nothing changed that placement depends on."""
-    if any(change.path.startswith("placement") for change in changes):
+    if any(change.kind in _PLACEMENT_KINDS for change in changes):
         return False
     old = recorded_session(existing.recorded.document)
     if old is None:
@@ -179,19 +179,19 @@ def _placement_needs(wanted: SessionRequest) -> SessionRequest:
     )
 
 
-def _repair_reason(existing: Existing, capabilities: Capabilities | None) -> str:
-    """Why a session whose document did not change needs something nevertheless; empty when it does not."""
+def _repair_cause(existing: Existing, capabilities: Capabilities | None) -> Cause | None:
+    """Why a session whose document did not change needs something nevertheless; None when it does not."""
     if existing.missing:
         if existing.recorded.phase in UNFINISHED:
-            return "its creation was not finished"
-        return existing.reason or "kernels are gone"
+            return Cause(CauseCode.CREATION_UNFINISHED, "its creation was not finished")
+        return Cause(CauseCode.KERNELS_LOST, existing.reason or "kernels are gone")
     if existing.strays:
-        return LEFT_OVER
+        return _STALE_KERNELS
     if existing.adopted:
-        return "the store had no record of it"
+        return _ADOPTED
     if any(kernel.labels.digest != existing.recorded.digest for kernel in existing.kernels):
-        return "its update was not finished"
+        return Cause(CauseCode.UPDATE_UNFINISHED, "its update was not finished")
     if capabilities is None or not _REBOUND & capabilities.in_place:
-        return ""
+        return None
     wrong = next(limit_drifts(existing, capabilities), None)
-    return f"{wrong.kernel} {wrong.what}" if wrong else ""
+    return Cause(CauseCode.LIMITS_DRIFTED, f"{wrong.kernel} {wrong.what}") if wrong else None

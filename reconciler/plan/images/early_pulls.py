@@ -8,8 +8,10 @@ from dataclasses import replace
 from reconciler.plan.context import PlanContext
 from reconciler.plan.images.pinning import pinned_reference, runs_by_digest
 from reconciler.plan.images.pulls import image_pull, node_architecture
+from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.pre_pull import pre_pull_nodes
-from reconciler.values.plan import Action, Pull
+from reconciler.values.plan import Action
+from reconciler.values.sides import ImageSide, Pull
 from reconciler.values.state import Actual
 from schemas.images.facts import ImageFacts
 from schemas.images.requirements import image_requirements
@@ -29,7 +31,7 @@ def add_early_pulls(context: PlanContext, actions: Iterable[Action]) -> list[Act
 
 def _pull_early(context: PlanContext, action: Action) -> Action:
     image = context.desired.resources.get(action.id)
-    if action.after is None or context.destroy or not isinstance(image, Image):
+    if not isinstance(action.after, ImageSide) or context.destroy or not isinstance(image, Image):
         return action
     if context.actual.held is None:
         return _warn_no_pulls(context, action, image)
@@ -38,12 +40,12 @@ def _pull_early(context: PlanContext, action: Action) -> Action:
         return action
     nodes = [pull.node for pull in pulls]
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
-    why = action.why or f"not on {', '.join(nodes[:_SHOWN])}{more}"
+    missing = Cause(CauseCode.IMAGE_MISSING, f"not on {', '.join(nodes[:_SHOWN])}{more}")
     after = replace(action.after, document=context.desired.documents[action.id], pulls=pulls)
     before = action.before
     if before is not None and action.verb == "no-op":
         before = replace(before, document=context.actual.existing[action.id].recorded.document)
-    return replace(action, before=before, after=after, why=why)
+    return replace(action, before=before, after=after, cause=action.cause or missing)
 
 
 def _warn_no_pulls(context: PlanContext, action: Action, image: Image) -> Action:

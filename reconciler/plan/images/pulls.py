@@ -8,7 +8,7 @@ from planner.model.types import NodeInfo
 from providers.base import KernelSpec
 from reconciler.plan.context import PlanContext
 from reconciler.plan.images.pinning import image_document
-from reconciler.values.plan import Pull
+from reconciler.values.sides import Pull
 from schemas.kinds.image import MACHINES, PullPolicy
 from schemas.values.image_reference import ImageReference, parse_reference
 

@@ -11,8 +11,11 @@ from reconciler.plan.node_rollout import NodeRollout
 from reconciler.plan.nodes.occupants import occupied_nodes
 from reconciler.plan.nodes.volume_hosts import order_after_nodes
 from reconciler.provisioning.reasons import never_provisioned, unready_reason
-from reconciler.values.plan import Action, Drift, Notice, Side
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.changes.change import ChangeKind
+from reconciler.values.plan import Action, Drift, Notice
 from reconciler.values.rollout import NodeWait, Provision, Rollout
+from reconciler.values.sides import NodeSide
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.values.resource_ref import identity_of, ref_of
 
@@ -49,7 +52,7 @@ def _leaves_node(action: Action | None, existing: Existing, node: str) -> bool:
     """Whether nothing of a resource is left on the node once the plan is carried out."""
     if action is None or action.verb == "no-op":
         return False
-    after = action.after
+    after = action.session_after
     if after is None:
         return not action.ghosts
     kept = {*after.kernels} & {kernel.id for kernel in existing.kernels}
@@ -65,14 +68,17 @@ def _provision_action(
     target = context.actual.provision_status.targets[node]
     declared = any(one.name == node and one.spec.hardware is not None for one in context.desired.nodes)
     provision = Provision.of(target, probe=not declared and not target.endpoint.local)
-    cause = rollout.causes[node]
+    reason = rollout.causes[node]
+    cause = Cause(CauseCode.PROVISIONING, reason.why)
     base = known or _pool_node_action(context, node)
-    assert base.after is not None
+    assert isinstance(base.after, NodeSide)
+    if base.cause is not None and base.cause.code is not CauseCode.NEW:
+        cause = cause.followed_by(base.cause.text)
     return replace(
         base,
         after=replace(base.after, provision=provision),
-        changes=(*base.changes, *cause.changes),
-        why=cause.why if not base.why or base.why == "new" else f"{cause.why}; {base.why}",
+        changes=(*base.changes, *reason.changes),
+        cause=cause,
         depends_on=tuple(sorted({*base.depends_on, *(each.id for each in leavers)})),
         warnings=(*base.warnings, *_reboot_warnings(context.actual, node)),
     )
@@ -81,7 +87,7 @@ def _provision_action(
 def _pool_node_action(context: PlanContext, node: str) -> Action:
     """A node without a document of its own: there is nothing to be recorded of it."""
     provision_status = context.actual.provision_status
-    side = Side(0, "")
+    side = NodeSide(0, "")
     before = side if provision_status is not None and provision_status.sealed(node) else None
     return Action(identity_of("Node", node), context.actual.cluster, before, side)
 
@@ -102,7 +108,8 @@ def _add_drain_grace(rollout: NodeRollout, wave: Iterable[str], action: Action) 
     grace = rollout.rules.drain_grace
     if grace is None or ref_of(action.id).kind != "Session":
         return action
-    if not any(change.path in {f"placement.nodes.{node}" for node in wave} for change in action.changes):
+    left = {change.subject for change in action.changes if change.kind is ChangeKind.LEAVE_NODE}
+    if left.isdisjoint(wave):
         return action
     return replace(action, notice=Notice(action.notice.signal if action.notice else "", float(grace)))
 

@@ -9,9 +9,10 @@ from planner.model.types import Reason
 from reconciler.plan.context import PlanContext
 from reconciler.provisioning.reasons import unready_reason
 from reconciler.values.plan import Action
+from reconciler.values.sides import VolumeSide
 from reconciler.values.volume_folders import volume_folders
 from schemas.kinds.session import Session
-from schemas.values.resource_ref import identity_of, ref_of
+from schemas.values.resource_ref import identity_of
 
 
 def order_after_nodes(context: PlanContext, actions: Iterable[Action]) -> list[Action]:
@@ -21,8 +22,8 @@ def order_after_nodes(context: PlanContext, actions: Iterable[Action]) -> list[A
     found = []
     for action in actions:
         side = action.after or action.before
-        folder = side.folder if side is not None else None
-        if folder is None or ref_of(action.id).kind != "Volume":
+        folder = side.folder if isinstance(side, VolumeSide) else None
+        if folder is None:
             found.append(action)
         elif folder.node in wave and action.after is not None:
             needs = {*action.depends_on, identity_of("Node", folder.node)}

@@ -8,8 +8,7 @@ from dataclasses import replace
 from planner.model.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
-from reconciler.plan.decide.node_loss import CONTACT_PATH, ghosts_at, node_loss_rule, unknown_nodes_reason
-from reconciler.plan.decide.replace_requests import GENERATION_PATH
+from reconciler.plan.decide.node_loss import ghosts_at, node_loss_rule, unknown_nodes_reason
 from reconciler.plan.images.requirements import common_architectures, image_obstacle
 from reconciler.plan.nodes.volume_hosts import volume_obstacle
 from reconciler.plan.place import gpu_fractions
@@ -17,6 +16,7 @@ from reconciler.plan.place.held_placements import held_now, held_while_placing
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot
 from reconciler.plan.planner_values import session_request
+from reconciler.values.changes.change import ChangeKind
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
 from schemas.kinds.resource_group import ResourceGroup
@@ -24,6 +24,8 @@ from schemas.kinds.session import Session
 from schemas.values.resource_ref import identity_of
 
 _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
+_MAY_WAIT = frozenset({ChangeKind.FIELD, ChangeKind.RESTART, ChangeKind.NODE_LOSS})
+"""Changes for which what runs may run on until there is room."""
 
 
 def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementResult:
@@ -80,7 +82,8 @@ def _evictable(context: PlanContext, decisions: Mapping[str, Decision]) -> Itera
         if session is None or existing is None or not context.may_change(identity):
             continue
         # One whose stop was begun, for the same reason perhaps, would only be started again to be stopped.
-        begun = decision.need == "repair" and {change.path for change in decision.changes} == {"phase"}
+        kinds = {change.kind for change in decision.changes}
+        begun = decision.need == "repair" and kinds == {ChangeKind.TERMINATION}
         if decision.need != "keep" and not begun:
             continue
         if not existing.protected and not session.protected:
@@ -107,10 +110,7 @@ def _may_run_on(decision: Decision | None) -> bool:
         return False
     if decision.existing.missing:
         return False  # half a session is of no use, and nothing would make it whole
-    must = any(
-        change.forces and not change.path.startswith(("spec", "metadata", GENERATION_PATH, CONTACT_PATH))
-        for change in decision.changes
-    )
+    must = any(change.forces and change.kind not in _MAY_WAIT for change in decision.changes)
     existing = decision.existing
     unseen = not existing.kernels and not existing.missing
     alive = unseen or bool(existing.away) or any(kernel.state in LIVE for kernel in existing.kernels)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -64,21 +62,33 @@ def write_transaction(engine: Engine, store: object) -> Iterator[Connection]:
 def run_transaction(engine: Engine, store: object, do: Callable[[Connection], T]) -> T:
     """What `do` gives, once its transaction has been committed. It is done again, from its start, when it
     lost against another one, or its connection broke before there was anything to commit."""
-    with translate_errors(store):
-        for delay in RETRY_DELAYS:
-            complete = False
-            try:
-                with _begin_write(engine) as connection:
-                    result = do(connection)
-                    complete = True
-                return result
-            except DBAPIError as error:
-                # Once it was to be committed, nobody knows whether it is.
-                if not is_conflict(error) and (complete or not error.connection_invalidated):
-                    raise
-            time.sleep(delay * random.uniform(0.5, 1.5))
+    # Only who writes loads it: commands that read answer sooner.
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_chain, wait_random
+
+    complete = False
+
+    def once() -> T:
+        nonlocal complete
+        complete = False
         with _begin_write(engine) as connection:
-            return do(connection)
+            result = do(connection)
+            complete = True
+        return result
+
+    def may_pass(error: BaseException) -> bool:
+        # Once it was to be committed, nobody knows whether it is.
+        return isinstance(error, DBAPIError) and (
+            is_conflict(error) or (error.connection_invalidated and not complete)
+        )
+
+    retrying = Retrying(
+        retry=retry_if_exception(may_pass),
+        stop=stop_after_attempt(len(RETRY_DELAYS) + 1),
+        wait=wait_chain(*(wait_random(delay * 0.5, delay * 1.5) for delay in RETRY_DELAYS)),
+        reraise=True,
+    )
+    with translate_errors(store):
+        return retrying(once)
 
 
 def _begin_write(engine: Engine) -> contextlib.AbstractContextManager[Connection]:

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaD
 
 from reconciler.store.database.column_types import ROWID, EscapedText, Timestamp
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration; the program and a store agree when the store's `alembic_version` says the same."""
 
 metadata = MetaData()
@@ -143,6 +143,7 @@ events = Table(
     Column("actor", EscapedText, nullable=False),
     Column("commit", EscapedText, nullable=False),
     Column("at", Timestamp, nullable=False),
+    Column("result", EscapedText, nullable=False, server_default=""),
     Index("events_resource", "cluster", "resource", "seq"),
     Index("events_cluster", "cluster", "seq"),
 )

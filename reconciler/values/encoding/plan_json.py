@@ -1,5 +1,9 @@
 """Plans as JSON, `bai.plan/v1`: same plan, same bytes. A loaded plan is checked against its own digest
-before anybody acts on it."""
+before anybody acts on it.
+
+Two things are flatter than their values: a cause is the code `cause` and its text `why`, and the sides of all
+kinds have the fields of a session's, which say nothing where there is none.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from providers.base import KernelSpec, Labels
+from reconciler.values.changes.change import ChangeKind
 from reconciler.values.encoding.placement_json import without_unset
-from reconciler.values.plan import Plan
+from reconciler.values.plan import Action, Plan
+from reconciler.values.sides import AnySide, SessionSide, side_type
 from schemas.problems.errors.plan import PlanError
+from schemas.values.resource_ref import ref_of
 
 VERSION = "bai.plan/v1"
 _OPTIONAL = frozenset(
@@ -38,6 +45,17 @@ def _default_spec() -> dict[str, Any]:
     return value
 
 
+def _blank_session() -> dict[str, Any]:
+    """The fields of a session's side, new and writable."""
+    value: dict[str, Any] = _side_adapter("Session").dump_python(SessionSide(0, ""), mode="json")
+    return value
+
+
+@functools.cache
+def _side_adapter(kind: str) -> TypeAdapter[AnySide]:
+    return TypeAdapter(side_type(kind))
+
+
 def plan_values(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values, with the verbs of its actions."""
     value: dict[str, Any] = _adapter().dump_python(plan, mode="json")
@@ -45,12 +63,22 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     for wait in value["waits"]:
         _drop_empty(wait, "cut_short")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):
-        dumped["verb"] = action.verb
-        _drop_empty(dumped, "notice", "in_turn", "ghosts")
-        for side in (dumped["before"], dumped["after"]):
-            if side is not None:
-                _drop_empty_of_side(side)
+        _flatten_action(action, dumped)
     return value
+
+
+def _flatten_action(action: Action, dumped: dict[str, Any]) -> None:
+    dumped["verb"], dumped["why"] = action.verb, action.why
+    dumped["cause"] = action.cause and action.cause.code.value
+    _drop_empty(dumped, "cause", "notice", "in_turn", "ghosts")
+    for change in dumped["changes"]:
+        _drop_empty(change, "subject")
+        if change["kind"] == ChangeKind.FIELD:
+            del change["kind"]
+    for name in ("before", "after"):
+        if dumped[name] is not None:
+            dumped[name] = _blank_session() | dumped[name]
+            _drop_empty_of_side(dumped[name])
 
 
 def _drop_empty_of_side(side: dict[str, Any]) -> None:
@@ -75,17 +103,20 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
 
 def _drop_empty(value: dict[str, Any], *names: str) -> None:
     for name in names:
-        if not value[name]:
+        if name in value and not value[name]:
             del value[name]
 
 
 def plan_digest(plan: Plan) -> str:
     """Digest (64 hex digits) of everything that an apply depends on: all but `made_at` and the digest
     itself."""
-    value = plan_values(plan)
-    del value["made_at"], value["digest"]
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _values_digest(plan_values(plan))
+
+
+def _values_digest(values: dict[str, Any]) -> str:
+    counted = {name: part for name, part in values.items() if name not in ("made_at", "digest")}
+    text = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def with_digest(plan: Plan) -> Plan:
@@ -94,8 +125,7 @@ def with_digest(plan: Plan) -> Plan:
 
 
 def dump_plan(plan: Plan) -> str:
-    """The plan as JSON text, keys sorted, ending in a newline. `verb` is written for readers, and ignored
-    when loading."""
+    """The plan as JSON text, keys sorted, ending in a newline. `verb` is written for readers."""
     value = {"version": VERSION, "plan": plan_values(plan)}
     return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
@@ -117,25 +147,43 @@ def load_plan(text: str) -> Plan:
             why=f"the saved plan has version {found!r}, not {VERSION}", hint="make the plan again"
         )
     try:
-        plan = _adapter().validate_python(_without_verbs(value.get("plan")))
+        plan = _adapter().validate_python(_nested_plan(value.get("plan")))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise PlanError(
             why=f"the saved plan is damaged at {where}: {first['msg']}", hint="make the plan again"
         ) from error
-    if plan.digest != plan_digest(plan):
+    # Of what was read, too: what no plan has would otherwise be left out, and nobody told.
+    if not plan.digest == plan_digest(plan) == _values_digest(value["plan"]):
         raise PlanError(
             why="the saved plan was changed: its digest does not fit its contents", hint="make the plan again"
         )
     return plan
 
 
-def _without_verbs(plan: object) -> object:
-    """Without the words that are derived."""
+def _nested_plan(plan: object) -> object:
+    """The plan with its actions' causes and sides as values. What has another form is left as it is, for the
+    validation that follows."""
     if isinstance(plan, dict) and isinstance(plan.get("actions"), list):
-        actions = [
-            {k: v for k, v in a.items() if k != "verb"} if isinstance(a, dict) else a for a in plan["actions"]
-        ]
+        actions = [_nested_action(each) if isinstance(each, dict) else each for each in plan["actions"]]
         return plan | {"actions": actions}
     return plan
+
+
+def _nested_action(action: dict[str, Any]) -> dict[str, Any]:
+    """Without the verb, which is derived."""
+    found = {name: part for name, part in action.items() if name not in ("verb", "why", "cause")}
+    if "cause" in action:
+        found["cause"] = {"code": action["cause"], "text": action.get("why")}
+    kind = ref_of(action["id"]).kind if isinstance(action.get("id"), str) else ""
+    for name in ("before", "after"):
+        if isinstance(action.get(name), dict):
+            found[name] = _nested_side(kind, action[name])
+    return found
+
+
+def _nested_side(kind: str, side: dict[str, Any]) -> AnySide:
+    """Raises ValidationError."""
+    names = {each.name for each in dataclasses.fields(side_type(kind))}
+    return _side_adapter(kind).validate_python({k: v for k, v in side.items() if k in names})

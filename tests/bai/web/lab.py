@@ -22,6 +22,7 @@ from bai.web.connection_limits import ConnectionLimits
 from bai.web.http_protocol import ServerConfig
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops.webhook_verifier import WebhookVerifier
 from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import BASE, NODE, new_store
@@ -69,9 +70,7 @@ class Lab:
         self.workspace = Workspace.open(self.folder, state=state, clock=self.world.clock)
         self.workspace.provider = FakeProvider(self.world)
         self.hub = ClusterLoops(**hub)
-        self.loop = Loop(
-            self.workspace, holder="loop", interval=30, log=self.lines.append, on_pass=self.hub.publish_pass
-        )
+        self.loop = Loop(self.workspace, LoopOptions("loop", 30), log=self.lines.append)
         self.hub.add(self.loop)
         ears = WebhookVerifier(secret) if secret else None
         self.app: FastAPI = create_app(self.hub, access or StaticAccess(doors()), ears)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ from bai.web.auth.roles import (
 )
 from bai.web.auth.static_tokens import hash_of, new_token
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
-from tests.bai.web.lab import bearer
+from tests.bai.web.lab import bearer, wait_for
 
 VISION = frozenset({"vision"})
 HASH = "a" * 64
@@ -162,6 +163,7 @@ class StillKeys(IssuerKeys):
 
     def __init__(self, keys: list[dict[str, Any]]) -> None:
         self.now, self.keys, self.asked, self.up = 0.0, keys, 0, True
+        self.keys_at = "https://login.example/keys"
         super().__init__("https://login.example", clock=lambda: self.now)
 
     def _get(self, url: str) -> dict[str, Any]:
@@ -169,7 +171,7 @@ class StillKeys(IssuerKeys):
         if not self.up:
             raise ValueError("down")
         if url.endswith("openid-configuration"):
-            return {"issuer": "https://login.example", "jwks_uri": "https://login.example/keys"}
+            return {"issuer": "https://login.example", "jwks_uri": self.keys_at}
         return {"keys": self.keys}
 
 
@@ -296,6 +298,55 @@ def test_a_provider_that_is_gone_for_a_while(private: rsa.RSAPrivateKey) -> None
     keys.up, keys.now = False, FETCH_INTERVAL + KEYS_LIFETIME
     assert asks([door], signed(private)).name == "ada" and keys.asked == 3
     assert asks([door], signed(private, None)).name == "ada"  # Without the key's name, too.
+
+
+def test_made_up_keys_do_not_make_us_ask_a_provider_that_is_gone(private: rsa.RSAPrivateKey) -> None:
+    keys = StillKeys([published(private, "one")])
+    assert asks([still(keys)], signed(private)).name == "ada"
+    keys.up = False
+    for second in range(100):
+        keys.now = FETCH_INTERVAL + second / 2
+        with pytest.raises(PermissionError, match="no key"):
+            asks([still(keys)], signed(private, f"made-up-{second}"))
+    assert keys.asked == 1 + 50 / FETCH_INTERVAL
+
+
+class HangingKeys(StillKeys):
+    """Once `hangs` is set, an answer comes when `over` is."""
+
+    def __init__(self, keys: list[dict[str, Any]]) -> None:
+        self.hangs, self.over = threading.Event(), threading.Event()
+        super().__init__(keys)
+
+    def _get(self, url: str) -> dict[str, Any]:
+        if self.hangs.is_set():
+            assert self.over.wait(60)
+        return super()._get(url)
+
+
+def test_a_provider_that_hangs_holds_up_one_alone(private: rsa.RSAPrivateKey) -> None:
+    keys = HangingKeys([published(private, "one")])
+    assert asks([still(keys)], signed(private)).name == "ada"
+    keys.hangs.set()
+    keys.now = KEYS_LIFETIME
+    asking = threading.Thread(target=keys.candidates, args=("made-up", "RS256"))
+    asking.start()
+    wait_for(keys._asking.locked, "the provider is asked")
+    assert asks([still(keys)], signed(private)).name == "ada"
+    with pytest.raises(PermissionError, match="no key"):
+        asks([still(keys)], signed(private, "another"))
+    assert asking.is_alive()
+    keys.over.set()
+    asking.join(60)
+
+
+@pytest.mark.parametrize("at", ["http://login.example/keys", "file:///keys", "", "http://["])
+def test_keys_come_over_tls_alone(private: rsa.RSAPrivateKey, at: str) -> None:
+    keys = StillKeys([published(private, "one")])
+    keys.keys_at = at
+    for _ in range(2):
+        with pytest.raises(PermissionError, match="does not answer"):
+            asks([still(keys)], signed(private))
 
 
 def test_a_provider_that_calls_itself_otherwise(provider: Provider) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -15,7 +16,7 @@ import pytest
 from bai.web.auth.roles import StaticAccess
 from bai.web.etag_cache import ENTRY_OVERHEAD, EtagCache
 from bai.web.request_limits import HEADERS, LARGEST_BODY, RequestLimits
-from bai.web.routes import webhooks
+from bai.web.routes import events, webhooks
 from providers.fake import Fault
 from reconciler.gitops.directives import read_directives
 from reconciler.gitops.webhook_verifier import MAX_THROTTLED_BODY_BYTES, UNSIGNED_BURST
@@ -268,6 +269,57 @@ def test_news_as_they_happen(lab: Lab) -> None:
                 events.append((found["resource"], found["after"]))
             if ("Session/p/a", "RUNNING") in events:
                 break
+
+
+def test_streams_are_kept_alive_and_nowhere_else(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "ALIVE", 0.1)
+    with serving(lab.app) as address, open_stream(address) as answer:
+        assert answer.headers["cache-control"] == "no-store" and answer.headers["x-accel-buffering"] == "no"
+        assert any(line.startswith(":") for line in answer.iter_lines())
+
+
+def test_a_stream_ends_some_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LONGEST", 0.0)
+    with serving(lab.app) as address, open_stream(address) as answer:
+        assert [line for line in answer.iter_lines() if line.startswith("event: ")] == ["event: pass"]
+
+
+@pytest.mark.parametrize("messages", [0, 3000], ids=["silent", "busy"])
+def test_who_leaves_a_stream_leaves_nothing_behind(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, messages: int
+) -> None:
+    news = [(number, events._message("event", {"n": number}, str(number))) for number in range(messages)]
+    monkeypatch.setattr(events, "_event_messages", lambda *_: news)
+    listeners = lab.hub.clusters["here"].listeners
+    before = len(listeners)
+    with serving(lab.app) as address:
+        for _ in range(5):
+            with open_stream(address) as answer:
+                parts = answer.iter_raw()
+                assert next(parts)
+                assert len(listeners) == before + 1
+            wait_for(lambda: len(listeners) == before, "nobody listens any more")
+    assert not caplog.records
+
+
+def test_a_stream_ends_when_the_store_cannot_be_read(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    lab.once()
+    caplog.clear()
+    cluster = lab.hub.clusters["here"]
+    with serving(lab.app) as address:
+        with open_stream(address) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: pass"
+            lab.workspace.store.close()
+            lab.workspace.store.path.write_bytes(b"not a database")
+            cluster.listeners[-1](cluster.latest)
+            assert "event: event" not in list(lines)
+        assert httpx.get(f"{address}{HERE}/stream", headers=bearer("viewer")).status_code == 503
+    assert not caplog.records
+
+
+def open_stream(address: str) -> contextlib.AbstractContextManager[httpx.Response]:
+    return httpx.stream("GET", f"{address}{HERE}/stream", headers=bearer("viewer"), timeout=60)
 
 
 def test_a_store_that_cannot_be_read_is_said(lab: Lab) -> None:

@@ -16,6 +16,8 @@ from bai.web.cluster_loops import ClusterLoops
 from providers.fake import FakeProvider
 from reconciler.controller.leader import Leader, leader_lease_name
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
+from reconciler.controller.replica import Replica
 from reconciler.controller.standby import StandbyFollower, StandbyPublisher, read_leader_note
 from reconciler.gitops.directives import read_directives
 from reconciler.values.clock import VirtualClock
@@ -33,7 +35,7 @@ class OnlyLogs:
         self.logs = provider.logs
 
 
-class Replica:
+class StandbyServer:
     """A second server over a lab's store, which asks for the lead and does not get it."""
 
     def __init__(self, lab: Lab) -> None:
@@ -42,9 +44,7 @@ class Replica:
         provider: Any = OnlyLogs(FakeProvider(lab.world))
         self.workspace.provider = provider
         self.hub = ClusterLoops()
-        self.loop = Loop(
-            self.workspace, holder="second", interval=3600, log=lambda _: None, on_pass=self.hub.publish_pass
-        )
+        self.loop = Loop(self.workspace, LoopOptions("second", 3600), log=lambda _: None)
         self.hub.add(self.loop)
         self.follower = StandbyFollower(self.loop, self.hub.publish_pass)
         self.loop.stand_by = self.follower.follow
@@ -65,18 +65,17 @@ class Replica:
 def elect(loop: Loop, holder: str, awake: VirtualClock) -> Leader:
     """As `bai serve` does it where the store is on a server."""
     store, name = loop.workspace.store, loop.workspace.cluster.name
-    leader = Leader(
-        store, name, holder=holder, clock=awake, log=lambda _: None, awake=awake.now,
-    )  # fmt: skip
+    replica = Replica(store, name, holder, awake)
+    leader = Leader(replica, log=lambda _: None, awake=awake.now)
     loop.leads, loop.leader = leader.leads, leader.leader
-    loop.add_listener(StandbyPublisher(store, name, holder, leader.lease).publish)
+    loop.add_listener(StandbyPublisher(replica, leader.lease).publish)
     return leader
 
 
 @pytest.fixture
-def pair(lab: Lab) -> Iterator[tuple[Lab, Replica]]:
+def pair(lab: Lab) -> Iterator[tuple[Lab, StandbyServer]]:
     """A lab that leads, and one that stands by."""
-    second = Replica(lab)
+    second = StandbyServer(lab)
     elect(lab.loop, "first", second.awake).step()
     second.leader.step()
     assert lab.loop.leads() and not second.loop.leads()
@@ -84,7 +83,7 @@ def pair(lab: Lab) -> Iterator[tuple[Lab, Replica]]:
     second.close()
 
 
-def test_it_answers_as_the_leader_does(pair: tuple[Lab, Replica]) -> None:
+def test_it_answers_as_the_leader_does(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     for name in ("a", "b", "c"):
         lab.write(name, session(name, "resources: {cuda.device: 2}"))
@@ -104,7 +103,7 @@ def test_it_answers_as_the_leader_does(pair: tuple[Lab, Replica]) -> None:
     assert said.text == "Session/p/a\n"
 
 
-def test_it_says_who_leads(pair: tuple[Lab, Replica]) -> None:
+def test_it_says_who_leads(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     lab.once()
     second.follower.follow()
@@ -118,14 +117,14 @@ def test_it_says_who_leads(pair: tuple[Lab, Replica]) -> None:
     assert second.client.get("/readyz").status_code == 503
 
 
-def test_before_a_leader_has_told_anything(pair: tuple[Lab, Replica]) -> None:
+def test_before_a_leader_has_told_anything(pair: tuple[Lab, StandbyServer]) -> None:
     _, second = pair
     second.follower.follow()
     assert second.client.get(f"{HERE}/queue", headers=bearer("viewer")).status_code == 503
     assert second.get(HERE)["lastPass"] == ""
 
 
-def test_what_is_wrong_is_told_there_too(pair: tuple[Lab, Replica]) -> None:
+def test_what_is_wrong_is_told_there_too(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     lab.once()
     lab.write("bad", "kind: [")
@@ -138,7 +137,7 @@ def test_what_is_wrong_is_told_there_too(pair: tuple[Lab, Replica]) -> None:
     assert second.get(HERE, "ours")["notes"] == []
 
 
-def test_metrics_are_told_once(pair: tuple[Lab, Replica]) -> None:
+def test_metrics_are_told_once(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     lab.write("a", session("a"))
     lab.once()
@@ -148,7 +147,7 @@ def test_metrics_are_told_once(pair: tuple[Lab, Replica]) -> None:
     assert ['bai_loop_leads{cluster="here"} 1.0' in text for text in texts] == [True, False]
 
 
-def test_orders_go_to_whoever_leads(pair: tuple[Lab, Replica]) -> None:
+def test_orders_go_to_whoever_leads(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     store = lab.workspace.store
     answer = second.client.post(f"{HERE}/suspend", headers=bearer("operator"), json={"why": "a move"})
@@ -160,7 +159,7 @@ def test_orders_go_to_whoever_leads(pair: tuple[Lab, Replica]) -> None:
     assert read_directives(store, "here").reconcile_request != look and store.revision("here") > revision
 
 
-def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, Replica]) -> None:
+def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, StandbyServer]) -> None:
     lab, second = pair
     lab.write("a", session("a"))
     lab.once()
@@ -176,7 +175,7 @@ def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, Replic
     assert after is not None and after.holder == "second"
 
 
-def test_who_has_lost_the_lead_tells_nothing(pair: tuple[Lab, Replica]) -> None:
+def test_who_has_lost_the_lead_tells_nothing(pair: tuple[Lab, StandbyServer]) -> None:
     """Not even while it does not know yet."""
     lab, second = pair
     store = lab.workspace.store
@@ -187,15 +186,19 @@ def test_who_has_lost_the_lead_tells_nothing(pair: tuple[Lab, Replica]) -> None:
     told = read_leader_note(store, "here")
     done = lab.hub.clusters["here"].latest
     assert stale is not None and told is not None and done is not None
-    StandbyPublisher(store, "here", "first", lambda: stale).publish(replace(done, ended=done.ended + 1))
+    StandbyPublisher(Replica(store, "here", "first", second.awake), lambda: stale).publish(
+        replace(done, ended=done.ended + 1)
+    )
     assert read_leader_note(store, "here") == told
     lease = second.leader.lease()
-    StandbyPublisher(store, "here", "second", lambda: lease).publish(replace(done, ended=done.ended + 2))
+    StandbyPublisher(Replica(store, "here", "second", second.awake), lambda: lease).publish(
+        replace(done, ended=done.ended + 2)
+    )
     after = read_leader_note(store, "here")
     assert after is not None and after.holder == "second"
 
 
-def test_the_same_seen_again_wakes_nobody(pair: tuple[Lab, Replica]) -> None:
+def test_the_same_seen_again_wakes_nobody(pair: tuple[Lab, StandbyServer]) -> None:
     lab, _ = pair
     lab.write("a", session("a"))
     lab.once()

@@ -46,7 +46,8 @@ def written(tmp_path: Path, one: ProvisionTarget, **secrets: str) -> dict[str, A
     folder.mkdir()
     scratch.mkdir()
     ways = {} if one.endpoint.local else {one.node: ssh_route(one.endpoint, user_config())}
-    files.write_run_files(folder, scratch, [one], ways, roles=tmp_path, forks=7, secrets={one.node: secrets})
+    inventory = files.Inventory([one], ways, {one.node: secrets})
+    files.write_run_files(folder, scratch, inventory, roles=tmp_path, forks=7)
     found: dict[str, Any] = {name: (scratch / name).read_text() for name in ("ansible.cfg", "ssh_config")}
     for name, path in (("hosts", folder), ("secrets", scratch / "secrets")):
         found[name] = yaml.load((path / "hosts.yml").read_text(), Loader)["all"]["hosts"][one.node]

@@ -3,7 +3,6 @@ connections themselves are cut in test_nodes.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from providers.ansible import provisioner
 from providers.ansible.events import EventCollector
+from providers.ansible.files import Inventory
 from providers.ansible.provisioner import RECONNECTS, AnsibleProvisioner
 from providers.ansible.run import RunOutcome
 from providers.machines.base import Endpoint
@@ -29,10 +29,8 @@ class Runs:
         self.cut = cut
         self.over: list[list[str]] = []
 
-    def __call__(
-        self, _settings: Any, targets: Sequence[ProvisionTarget], *_: Any, check: bool, **__: Any
-    ) -> RunOutcome:
-        names = [target.node for target in targets]
+    def __call__(self, _settings: Any, inventory: Inventory, *, check: bool, **__: Any) -> RunOutcome:
+        names = list(inventory.nodes)
         self.over.append(names)
         story = EventCollector(names, ignore_event, lambda: 1.0, check=check)
         lost = [name for name in names if name == "a" and len(self.over) <= self.cut]
@@ -58,7 +56,7 @@ def results(
     monkeypatch.setattr(provisioner.time, "sleep", lambda _: None)
     made = AnsibleProvisioner(folder, str, roles=folder)
     found, _ = made._run_with_reconnects(
-        TARGETS, {}, {}, label="x", check=check, tell=ignore_event, stop=never_stop
+        Inventory(TARGETS, {}, {}), label="x", check=check, tell=ignore_event, stop=never_stop
     )
     return found, runs.over
 

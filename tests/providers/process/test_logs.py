@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from providers.process.launch import LogRotation
 from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
 from tests.providers.process.kernels import ended, output, said, script, spec
@@ -21,7 +22,7 @@ def test_both_streams_are_kept_in_order(provider: ProcessProvider) -> None:
 
 
 def test_the_log_is_bounded_and_keeps_the_newest(make: Callable[..., ProcessProvider]) -> None:
-    provider = make("groups", log_size=8192, log_files=3)
+    provider = make("groups", log=LogRotation(8192, 3))
     provider.create(script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))
     ended(provider, spec().id)
     folder = provider.root.folder(spec().id) / "logs"
@@ -33,7 +34,7 @@ def test_the_log_is_bounded_and_keeps_the_newest(make: Callable[..., ProcessProv
 
 
 def test_following_sees_every_line_across_rotations(make: Callable[..., ProcessProvider]) -> None:
-    provider = make("groups", log_size=4096, log_files=50)
+    provider = make("groups", log=LogRotation(4096, 50))
     text = "read go < gate; i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done"
     provider.create(script(f"mkfifo gate; echo ready; {text}"))
     said(provider, spec().id, b"ready")

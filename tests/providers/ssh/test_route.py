@@ -129,6 +129,23 @@ def test_a_changed_key_is_not_recorded(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
+def test_lines_that_name_a_host_hashed_revoked_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "known"
+    lines = [f"{key.get_name()} {key.get_base64()}" for key in KEYS]
+    hashed = [paramiko.HostKeys.hash_host(name) for name in ("b", "[a]:2022")]
+    path.write_text(f"{hashed[0]} {lines[0]}\nb,{hashed[1]} {lines[1]}\nodd\n* unknown-kind AAAA\n")
+    with pytest.raises(HostKeyRefused, match="somebody may be in between"):
+        _trust(path).check(KEYS[0])
+    _trust(path).check(KEYS[1])
+    with path.open("a") as file:
+        file.write(f"  @revoked * {lines[1]}\n")
+    with pytest.raises(HostKeyRefused, match="revoked"):
+        _trust(path).check(KEYS[1])
+    path.write_text(f"|1|AAAA|BBBB {lines[0]}\n")
+    with pytest.raises(HostKeyRefused, match=r"cannot be read: .* is no hashed name"):
+        _trust(path)
+
+
 def test_a_file_without_a_last_newline_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "known"
     path.write_text("# mine")

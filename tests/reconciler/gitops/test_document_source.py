@@ -11,11 +11,12 @@ from sqlalchemy import event
 
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops import remote
 from reconciler.gitops.directives import Directive, issue_directive, withdraw_directive
 from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
-from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
 from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
@@ -49,7 +50,7 @@ class Site:
     def loop(self, cluster: str = "here", *, approval: bool = False) -> Loop:
         path = self.folder / "state" / f"{cluster}.db"
         store = new_store(path)
-        follow = RevisionTracker(self.remote, "main", "", store, cluster, gate=self.gate)
+        follow = RevisionTracker(TrackedRef(self.remote, "main"), store, cluster, gate=self.gate)
         address = StoreAddress.choose(path.parent, str(path))
         source = follow.source(first_commit(follow))
         world = World(VirtualClock(1_800_000_000.0))
@@ -57,7 +58,7 @@ class Site:
         workspace.provider = FakeProvider(world)
         self.world = world
         return Loop(
-            workspace, holder="loop", interval=30, log=self.lines.append,
+            workspace, LoopOptions("loop", 30), log=self.lines.append,
             documents=FollowedDocuments(follow, approval=approval),
         )  # fmt: skip
 
@@ -132,10 +133,10 @@ def test_a_bad_commit_while_nobody_looks(site: Site) -> None:
     good = loop.workspace.commit
     store = loop.workspace.store
     site.push({"b.yaml": "kind: ["})
-    follow = RevisionTracker(site.remote, "main", "", store, "here")
+    follow = RevisionTracker(TrackedRef(site.remote, "main"), store, "here")
     assert first_commit(follow) == good
     with pytest.raises(InvalidRepository):
-        first_commit(RevisionTracker(site.remote, "main", "", store, "never-seen"))
+        first_commit(RevisionTracker(TrackedRef(site.remote, "main"), store, "never-seen"))
     loop.workspace.close()
 
 
@@ -239,7 +240,7 @@ def beside(site: Site) -> tuple[FollowedDocuments, Remote]:
     remote = Remote(str(site.pair.bare), site.folder / "other" / "copy")
     remote.fetch("main")
     store = new_store(site.folder / "other" / "store.db")
-    return FollowedDocuments(RevisionTracker(remote, "main", "", store, "here")), remote
+    return FollowedDocuments(RevisionTracker(TrackedRef(remote, "main"), store, "here")), remote
 
 
 def test_a_replica_goes_where_the_leader_is(site: Site, loop: Loop) -> None:

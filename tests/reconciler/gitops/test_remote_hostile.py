@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from reconciler.gitops.remote import Remote
-from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
 from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import git
@@ -143,7 +143,7 @@ def test_a_copy_that_was_being_replaced_when_its_maker_died_is_found_again(lab: 
     lab.remote.folder.rename(place / "old")
     lab.pair.bare.rename(lab.pair.bare.with_name("hidden"))
     commit, error = RevisionTracker(
-        Remote(lab.remote.url, lab.remote.folder), "main", "", lab.kept, "here"
+        TrackedRef(Remote(lab.remote.url, lab.remote.folder), "main"), lab.kept, "here"
     ).select_commit()
     assert commit == good and isinstance(error, RemoteUnreachable)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.gitops.remote import Remote, redact_url
-from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
 from reconciler.sources.source import open_source
 from schemas.problems.errors.git_remote import HistoryRewritten, NoSuchRevision, RemoteUnreachable
@@ -29,7 +29,7 @@ class Lab:
         self.kept = Memory()
 
     def follow(self, ref: str = "main", subpath: str = "") -> RevisionTracker:
-        return RevisionTracker(self.remote, ref, subpath, self.kept, "here")
+        return RevisionTracker(TrackedRef(self.remote, ref, subpath), self.kept, "here")
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_remote_that_is_gone_leaves_the_last_good_commit(lab: Lab) -> None:
 def test_a_remote_that_was_never_there(tmp_path: Path) -> None:
     remote = Remote(str(tmp_path / "nothing"), tmp_path / "copy")
     with pytest.raises(RemoteUnreachable, match="nothing"):
-        RevisionTracker(remote, "main", "", Memory(), "here").select_commit()
+        RevisionTracker(TrackedRef(remote, "main"), Memory(), "here").select_commit()
 
 
 def test_history_that_was_rewritten_is_not_followed(lab: Lab) -> None:
@@ -232,7 +232,7 @@ def test_another_commit_can_be_named(lab: Lab) -> None:
     assert taken(follow, first) == first
     assert taken(follow) == second
     with pytest.raises(NoSuchRevision):
-        RevisionTracker(lab.remote, "main", "", Memory(), "here").select_commit("1" * 40)
+        RevisionTracker(TrackedRef(lab.remote, "main"), Memory(), "here").select_commit("1" * 40)
 
 
 def test_nothing_of_the_repository_is_run(lab: Lab, tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from reconciler.guards.cel import Budget
 from reconciler.guards.cel_rules import evaluate_validations
 from reconciler.guards.judge import MAX_SHOWN_VIOLATIONS, EnforcedPolicy, judge_actions
 from reconciler.guards.proposed_change import ProposedChange
+from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.encoding.plan_json import with_digest
-from reconciler.values.plan import Action, Plan, Side
+from reconciler.values.plan import Action, Plan
 from reconciler.values.rollout import Provision
+from reconciler.values.sides import NodeSide
 from schemas.kinds.policy import Policy
 from schemas.problems.errors.plan import GuardRefused
 from tests.reconciler.lab import Lab, session, summary
@@ -298,11 +300,11 @@ def test_containers_stay_off_their_nodes_own_network(lab: Lab) -> None:
 
 def test_no_more_nodes_are_provisioned_than_one_may(lab: Lab) -> None:
     lab.write({"policy": policy("guards: {maxProvisioned: 1}")})
-    plan, node = lab.plan(), Side(0, "")
+    plan, node = lab.plan(), NodeSide(0, "")
     provision = Provision("n", "gpu", (), {}, {}, {}, "f" * 64)
+    cause = Cause(CauseCode.PROVISIONING, "its profile")
     wave = tuple(
-        Action(f"Node/n{at}", "here", node, replace(node, provision=provision), why="its profile")
-        for at in (1, 2)
+        Action(f"Node/n{at}", "here", node, replace(node, provision=provision), cause=cause) for at in (1, 2)
     )
     policies = [EnforcedPolicy(each) for each in lab.desired().repository.of(Policy)]
     (found,) = judge_actions(wave, policies, {}, plan.quotas, 0.0).violations

@@ -20,6 +20,7 @@ from reconciler.observe.store_changes import store_changes
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.plan import Plan
+from reconciler.values.plan_options import PlanOptions
 from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.state import Actual
 from schemas.kinds.cluster import Cluster
@@ -78,7 +79,8 @@ class NodeLab(Lab):
 
     def plan_nodes(self, *, check: bool = False, offline: bool = False, without: Iterable[str] = ()) -> Plan:
         actual = self.actual(check=check, offline=offline)
-        return make_plan(PlanRequest(self.desired(), actual, self.world.clock.now(), without=tuple(without)))
+        options = PlanOptions(without=tuple(without))
+        return make_plan(PlanRequest(self.desired(), actual, self.world.clock.now(), options))
 
     def apply(
         self,

@@ -177,9 +177,10 @@ class Life:
 
     def _puts_nothing_on(self, wave: tuple[str, ...], plan: Plan) -> None:
         for action in plan.changes:
-            placement = action.after.placement if action.after and action.after.specs else None
+            after = action.session_after
+            placement = after.placement if after and after.specs else None
             for part in placement.kernels if placement else ():
-                old = action.before.placement if action.before else None
+                old = action.placement_before
                 if part.node in wave and placement != old:
                     raise Violation(f"{action.id} is put on {part.node}, which is to be provisioned")
 

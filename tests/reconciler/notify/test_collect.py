@@ -18,7 +18,7 @@ from reconciler.notify.news import News
 from reconciler.notify.state import NotifyState, parse_state, serialize_state
 from reconciler.store.store import Store
 from reconciler.values.plan import Drift
-from reconciler.values.records import Audit, Event, Lease, PutRecord, Recorded
+from reconciler.values.records import Audit, Event, Lease
 from reconciler.values.state import UnreachableNode
 from reconciler.values.violations import Violation
 from tests.reconciler.notify.support import notification
@@ -37,7 +37,7 @@ class Desk:
     def sight(self, **fields: Any) -> ObservedConditions:
         return replace(ObservedConditions("lab", self.now, self.now, "", (OPS,), {}), **fields)
 
-    def news(self, *written: Event | Audit | PutRecord, **sight: Any) -> list[tuple[str, str]]:
+    def news(self, *written: Event | Audit, **sight: Any) -> list[tuple[str, str]]:
         """Class and resource of what is new."""
         self.now += 60
         self.store.write(self.lease, written)
@@ -78,9 +78,8 @@ def test_phases(desk: Desk, before: str, after: str, name: str | None) -> None:
 
 
 @pytest.mark.parametrize(("result", "name"), [("failure", "failed"), ("success", "finished")])
-def test_an_end_is_what_its_record_says(desk: Desk, result: Any, name: str) -> None:
-    record = Recorded("Session/p/s", "lab", 1, "d", phase="TERMINATED", result=result)
-    found = desk.news(PutRecord(record), event("RUNNING", "TERMINATED", "main1 exited with 9"))
+def test_a_batch_session_ends_with_its_result(desk: Desk, result: Any, name: str) -> None:
+    found = desk.news(replace(event("RUNNING", "TERMINATED", "main1 exited with 9"), result=result))
     assert found == [(f"session-{name}", "Session/p/s")]
 
 

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from providers.fake import FakeProvider, World
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
+from reconciler.controller.replica import Replica
 from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.notify.conditions import ObservedConditions
 from reconciler.notify.delivery import deliver
@@ -57,10 +59,8 @@ class House:
         self.write("ops", OPS)
         self.workspace = self.open()
         self.herald = self.make_herald()
-        self.loop = Loop(
-            self.workspace, holder="loop", interval=30, log=lambda _: None,
-            on_pass=lambda done: self.herald.enqueue_cycle(done),  # noqa: PLW0108 (it changes)
-        )  # fmt: skip
+        self.loop = Loop(self.workspace, LoopOptions("loop", 30), log=lambda _: None)
+        self.loop.add_listener(lambda done: self.herald.enqueue_cycle(done))  # noqa: PLW0108 (it changes)
 
     def open(self, revision: str | None = None) -> Workspace:
         state, clock = self.folder.parent / "store.db", self.world.clock
@@ -75,7 +75,7 @@ class House:
 
     def make_herald(self, send: Callable[[Notification, Message], str] | None = None) -> Dispatcher:
         return Dispatcher(
-            self.workspace.store, "here", holder="loop", clock=self.world.clock, tell=self.lines.append,
+            Replica(self.workspace.store, "here", "loop", self.world.clock), tell=self.lines.append,
             send=send or self.send,
         )  # fmt: skip
 
@@ -228,7 +228,7 @@ def test_nobody_is_told_and_nothing_is_kept_without_a_notification(house: House)
 
 def test_of_two_only_one_tells(house: House) -> None:
     other = Dispatcher(
-        house.workspace.store, "here", holder="other", clock=house.world.clock, tell=house.lines.append,
+        Replica(house.workspace.store, "here", "other", house.world.clock), tell=house.lines.append,
         send=house.send,
     )  # fmt: skip
     first = house.herald
@@ -339,7 +339,7 @@ class Life:
 
     def begin(self) -> Dispatcher:
         return Dispatcher(
-            self.store, self.cluster, holder="h", clock=self.clock, tell=lambda _: None, send=self.send
+            Replica(self.store, self.cluster, "h", self.clock), tell=lambda _: None, send=self.send
         )  # fmt: skip
 
     def send(self, to: Notification, message: Message) -> str:

@@ -11,9 +11,10 @@ import pytest
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.cycle import ReconcileCycle, error_signs
 from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
-from reconciler.gitops.revision_tracker import RevisionTracker
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.source import Source
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.store import LeaseHeld, StoreError
@@ -38,15 +39,17 @@ class Site:
     def loop(self, *, approval: bool = False) -> Loop:
         state, world = self.folder / "store.db", World(VirtualClock(1_800_000_000.0))
         store = new_store(state)
-        follow = RevisionTracker(Remote(str(self.pair.bare), self.folder / "copy"), "main", "", store, "here")
+        follow = RevisionTracker(
+            TrackedRef(Remote(str(self.pair.bare), self.folder / "copy"), "main"), store, "here"
+        )
         source: Source = follow.source(first_commit(follow))
         workspace = Workspace.at(source, cluster="here", store=store, clock=world.clock, state=state)
         workspace.provider = FakeProvider(world)
         self.workspaces.append(workspace)
-        return Loop(
-            workspace, holder="loop", interval=30, log=lambda _: None,
-            documents=FollowedDocuments(follow, approval=approval), on_pass=self.passes.append,
-        )  # fmt: skip
+        documents = FollowedDocuments(follow, approval=approval)
+        loop = Loop(workspace, LoopOptions("loop", 30), log=lambda _: None, documents=documents)
+        loop.add_listener(self.passes.append)
+        return loop
 
     def signs(self, loop: Loop) -> dict[str, str]:
         loop.once()

@@ -76,8 +76,8 @@ def assert_happens(lab: Lab, base: Desired, found: Review) -> None:
     changes = [each for each in real.changes if each.id in told or each.id not in still(found)]
     assert {each.id: each.verb for each in changes} == summary(found.plan)
     assert {w.session for w in real.waits} == {w.session for w in (*found.plan.waits, *found.still_waiting)}
-    places = {each.id: each.after.placement for each in found.plan.changes if each.after}
-    assert {each.id: each.after.placement for each in changes if each.after} == places
+    places = {each.id: each.placement_after for each in found.plan.changes if each.after}
+    assert {each.id: each.placement_after for each in changes if each.after} == places
 
 
 def still(found: Review) -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sources.git import git_lines
 from reconciler.sources.source import open_source
+from schemas.files.git_process import git_lines
 from tests.reconciler.gitops.repositories import Pair, git
 
 

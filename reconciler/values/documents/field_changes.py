@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from providers.base import Capabilities
+from reconciler.values.changes.change import Change
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.plan import Change
 
 _NEVER_FORCING = (
     "metadata.labels.*",

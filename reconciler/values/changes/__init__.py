@@ -1,0 +1,1 @@
+"""What differs between what is and what is to be (`change`), and why something is done about it (`cause`)."""
