@@ -26,7 +26,9 @@ from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.repository import InvalidRepository
 
 FAILED = 1
-EXTRA_OF_MODULE = dict.fromkeys(("fastapi", "uvicorn", "h11", "uvloop", "prometheus_client", "jwt"), "server")
+EXTRA_OF_MODULE = dict.fromkeys(
+    ("fastapi", "uvicorn", "sse_starlette", "h11", "uvloop", "prometheus_client", "jwt"), "server"
+)
 """Modules that not everybody installs → the extra that brings them."""
 
 
