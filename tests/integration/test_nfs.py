@@ -67,7 +67,7 @@ def test_a_volume_is_made_only_where_the_server_is_mounted(guest: Guest) -> None
     before = scenario(guest)
     for verb in ("make", "look", "check"):
         why = f"{nfs.MOUNT} is not mounted: it is on ext4 at /, not on nfs or nfs4"
-        assert before[verb] == {"refused": why}
+        assert before[verb] == {"refused": why, "mounted": False}
     assert before["below"] == []
 
     nfs.mount(guest)

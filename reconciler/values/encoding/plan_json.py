@@ -45,10 +45,10 @@ def _default_spec() -> dict[str, Any]:
     return value
 
 
-def _blank_session() -> dict[str, Any]:
-    """The fields of a session's side, new and writable."""
-    value: dict[str, Any] = _side_adapter("Session").dump_python(SessionSide(0, ""), mode="json")
-    return value
+@functools.cache
+def _blank_session() -> str:
+    """The side of a session that says nothing, as JSON, so that each reader has its own copy."""
+    return _side_adapter("Session").dump_json(SessionSide(0, "")).decode()
 
 
 @functools.cache
@@ -75,9 +75,10 @@ def _flatten_action(action: Action, dumped: dict[str, Any]) -> None:
         _drop_empty(change, "subject")
         if change["kind"] == ChangeKind.FIELD:
             del change["kind"]
-    for name in ("before", "after"):
-        if dumped[name] is not None:
-            dumped[name] = _blank_session() | dumped[name]
+    for name, side in (("before", action.before), ("after", action.after)):
+        if side is not None:
+            if not isinstance(side, SessionSide):
+                dumped[name] = json.loads(_blank_session()) | dumped[name]
             _drop_empty_of_side(dumped[name])
 
 

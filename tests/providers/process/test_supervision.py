@@ -155,7 +155,7 @@ def test_an_order_cut_short_or_outdated_starts_nothing(make: Callable[..., Proce
     provider = make("groups")
     provider.root.ensure()
     record = provider.root.stage(spec(), time.time())
-    order = launch.launch_order(provider.root, record, spec(), provider.host, (10_000, 2))
+    order = launch.launch_order(provider.root, record, spec(), provider.host, launch.LogRotation(10_000, 2))
     provider.root.rewrite(record, spec(), again=True)
     with launch.waiting_supervisor(spec().id, "unit", scope=False) as keeper:
         assert launch.start_kernel(order, keeper) == "taken"
