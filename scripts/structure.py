@@ -8,6 +8,7 @@ that are told by the beginning of a string, decisions that rest on what a text s
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections import Counter, defaultdict
@@ -20,8 +21,9 @@ FLAT = {"bai/cli/commands", "reconciler/store/migrations/versions"}
 _BY_PREFIX = re.compile(r"""startswith\(\(?f?["'][A-Z][A-Za-z]+/""")
 
 
+@functools.cache
 def modules(root: Path) -> dict[str, ast.Module]:
-    """By dotted name, packages included."""
+    """By dotted name, packages included; read once."""
     found = {}
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):

@@ -308,6 +308,7 @@ def test_no_kind_is_told_by_how_a_text_begins(monkeypatch: pytest.MonkeyPatch) -
     assert kinds_by_prefix(ROOT) == []
 
 
+@pytest.mark.xdist_group("structure")  # Both read every module; in one process that is done once.
 def test_no_text_for_people_decides_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cause has a code beside its text (`reconciler.values.changes.cause`), a change a kind beside its
     path, an issue its type."""
@@ -324,6 +325,7 @@ def test_no_text_for_people_decides_anything(monkeypatch: pytest.MonkeyPatch) ->
     assert decisions_by_text({"m": ast.parse("if not seen.why or seen.why == other.why: pass")}) == []
 
 
+@pytest.mark.xdist_group("structure")
 def test_no_list_of_parameters_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """What travels together is a value (`PlanOptions`, `LoopOptions`, `Replica`); options of commands are
     their command line."""
@@ -356,7 +358,10 @@ def test_calls_are_repeated_by_one_library() -> None:
 
 
 def _retries(path: Path) -> bool:
-    loops = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.While | ast.For))
+    text = path.read_text()
+    if "sleep" not in text:
+        return False
+    loops = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.While | ast.For))
     return any({"except", "sleep"} <= {_part(node) for node in ast.walk(loop)} for loop in loops)
 
 

@@ -14,14 +14,8 @@ from schemas.files.git_objects import resolve_commit
 from schemas.files.git_process import CANNOT_RUN, TOO_MUCH, TOO_SLOW, ask_git, execute_git, git_lines
 from schemas.files.git_source import CommitSource
 from schemas.problems.errors.repository import CannotRead
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+from tests.reconciler.gitops.repositories import git
+from tests.waiting import soon
 
 
 @pytest.fixture
@@ -56,10 +50,11 @@ def test_what_hangs_is_ended_with_all_that_it_started(program: Path, tmp_path: P
     assert done.returncode == TOO_SLOW and done.stderr == b"no answer within 1 s"
     assert time.monotonic() - begin < 30
     place = Path("/proc") / started.read_text().strip() / "stat"
-    deadline = time.monotonic() + 30
-    while place.exists() and place.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline, "it runs still"
-        time.sleep(0.05)
+
+    def is_over() -> bool:
+        return not place.exists() or place.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    assert soon(is_over, seconds=30), "it runs still"
 
 
 def test_who_talks_on_is_not_listened_to(program: Path) -> None:
