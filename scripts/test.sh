@@ -153,7 +153,8 @@ if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; th
 fi
 install_wanted
 
-# The longest first.
+# The longest first. Compiled by one process, tests are not compiled by each worker.
+check "tests can be imported" $bin/python -m pytest -q -p no:cacheprovider --collect-only
 check "roles (ansible-lint, production)" env PATH="$PWD/$bin:$PATH" $bin/ansible-lint --nocolor -q roles
 check "mypy --strict" $bin/mypy
 check "generated pages are fresh" $bin/python scripts/gen_docs.py --check

@@ -9,14 +9,22 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+_SHARE = 4
+"""Pauses are that many times as long as a look took: looking takes a fifth of a core at most, which others need."""
+_LONGEST_PAUSE = 2.0
+
+
 def soon(condition: Callable[[], object], *, seconds: float = 60, pause: float = 0.02) -> bool:
-    """Poll until it is true; False when it never is."""
+    """Poll until it is true, `pause` seconds apart at least; False when it never is."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if condition():
+            return True
+        now = time.monotonic()
+        if now > deadline:
             return False
-        time.sleep(pause)
-    return True
+        time.sleep(max(pause, min(_SHARE * (now - began), _LONGEST_PAUSE)))
 
 
 def until(

@@ -8,6 +8,7 @@ quick part.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ import pytest
 
 from tests.harness.labs import end_of
 
-QUICK = "not real"
-"""The expression over marks that chooses the quick part."""
+QUICK, REAL = "not real", "real and not campaign"
+"""The expressions over marks that choose the two parts."""
 LONGEST_FIRST = (
     "nspawn-provisioning", "nspawn-nvidia", "nspawn-services", "docker", "nspawn-machine", "nspawn-nodes",
     "sshd", "vm", "gitea", "machine",
@@ -33,6 +34,11 @@ _FOLDERS = (
     "tests/providers/ssh/", "tests/providers/storage/", "tests/providers/health/",
     "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
+_SHOWN = re.compile(
+    rf"\bmark\.(?:{'|'.join(_MARKS)})\b|\b(?:{'|'.join(sorted(_FIXTURES))})\b *:|[\"']postgresql\b"
+)
+"""In the text of a file outside of these folders that has real tests, or of a `conftest.py` beside it. To
+read costs less than to import, in each worker, only to find that none of the tests is of this part."""
 _ON_A_SERVER = re.compile(r"[\[-]postgresql[\]-]")
 """Of a test over several stores, the one that needs a database server."""
 
@@ -66,12 +72,23 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=_rank)
 
 
+@functools.cache
+def _shows_real_tests(path: Path) -> bool:
+    return any(
+        each.exists() and _SHOWN.search(each.read_text()) for each in (path, path.with_name("conftest.py"))
+    )
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The quick part does not even read what is real as a whole."""
-    if config.getoption("markexpr", "") != QUICK:
-        return None
-    path = collection_path.relative_to(config.rootpath).as_posix()
-    return True if f"{path}/".startswith(_FOLDERS) else None
+    """The quick part does not import what is real as a whole, nor the real part what has nothing real."""
+    part = config.getoption("markexpr", "")
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    in_folder = f"{name}/".startswith(_FOLDERS)
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    other = (part == QUICK and in_folder) or (
+        part == REAL and is_test and not in_folder and not _shows_real_tests(collection_path)
+    )
+    return True if other else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,6 +96,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_real(item):
             item.add_marker(pytest.mark.real)
+            if not (item.nodeid.startswith(_FOLDERS) or _shows_real_tests(item.path)):
+                raise pytest.UsageError(f"{item.nodeid}: the real part would not import this file (_SHOWN)")
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items[:] = in_order(items)
 

@@ -1,5 +1,5 @@
 """The root file system under all nodes: a Debian with systemd, sshd and what roles commonly need, made once a
-month with mmdebstrap."""
+month with mmdebstrap, with all upgrades until then, which no node has to make again."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/hostname
 touch /etc/machine-id
 systemctl -q enable ssh.service
 apt-get -qq update
+apt-get -qq -y dist-upgrade
 apt-get clean
 """
 

@@ -6,17 +6,24 @@ collecting its garbage only makes it copy pages that it shares with its parent.
 
 Two thirds of the tasks of a profile ask nothing of the node: they are skipped, set a variable, include a file
 or assert something. Those are carried out where they are queued, by the same executor, and no process is
-forked for them.
+forked for them. A play of one host, which is what a wave runs for each of its nodes, forks for no task at
+all: nobody else waits meanwhile.
+
+Before a module is sent to a node, all that it imports is compiled to see what else has to be sent. Modules
+share most of that: each source is compiled once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 from multiprocessing.util import register_after_fork
 from typing import Any
 
+import ansible_mitogen.module_finder
+import mitogen.master
 from ansible import constants
 from ansible._internal._task import TaskContext
 from ansible.executor.task_executor import TaskExecutor
@@ -56,21 +63,25 @@ class StrategyModule(MitogenLinear):  # type: ignore[misc]
         for name in _LOADED_BY_TASKS:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        compile_once = functools.cache(compile)
+        for module in (ansible_mitogen.module_finder, mitogen.master):
+            module.compile = compile_once  # instead of the built-in one
         register_after_fork(gc, lambda module: module.disable())
         return super().run(*arguments)
 
     def _queue_task(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> None:
-        if not _may_end_here(task):
+        alone = len(self._hosts_cache_all) == 1
+        if not (alone or _may_end_here(task)):
             super()._queue_task(host, task, task_vars, play_context)
             return
         # Results of a loop's items are looked up here, from the first one on.
         self._queued_task_cache[host.name, task._uuid] = {
             "host": host, "task": task, "task_vars": task_vars, "play_context": play_context,
         }  # fmt: skip
-        certain = task.action in _ASK_NO_NODE
+        certain = alone or task.action in _ASK_NO_NODE
         if certain:
             self._tqm.send_callback("v2_runner_on_start", host, task)
-        result = self._carried_out_here(host, task, dict(task_vars), play_context.copy())
+        result = self._carried_out_here(host, _copy_task(task, certain), dict(task_vars), play_context.copy())
         if result is None:
             super()._queue_task(host, task, task_vars, play_context)  # It says itself that it starts.
             return
@@ -82,18 +93,17 @@ class StrategyModule(MitogenLinear):  # type: ignore[misc]
     def _carried_out_here(
         self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any
     ) -> _RawTaskResult | None:
-        """None when the task needs its node."""
-        own = _copy_task(task)
+        """None when a process of its own is to carry out the task."""
         executor = TaskExecutor(
-            host, own, task_vars, play_context, self._loader, get_plugin_loader_namespace(), self._final_q,
+            host, task, task_vars, play_context, self._loader, get_plugin_loader_namespace(), self._final_q,
             self._variable_manager,
         )  # fmt: skip
         try:
-            with TaskContext(own):
+            with TaskContext(task):
                 outcome = executor.run()
         except _NodeNeeded:
             return None
-        return _RawTaskResult(host=host, task=own, return_data=outcome, task_fields=own.dump_attrs())
+        return _RawTaskResult(host=host, task=task, return_data=outcome, task_fields=task.dump_attrs())
 
 
 class _NodeNeeded(BaseException):
@@ -116,10 +126,11 @@ def _may_end_here(task: Any) -> bool:
     return bool(task.when) and task.loop is None and not task.loop_with
 
 
-def _copy_task(task: Any) -> Any:
-    """A copy, as a forked process would have: carrying it out changes it."""
+def _copy_task(task: Any, certain: bool) -> Any:
+    """A copy, as a forked process would have: carrying it out changes it. Unless it is `certain` that it ends
+    here, it is given up where it needs its node."""
     copy = task.copy(exclude_parent=True, exclude_tasks=True)
     copy._parent = task._parent
-    if task.action not in _ASK_NO_NODE:
+    if not certain:
         copy.__class__ = _UntilItsNode
     return copy
