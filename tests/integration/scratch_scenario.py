@@ -85,7 +85,7 @@ def main(root: str) -> None:
     place = Path(root) / "state"
     provider = ProcessProvider(place)
     found["held"] = Limit.SCRATCH in provider.capabilities().limits
-    wait = "while ! test -e go; do sleep 0.05; done"
+    wait = "while ! test -e go; do sleep 0.5; done"
     text = f"{fill('big', 20 * MIB)}; {wait}; {fill('more', 6 * MIB)}; sleep 300"
     first = provider.create(script(text, name="s-first-g1", scratch=8 * MIB))
     said(provider, first.id, b"part big")

@@ -13,6 +13,9 @@ SCENARIO = "tests/providers/process/scenario.py"
 TESTS = [f"tests/providers/process/test_{name}.py" for name in ("limits", "lifecycle", "user_scope")]
 CHOICE = "read_back or fork_bomb or quota or update_changes or refuses or scope"
 
+FEW_IMPORTS = ["-p", "no:cacheprovider", "--confcutdir", "tests/providers/process"]
+"""The fixtures of every lab, and Hypothesis, are two thirds of what collecting takes in there."""
+
 
 def test_the_life_of_kernels_with_every_limit(vm: Boot) -> None:
     guest = vm(numa=2)
@@ -30,8 +33,9 @@ def test_the_life_of_kernels_with_every_limit(vm: Boot) -> None:
 def test_the_providers_own_tests(vm: Boot) -> None:
     guest = vm(numa=2)
     repository = put_repository(guest)
-    words = ["python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS, "-k", CHOICE]
-    code, output = guest.run(words, cwd=repository, timeout=600, env={"BAI_LAB": "off"})
+    words = ["python3", "-m", "pytest", "-q", "-x", *FEW_IMPORTS, *TESTS, "-k", CHOICE]
+    environment = {"BAI_LAB": "off", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    code, output = guest.run(words, cwd=repository, timeout=600, env=environment)
     assert code == 0, output
     assert " passed" in output, output
 

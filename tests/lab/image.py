@@ -61,14 +61,14 @@ _INITRD = """#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev
 for module in MODULES; do /bin/busybox insmod /$module.ko || exit 1; done
 while [ ! -b /dev/vda ]; do /bin/busybox usleep 20000; done
-/bin/busybox mount -t ext4 /dev/vda /root
+/bin/busybox mount -t ext4 -o ro /dev/vda /root
 exec /bin/busybox switch_root /root /init
 """
 _INIT = """#!/bin/busybox sh
 export PATH=/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev 2>/dev/null
+mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /dev/pts
 mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
@@ -141,12 +141,10 @@ def _keep_loadable(draft: Path) -> None:
 
 def load_modules(guest: Guest) -> None:
     """Load what a test may load into a guest, once; what it needs comes first."""
-    if guest.run(["test", "-d", "/tmp/modules"])[0] == 0:
+    if guest.run(["test", "-d", "/run/modules"])[0] == 0:
         return
-    folder = kernel().image.parent / "modules"
-    guest.put(folder, "/tmp")
-    for module in sorted(path.name for path in folder.glob("*.ko")):
-        guest.run(["insmod", f"/tmp/modules/{module}"])
+    guest.put(kernel().image.parent / "modules", "/run")
+    guest.run(["sh", "-c", "for file in /run/modules/*.ko; do insmod $file; rm $file; done"])
 
 
 def _newest_package() -> str:

@@ -75,6 +75,17 @@ class Machine(NamedTuple):
             f"bochs-display,bus=port{node}a",
             "-drive",
             f"if=none,id=disk{node},file={disk},format=raw,readonly=on",
-            "-device",
-            f"nvme,serial=node{node},drive=disk{node},bus=port{node}b",
+        ]
+
+    def drives(self) -> list[dict[str, str]]:
+        """NVMe drives, as QMP's `device_add` takes them: QEMU saves no machine that has one."""
+        return [
+            {
+                "driver": "nvme",
+                "id": f"nvme{node}",
+                "serial": f"node{node}",
+                "drive": f"disk{node}",
+                "bus": f"port{node}b",
+            }
+            for node in range(self.nodes)
         ]
