@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import settings
 
+from tests.lab.compiled_statements import compiled_once
 from tests.lab.cosign import cosign
 from tests.lab.docker import engines
 from tests.lab.fixtures import vm
@@ -15,6 +16,7 @@ from tests.lab.sshd import sshd_lab, sshd_nodes
 
 pytest_plugins = ["tests.harness.isolation", "tests.harness.order", "tests.harness.times"]
 __all__ = [
+    "compiled_once",
     "cosign",
     "engines",
     "gitea",

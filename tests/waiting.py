@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 _SHARE = 4
-"""Pauses are that many times as long as a look took: looking takes a fifth of a core at most, which others need."""
+"""Pauses are that many times as long as a look took, which leaves most of a core to those who are waited for."""
 _LONGEST_PAUSE = 2.0
 
 

@@ -7,6 +7,7 @@ stand here as `Any`; of both, only public names are used.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
@@ -55,6 +56,7 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
 
+@functools.cache
 def load_command(module: str) -> TyperCommand | TyperGroup:
     """The command (or group of commands) that a module defines as `app`."""
     found = typer.main.get_command(importlib.import_module(module).app)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from bai.cli.global_options import move_global_options_first
 from bai.cli.lazy_commands import LazyGroup, new_app
@@ -139,11 +141,16 @@ def options(
     )
 
 
+@functools.cache
+def _command() -> TyperCommand | TyperGroup:
+    return cast("TyperCommand | TyperGroup", typer.main.get_command(app))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; gives its exit code. Nothing but SystemExit of shell completion escapes."""
     words = move_global_options_first(arguments)
     try:
-        code = typer.main.get_command(app).main(args=words, prog_name="bai", standalone_mode=False)
+        code = _command().main(args=words, prog_name="bai", standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:
         if isinstance(error, SystemExit):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, bindparam, func, select, update
+from sqlalchemy import Connection, Executable, RowMapping, and_, bindparam, func, select, update
 
 from reconciler.store import rows
 from reconciler.store.database.process_identity import current_process_identity, is_process_gone
@@ -26,6 +27,7 @@ from schemas.problems.errors.store import LeaseHeld, LeaseLost
 SERVER_TIME = "bai_server_time"
 """Execution option of connections whose leases go by the server's clock."""
 _ROW = select(leases).where(leases.c.cluster == bindparam("_cluster"))
+_LOCKED_ROW = _ROW.with_for_update()
 _MINE = and_(
     leases.c.cluster == bindparam("_cluster"),
     leases.c.token == bindparam("_token"),
@@ -155,12 +157,20 @@ def _lock_row(connection: Connection, cluster: str) -> RowMapping:
             "expires": 0.0, "process": "", "revision": 0,
         },
     )  # fmt: skip
-    return connection.execute(_ROW.with_for_update(), {"_cluster": cluster}).mappings().one()
+    return connection.execute(_LOCKED_ROW, {"_cluster": cluster}).mappings().one()
 
 
 def _update_row(connection: Connection, cluster: str, **values: Any) -> None:
-    statement = update(leases).where(leases.c.cluster == cluster)
-    connection.execute(statement.values(**values, revision=leases.c.revision + 1))
+    connection.execute(
+        _update_of(*values), {f"_{name}": value for name, value in values.items()} | {"_cluster": cluster}
+    )
+
+
+@lru_cache
+def _update_of(*names: str) -> Executable:
+    changed: dict[str, object] = {name: bindparam(f"_{name}") for name in names}
+    statement = update(leases).where(leases.c.cluster == bindparam("_cluster"))
+    return statement.values(**changed, revision=leases.c.revision + 1)
 
 
 def _lease_parameters(lease: Lease) -> dict[str, object]:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from reconciler.store import rows
 from reconciler.store.database.tables import contacts, hardware, standings
 from reconciler.values.records import Lease, NodeObservation, ProvisionRecord
+
+_RECORDS = select(standings).where(standings.c.cluster == bindparam("cluster")).order_by(standings.c.node)
 
 
 def write_provision_records(connection: Connection, lease: Lease, found: Iterable[ProvisionRecord]) -> None:
@@ -26,8 +28,7 @@ def write_provision_records(connection: Connection, lease: Lease, found: Iterabl
 
 def read_provision_records(connection: Connection, cluster: str) -> dict[str, ProvisionRecord]:
     """By node."""
-    query = select(standings).where(standings.c.cluster == cluster).order_by(standings.c.node)
-    found = connection.execute(query).mappings()
+    found = connection.execute(_RECORDS, {"cluster": cluster}).mappings()
     return {row["node"]: ProvisionRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
 
 

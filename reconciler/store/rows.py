@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, bindparam, select
 
 from planner.model.types import Placement
 from reconciler.store.database.tables import resources
@@ -23,6 +23,8 @@ from reconciler.values.records import (
     NodeObservation,
     Recorded,
 )
+
+_RECORDED = select(resources).where(resources.c.cluster == bindparam("cluster"))
 
 
 def to_json(value: object) -> str:
@@ -68,10 +70,10 @@ def record_from_row(row: RowMapping) -> Recorded:
 
 def read_recorded(connection: Connection, cluster: str, kind: str = "") -> dict[str, Recorded]:
     """Everything recorded of one cluster, or of one kind in it, in the order of identities."""
-    query = select(resources).where(resources.c.cluster == cluster)
+    query = _RECORDED
     if kind:
         query = query.where(resources.c.resource.startswith(f"{kind}/", autoescape=True))
-    found = [record_from_row(row) for row in connection.execute(query).mappings()]
+    found = [record_from_row(row) for row in connection.execute(query, {"cluster": cluster}).mappings()]
     return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
 
 

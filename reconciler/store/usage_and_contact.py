@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
-from sqlalchemy import Connection, Table, delete, func, insert, select
+from sqlalchemy import BindParameter, Connection, Executable, Table, bindparam, delete, func, insert, select
 
 from reconciler.store.database.tables import accounts, contacts, events, journal, plans, samples
 from reconciler.store.database.upsert import replace_row
@@ -20,6 +21,12 @@ MAX_PLANS = 100
 _PRUNE_SLACK = 1.1
 """How far beyond its bound a table may grow before it is cut: counting costs something."""
 
+_CLUSTER: BindParameter[str] = bindparam("cluster")
+_CONTACTS = select(contacts).where(contacts.c.cluster == _CLUSTER).order_by(contacts.c.node)
+_SAMPLES = select(samples).where(samples.c.cluster == _CLUSTER).order_by(samples.c.kernel, samples.c.at)
+_ACCOUNTS = select(accounts).where(accounts.c.cluster == _CLUSTER).order_by(accounts.c.user)
+_PLANS = select(func.count()).select_from(plans).where(plans.c.cluster == _CLUSTER)
+
 
 def write_contacts(connection: Connection, lease: Lease, found: Iterable[Contact]) -> None:
     for each in found:
@@ -27,8 +34,7 @@ def write_contacts(connection: Connection, lease: Lease, found: Iterable[Contact
 
 
 def read_contacts(connection: Connection, cluster: str) -> dict[str, Contact]:
-    query = select(contacts).where(contacts.c.cluster == cluster).order_by(contacts.c.node)
-    found = connection.execute(query).mappings()
+    found = connection.execute(_CONTACTS, {"cluster": cluster}).mappings()
     return {row["node"]: Contact(row["node"], row["reached"], row["lost"], row["why"]) for row in found}
 
 
@@ -52,9 +58,8 @@ def write_samples(connection: Connection, lease: Lease, found: Iterable[SampleCh
 
 def read_samples(connection: Connection, cluster: str) -> dict[str, tuple[Sample, ...]]:
     """By kernel, oldest first."""
-    query = select(samples).where(samples.c.cluster == cluster).order_by(samples.c.kernel, samples.c.at)
     found: dict[str, list[Sample]] = {}
-    for row in connection.execute(query).mappings():
+    for row in connection.execute(_SAMPLES, {"cluster": cluster}).mappings():
         sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"])
         found.setdefault(row["kernel"], []).append(sample)
     return {kernel: tuple(each) for kernel, each in found.items()}
@@ -84,8 +89,7 @@ def add_charge(before: Balance | None, charge: Charge) -> Balance:
 
 
 def read_accounts(connection: Connection, cluster: str) -> dict[str, Balance]:
-    query = select(accounts).where(accounts.c.cluster == cluster).order_by(accounts.c.user)
-    found = connection.execute(query).mappings()
+    found = connection.execute(_ACCOUNTS, {"cluster": cluster}).mappings()
     return {row["user"]: Balance(row["value"], row["at"], row["half_life"]) for row in found}
 
 
@@ -95,7 +99,7 @@ def prune_history(connection: Connection, cluster: str) -> None:
     _keep_newest(connection, journal, cluster, MAX_JOURNAL_ROWS)
     _keep_newest(connection, events, cluster, MAX_EVENTS)
     mine = plans.c.cluster == cluster
-    if (connection.execute(select(func.count()).select_from(plans).where(mine)).scalar() or 0) > MAX_PLANS:
+    if (connection.execute(_PLANS, {"cluster": cluster}).scalar() or 0) > MAX_PLANS:
         oldest = select(plans.c.at).where(mine).order_by(plans.c.at.desc()).limit(1).offset(MAX_PLANS - 1)
         first = connection.execute(oldest).scalar()
         connection.execute(delete(plans).where(mine, plans.c.at < first))
@@ -104,10 +108,18 @@ def prune_history(connection: Connection, cluster: str) -> None:
 def _keep_newest(connection: Connection, table: Table, cluster: str, most: int) -> None:
     """Numbers may have gaps but none comes twice: their range is never less than how many there are."""
     mine, seq = table.c.cluster == cluster, table.c.seq
-    ends = [connection.execute(select(end(seq)).where(mine)).scalar() for end in (func.min, func.max)]
-    if ends[0] is None or ends[1] - ends[0] < most * _PRUNE_SLACK:
+    first, last = connection.execute(_ends(table), {"cluster": cluster}).one()
+    if first is None or last - first < most * _PRUNE_SLACK:
         return
     kept = select(seq).where(mine).order_by(seq.desc()).limit(1).offset(most - 1)
     first = connection.execute(kept).scalar()
     if first is not None:
         connection.execute(delete(table).where(mine, seq < first))
+
+
+@lru_cache
+def _ends(table: Table) -> Executable:
+    """Of a cluster's numbers. Each is asked for by itself: so only the ends of the index are looked at."""
+    mine = table.c.cluster == _CLUSTER
+    lowest, highest = (select(end(table.c.seq)).where(mine).scalar_subquery() for end in (func.min, func.max))
+    return select(lowest, highest)

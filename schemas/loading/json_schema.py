@@ -6,9 +6,10 @@ code 1.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,11 @@ def _strip_titles(value: Any, name: str = "") -> Any:
     }
 
 
-def schema_files() -> Iterator[tuple[str, str]]:
+@functools.cache
+def schema_files() -> tuple[tuple[str, str], ...]:
     """Name and text of every published file."""
-    for kind in KINDS:
-        yield f"{kind.lower()}.json", _format_schema(schema_of(kind))
-    yield f"{UNION}.json", _format_schema(union_schema())
+    kinds = ((f"{kind.lower()}.json", _format_schema(schema_of(kind))) for kind in KINDS)
+    return (*kinds, (f"{UNION}.json", _format_schema(union_schema())))
 
 
 def _format_schema(schema: Mapping[str, Any]) -> str:

@@ -6,8 +6,14 @@ search through the metadata of every installed package, which a command of half 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PROVIDERS, QUEUE, SECRET_STORES, SELECTION = (
     "bai.providers",
@@ -41,12 +47,12 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
 def load_entry_points(group: str, names: Iterable[str]) -> dict[str, Any]:
     """Name → what it stands for, of those that there are; a built-in one is nobody's to replace. Nothing else
     is imported. Raises what a plugin raises when it is imported."""
-    from importlib.metadata import EntryPoint, entry_points
+    from importlib.metadata import EntryPoint
 
     built_in, wanted = BUILT_IN[group], set(names)
     found = {name: EntryPoint(name, built_in[name], group) for name in sorted(wanted & built_in.keys())}
     if wanted - found.keys():
-        for entry in entry_points(group=group):
+        for entry in _installed(group):
             if entry.name in wanted:
                 found.setdefault(entry.name, entry)
     return {name: entry.load() for name, entry in found.items()}
@@ -54,6 +60,24 @@ def load_entry_points(group: str, names: Iterable[str]) -> dict[str, Any]:
 
 def entry_point_names(group: str) -> list[str]:
     """All names of a group; nothing is imported."""
+    return sorted({*BUILT_IN[group], *(entry.name for entry in _installed(group))})
+
+
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    """Searched again once something was installed, which changes a folder: to read the metadata of every
+    package for every document that names a plugin would take longer than all else."""
+    return _search(group, tuple((path, _changed_at(path)) for path in sys.path))
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.stat(path or ".").st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+@lru_cache(maxsize=len(BUILT_IN))
+def _search(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points
 
-    return sorted({*BUILT_IN[group], *(entry.name for entry in entry_points(group=group))})
+    return tuple(entry_points(group=group))

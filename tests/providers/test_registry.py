@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -50,11 +49,13 @@ def test_the_root_can_be_chosen_by_environment(monkeypatch: pytest.MonkeyPatch, 
     assert isinstance(provider, ProcessProvider) and provider.root.path == tmp_path / "mine"
 
 
-def test_a_strangers_provider_is_opened_like_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger = EntryPoint("stranger", "providers.declared:open_declared", PROVIDERS)
-    monkeypatch.setattr(
-        "importlib.metadata.entry_points", lambda group: [stranger] if group == PROVIDERS else []
-    )
+def test_a_strangers_provider_is_opened_like_a_built_in_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "stranger-1.0.dist-info").mkdir()
+    metadata = f"[{PROVIDERS}]\nstranger = providers.declared:open_declared\n"
+    (tmp_path / "stranger-1.0.dist-info" / "entry_points.txt").write_text(metadata)
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert isinstance(registry.open_provider("stranger", {}), DeclaredProvider)
     assert isinstance(registry.open_provider("declared", {}), DeclaredProvider)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import jsonschema_rs
 import pytest
 
 from schemas.files.yaml_reader import read_documents
@@ -27,6 +28,11 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml"))
 
 def of(kind: str) -> jsonschema.Draft202012Validator:
     return VALIDATORS[f"{kind.lower()}.json"]
+
+
+def compiled(kind: str) -> jsonschema_rs.Draft202012Validator:
+    """The same for thousands of documents, in a twentieth of the time."""
+    return jsonschema_rs.Draft202012Validator(of(kind).schema)
 
 
 def test_a_stale_file_is_noticed(tmp_path: Path) -> None:
@@ -112,11 +118,10 @@ def mutations(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[An
 
 
 def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    changed = copy.deepcopy(value)
-    here = changed
-    for step in path[:-1]:
-        here = here[step]
-    here[path[-1]] = new
+    """A copy with it there; what does not change is shared."""
+    changed = copy.copy(value)
+    first, *rest = path
+    changed[first] = put(value[first], tuple(rest), new) if rest else new
     return changed
 
 
@@ -129,7 +134,7 @@ def looser(path: tuple[Any, ...], issues: str) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_agree_with_the_models(kind: str) -> None:
     """Each document of the corpus (every place × every wrong value) is accepted by both or by none."""
-    apart = []
+    apart, schema = [], compiled(kind)
     for original in originals(kind):
         for path, new in mutations(original):
             if not path:
@@ -137,7 +142,7 @@ def test_they_agree_with_the_models(kind: str) -> None:
             changed = put(original, path, new)
             resource, issues = parse_resource(changed)
             said = "; ".join(issue.message for issue in issues)
-            if of(kind).is_valid(changed) != (resource is not None) and not looser(path, said):
+            if schema.is_valid(changed) != (resource is not None) and not looser(path, said):
                 apart.append((path, new, said))
     assert apart == []
 

@@ -91,5 +91,7 @@ def run_transaction(engine: Engine, store: object, do: Callable[[Connection], T]
         return retrying(once)
 
 
-def _begin_write(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
-    return engine.execution_options(**{BEGIN: IMMEDIATE}).begin()
+@contextlib.contextmanager
+def _begin_write(engine: Engine) -> Iterator[Connection]:
+    with engine.connect() as connection, connection.execution_options(**{BEGIN: IMMEDIATE}).begin():
+        yield connection

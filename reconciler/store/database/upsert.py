@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Executable, Table
 
 from reconciler.store.database.engine import is_server
 
@@ -15,19 +16,29 @@ if TYPE_CHECKING:
 
 def replace_row(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
     """Put the row there, in place of the one with its primary key."""
-    keys = [column.name for column in table.primary_key.columns]
-    inserted = _insert(connection, table).values(**values)
-    rest = {name: inserted.excluded[name] for name in values if name not in keys}
-    connection.execute(inserted.on_conflict_do_update(index_elements=keys, set_=rest))
+    connection.execute(_replacing(is_server(connection), table, *values), values)
 
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
     """Put the row there unless there is one with its primary key."""
-    connection.execute(_insert(connection, table).values(**values).on_conflict_do_nothing())
+    connection.execute(_inserting_missing(is_server(connection), table), values)
 
 
-def _insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    if is_server(connection):
+@lru_cache
+def _replacing(on_server: bool, table: Table, *names: str) -> Executable:
+    keys = [column.name for column in table.primary_key.columns]
+    inserted = _insert(on_server, table)
+    rest = {name: inserted.excluded[name] for name in names if name not in keys}
+    return inserted.on_conflict_do_update(index_elements=keys, set_=rest)
+
+
+@lru_cache
+def _inserting_missing(on_server: bool, table: Table) -> Executable:
+    return _insert(on_server, table).on_conflict_do_nothing()
+
+
+def _insert(on_server: bool, table: Table) -> postgresql.Insert | sqlite.Insert:
+    if on_server:
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table)

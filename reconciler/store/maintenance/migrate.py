@@ -15,6 +15,7 @@ from schemas.problems.errors.store import StoreError, StoreMoved, StoreUnavailab
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 MOVED_KEY = "moved"
 """The entry of `meta` that says where the contents went."""
+_MOVED = select(meta.c.value).where(meta.c.key == MOVED_KEY)
 _MIGRATION_LOCK = 0x62616900
 """Advisory lock of the server that whoever migrates a store holds."""
 
@@ -60,7 +61,7 @@ def current_revision(connection: Connection, store: object) -> str | None:
 
 def raise_if_moved(connection: Connection, store: object) -> None:
     """Raise StoreMoved for a store whose contents went elsewhere."""
-    target = connection.execute(select(meta.c.value).where(meta.c.key == MOVED_KEY)).scalar()
+    target = connection.execute(_MOVED).scalar()
     if target is not None:
         raise _moved_error(store, target)
 
@@ -73,7 +74,7 @@ def _moved_error(store: object, target: str) -> StoreMoved:
 
 def _read_revision_and_move(engine: Engine, store: object) -> tuple[str | None, str | None]:
     """Revision, and where it was moved to, in one question; nothing where that cannot be answered so."""
-    went = select(meta.c.value).where(meta.c.key == MOVED_KEY).scalar_subquery()
+    went = _MOVED.scalar_subquery()
     question = select(column("version_num"), went).select_from(table("alembic_version"))
     try:
         with query_connection(engine, store) as connection:
