@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 _SHARE = 4
-"""Pauses are that many times as long as a look took, which leaves most of a core to those who are waited for."""
+"""Pauses are so many times as long as a look took, which leaves the cores to what is waited for."""
 _LONGEST_PAUSE = 2.0
 
 

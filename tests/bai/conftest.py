@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.bai_process import Command, File, run_bai
+
+TOP = Path(__file__).parents[2]
 PATIENCE = 60.0
 CLUSTER = """\
 apiVersion: bai/v1
@@ -102,7 +105,7 @@ class Repo:
         return said
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """Run as a process of its own."""
+        """Run as a new process, which may be sent signals."""
         code = "from bai.cli.main import main; main()"
         settings: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -113,14 +116,23 @@ class Repo:
         return subprocess.Popen(
             [sys.executable, "-c", code, "-C", str(self.root), *words],
             env={**os.environ, **self.env},
-            cwd=Path(__file__).parents[2],
+            cwd=TOP,
             **{**settings, **options},
         )
 
-    def process(self, *words: str, **options: Any) -> Said:
-        with self.start(*words, **options) as started:
-            out, err = started.communicate(timeout=120)
-        return Said(started.returncode, out or "", err or "")
+    def process(
+        self,
+        *words: str,
+        timeout: float = 120,
+        stdin: File = subprocess.DEVNULL,
+        stdout: File = subprocess.PIPE,
+    ) -> Said:
+        """Run in a process of its own until it ends."""
+        command = Command(
+            ["-C", str(self.root), *words], {**os.environ, **self.env}, TOP, stdin=stdin, stdout=stdout
+        )
+        done = run_bai(command, timeout=timeout)
+        return Said(done.returncode, done.stdout or "", done.stderr or "")
 
 
 WHO = {

@@ -76,6 +76,21 @@ def test_a_command_that_does_nothing_loads_no_part_of_bai(arguments: list[str]) 
     assert not any(name.startswith(("reconciler", "planner", "providers")) for name in found)
 
 
+@pytest.mark.parametrize("way", [["bai"], [sys.executable, "-m", "bai"]], ids=["script", "module"])
+def test_it_starts_by_its_script_and_as_a_module(way: list[str], tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/usr/bin/env", *way, "--version"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, f"bai {__version__}\n"), done.stderr
+
+
 def test_completion_loads_nothing_heavy() -> None:
     found = loaded_after([], _BAI_COMPLETE="complete_bash", COMP_WORDS="bai p", COMP_CWORD="1")
     assert not found.intersection(HEAVY)

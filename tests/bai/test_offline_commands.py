@@ -205,7 +205,7 @@ def test_plan_formats(repo: Repo, tmp_path: Path) -> None:
 def test_a_locale_without_letters_is_no_reason_to_fail(repo: Repo, format: str) -> None:
     repo.write("a.yaml", SESSION.replace('A: "1"', 'A: "h\u00e9llo"'))
     repo.env |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    said = repo.process("plan", "--format", format, encoding="utf-8")
+    said = repo.process("plan", "--format", format)
     assert said.code == 0, said.err
     assert repo.process("describe", "web").code == 0
 

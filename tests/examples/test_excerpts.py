@@ -6,11 +6,11 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.harness.bai_process import Command, run_bai
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -26,15 +26,7 @@ README = re.compile(r"```text\n\$ bai plan --out plan\.json\n(.*?)\n\$ bai apply
 def bai(command: list[str], folder: Path, home: Path) -> list[str]:
     """Lines of its output; run as somebody with nothing set."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "BAI_PROCESS_ROOT": str(home / "kernels")}
-    done = subprocess.run(
-        [sys.executable, "-m", "bai", *command],
-        cwd=folder,
-        env={**env, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = run_bai(Command(command, env, folder), timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line.rstrip() for line in done.stdout.splitlines()]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.harness.bai_process import Command, run_bai
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -20,16 +21,7 @@ class User:
     environment: dict[str, str]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(Path(sys.executable).parent / "bai"), *words],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_bai(Command(words, self.environment, self.folder), timeout=300)
 
     def bai(self, *words: str, code: int = 0) -> str:
         done = self.run(*words)

@@ -10,7 +10,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from reconciler.provisioning.targets import provision_targets
 from reconciler.sources.source import open_source
 from reconciler.workspace.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
+from tests.harness.bai_process import BAI, Command, run_bai
 from tests.harness.labs import spent
 from tests.lab.bare_metal_lab import BareMetalLab
 from tests.lab.nspawn import Node
@@ -73,11 +73,9 @@ class Site:
     def apply(self, *words: str) -> str:
         """What `bai apply` says, all of it."""
         with spent("provisioning"):
-            done = subprocess.run(
-                [*self._command(), "apply", "--yes", *words],
-                cwd=self.folder, env=self.user.environment, stdin=subprocess.DEVNULL, text=True, check=False,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1800,
-            )  # fmt: skip
+            all_words = ["apply", "--yes", *words]
+            command = Command(all_words, self.user.environment, self.folder, stderr=subprocess.STDOUT)
+            done = run_bai(command, timeout=1800)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
@@ -85,7 +83,7 @@ class Site:
     def applying(self) -> Iterator[subprocess.Popen[str]]:
         """An apply that runs meanwhile, without check mode; what it says is read line by line."""
         with subprocess.Popen(
-            [*self._command(), "apply", "--yes", "--no-check"],
+            [str(BAI), "apply", "--yes", "--no-check"],
             cwd=self.folder, env=self.user.environment, stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process:  # fmt: skip
@@ -93,9 +91,6 @@ class Site:
                 yield process
             finally:
                 process.kill()
-
-    def _command(self) -> list[str]:
-        return [str(Path(sys.executable).parent / "bai")]
 
     def plan(self) -> str:
         """What `bai plan` prints, without asking the roles."""

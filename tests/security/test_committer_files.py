@@ -64,13 +64,7 @@ def _place(folder: Path, kind: str) -> Path:
 
 
 def _said(repo: Repo, *words: str) -> Said:
-    with repo.start(*words) as started:
-        try:
-            out, err = started.communicate(timeout=HANGS)
-        except BaseException:
-            started.kill()
-            raise
-    return Said(started.returncode, out, err)
+    return repo.process(*words, timeout=HANGS)
 
 
 def _answer(call: Callable[[], object]) -> BaseException:

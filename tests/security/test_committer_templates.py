@@ -3,14 +3,14 @@ by whoever plans. None takes time or memory beyond its size, and none reaches ou
 
 from __future__ import annotations
 
+import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.targets import ROOT
+from tests.harness.bai_process import Command, Done, run_bai
 
 DOCUMENTS = """apiVersion: bai/v1
 kind: Cluster
@@ -45,26 +45,13 @@ LONG = "a" * 3000
 pytestmark = pytest.mark.slow  # Each one is a command of its own.
 
 
-Done = subprocess.CompletedProcess[str]
-
-
 def validated(folder: Path, text: str, *, default: str = "x", more: str = "") -> Done:
     """By the command, which may have 30 s of a processor and 1 GiB."""
 
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
     (folder / "a.yaml").write_text(DOCUMENTS.format(text=text, default=default, more=more))
-    return subprocess.run(
-        [sys.executable, "-m", "bai", "-C", str(folder), "validate"],
-        cwd=ROOT,
-        preexec_fn=bounded,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    limits = {resource.RLIMIT_CPU: (30, 30), resource.RLIMIT_AS: (1 << 30, 1 << 30)}
+    command = Command(["-C", str(folder), "validate"], os.environ, ROOT, limits=limits)
+    return run_bai(command, timeout=600)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""Asks a fork server (`fork_server.py`), and waits for what its forks say."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tests.harness.fork_server import LENGTH, NOT_HERE, STATUS
+
+ROOT = Path(__file__).resolve().parents[2]
+_NO_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy starts some when it is imported."""
+
+
+class ForkClient:
+    """One server, which ends with this process. `program` is a module with a `main`."""
+
+    def __init__(self, environment: Mapping[str, str], program: str = "bai.cli.main") -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.harness.fork_server", str(theirs.fileno()), program],
+                cwd=ROOT,
+                env={**environment, **_NO_THREADS},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        atexit.register(self.close)
+
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        self._control.close()
+        self.process.wait()
+
+    def run(
+        self, request: Mapping[str, Any], files: tuple[Any, Any, Any], timeout: float
+    ) -> subprocess.CompletedProcess[str] | None:
+        """None where the request asks for what only a new process gives."""
+        with ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs, suppress(ConnectionError):
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+            call = _Call(request["words"], ours, stack)
+            with suppress(ConnectionError):  # what came back then says no exit code
+                call.ask(request, files)
+            return call.finish(timeout)
+
+
+def _part(file: int) -> bytes:
+    try:
+        return os.read(file, 1 << 16)
+    except ConnectionError:
+        return b""
+
+
+class _Call:
+    """One command: its request, and what comes back."""
+
+    def __init__(self, words: list[str], connection: socket.socket, stack: ExitStack) -> None:
+        self._words = words
+        self._connection = connection
+        self._stack = stack
+        self._said: dict[int, bytearray] = {}
+        """What comes from the connection and from each pipe, by our ends."""
+        self._pipes: list[int | None] = []
+
+    def ask(self, request: Mapping[str, Any], files: tuple[Any, Any, Any]) -> None:
+        text = json.dumps(request).encode()
+        with ExitStack() as handed:
+            given: list[int] = []
+            for number, file in enumerate(files):
+                given.append(given[1] if file == subprocess.STDOUT else self._opened(number, file, handed))
+            socket.send_fds(self._connection, [LENGTH.pack(len(text))], given)
+            self._connection.sendall(text)
+
+    def _opened(self, number: int, file: int | IO[Any] | None, handed: ExitStack) -> int:
+        """The child's end; of a pipe, ours is remembered."""
+        ours = None
+        if file == subprocess.PIPE:
+            ours, theirs = os.pipe()
+            self._stack.callback(os.close, ours)
+            handed.callback(os.close, theirs)
+            self._said[ours] = bytearray()
+        elif file == subprocess.DEVNULL:
+            theirs = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            handed.callback(os.close, theirs)
+        elif isinstance(file, int):
+            theirs = file
+        else:
+            theirs = number if file is None else file.fileno()
+        if number:
+            self._pipes.append(ours)
+        return theirs
+
+    def finish(self, timeout: float) -> subprocess.CompletedProcess[str] | None:
+        connection = self._connection.fileno()
+        self._said[connection] = bytearray()
+        if not self._read(set(self._said), timeout):
+            self._connection.shutdown(socket.SHUT_WR)  # the server kills it
+            self._read({connection}, timeout)
+            raise subprocess.TimeoutExpired(self._words, timeout, *map(self._bytes, self._pipes))
+        answer = bytes(self._said[connection])
+        if answer.startswith(NOT_HERE):
+            return None
+        if len(answer) != STATUS.size:
+            raise RuntimeError(f"the fork server ended: {' '.join(self._words)}")
+        out, err = [*map(self._text, self._pipes), None][:2]
+        return subprocess.CompletedProcess(self._words, STATUS.unpack(answer)[0], out, err)
+
+    def _read(self, files: set[int], timeout: float) -> bool:
+        """Until all of them have ended; False when time is over."""
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            for file in files:
+                selector.register(file, selectors.EVENT_READ)
+            while selector.get_map():
+                if (left := deadline - time.monotonic()) <= 0:
+                    return False
+                for key, _ in selector.select(left):
+                    part = _part(key.fd)
+                    self._said[key.fd] += part
+                    if not part:
+                        selector.unregister(key.fd)
+        return True
+
+    def _bytes(self, pipe: int | None) -> bytes | None:
+        return None if pipe is None else bytes(self._said[pipe])
+
+    def _text(self, pipe: int | None) -> str | None:
+        said = self._bytes(pipe)
+        return None if said is None else said.decode().replace("\r\n", "\n").replace("\r", "\n")

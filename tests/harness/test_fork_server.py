@@ -1,0 +1,230 @@
+"""A fork of the server is to its command what a new process is."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import bai_process
+from tests.harness.bai_process import BAI, Command, Done, run_bai, run_new
+from tests.harness.fork_client import ROOT, ForkClient
+from tests.waiting import until
+
+NULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
+OWNER = """
+import os, sys, threading
+from tests.harness.fork_client import ForkClient
+client = ForkClient(os.environ, "tests.harness.any_code")
+code = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+request = {"words": ["-", code], "environment": dict(os.environ), "folder": "/", "limits": []}
+print(client.process.pid, flush=True)
+client.run(request, (-3, None, None), 600)
+"""
+LEFT = (
+    "os.environ['LEFT']='1'; os.chdir('/'); os.umask(0o77); json.left=1; gc.set_threshold(9); random.seed(1)"
+)
+SEEN = "'LEFT' in os.environ, hasattr(json, 'left'), os.getcwd(), os.umask(0o22), gc.get_threshold()[0] == 9"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[ForkClient]:
+    started = ForkClient(os.environ, "tests.harness.any_code")
+    yield started
+    started.close()
+
+
+def run(
+    client: ForkClient, code: str, *, files: Any = (NULL, PIPE, PIPE), timeout: float = 120, **options: Any
+) -> Done:
+    request = {
+        "words": ["/some/bai", code],
+        "environment": dict(os.environ),
+        "folder": str(ROOT),
+        "limits": [],
+    }
+    done = client.run(request | options, files, timeout)
+    assert done is not None
+    return done
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_the_environment_is_that_of_the_request_alone(client: ForkClient) -> None:
+    code = "import json, os, subprocess; print(json.dumps(dict(os.environ))); print(flush=True)"
+    code += "; subprocess.run(['/usr/bin/env'])"
+    own, _, inherited = run(client, code, environment={"ONE": "1 ü"}).stdout.partition("\n\n")
+    assert {name: text for name, text in json.loads(own).items() if name != "LC_CTYPE"} == {"ONE": "1 ü"}
+    assert [line for line in inherited.splitlines() if not line.startswith("LC_CTYPE=")] == ["ONE=1 ü"]
+
+
+def test_words_folder_and_standard_input_are_those_of_the_request(client: ForkClient, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("given\n")
+    code = "import os, sys; print(sys.argv[0], os.getcwd(), sys.stdin.read())"
+    with (tmp_path / "in").open() as given:
+        done = run(client, code, files=(given, PIPE, PIPE), folder=str(tmp_path))
+    assert done.stdout == f"/some/bai {tmp_path} given\n\n"
+    assert run(client, "import sys; print(repr(sys.stdin.read()))").stdout == "''\n"
+
+
+def test_output_goes_where_it_is_sent(client: ForkClient, tmp_path: Path) -> None:
+    code = (
+        "import os, sys; print('out'); print('err', file=sys.stderr); sys.stdout.flush(); os.write(2, b'2')"
+    )
+    done = run(client, code)
+    assert (done.stdout, done.stderr) == ("out\n", "err\n2")
+    both = run(client, code, files=(NULL, PIPE, subprocess.STDOUT))
+    assert sorted(both.stdout) == sorted("out\nerr\n2") and both.stderr is None
+    with (tmp_path / "out").open("w") as target:
+        assert run(client, code, files=(NULL, target, NULL)).stdout is None
+    assert (tmp_path / "out").read_text() == "out\n"
+    assert len(run(client, "print('x' * 1_000_000)").stdout) == 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "err"),
+    [
+        ("pass", 0, ""),
+        ("import sys; sys.exit(7)", 7, ""),
+        ("import sys; sys.exit('why')", 1, "why\n"),
+        ("import os; os.kill(os.getpid(), 9)", -9, ""),
+        ("import os; os._exit(3)", 3, ""),
+    ],
+)
+def test_the_exit_code_is_that_of_a_process(client: ForkClient, code: str, expected: int, err: str) -> None:
+    done = run(client, code)
+    assert (done.returncode, done.stderr) == (expected, err)
+
+
+def test_what_nobody_catches_is_a_traceback(client: ForkClient) -> None:
+    done = run(client, "{}['absent']")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback") and done.stderr.endswith("KeyError: 'absent'\n")
+
+
+def test_it_ends_as_an_interpreter_does(client: ForkClient) -> None:
+    code = "import atexit, threading; atexit.register(print, 'exit')"
+    code += "; threading.Timer(0.05, print, ['thread']).start()"
+    assert run(client, code).stdout == "thread\nexit\n"
+
+
+def test_a_command_that_takes_too_long_is_killed(client: ForkClient) -> None:
+    code = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+    with pytest.raises(subprocess.TimeoutExpired) as caught:
+        run(client, code, timeout=2)
+    assert is_gone(int(caught.value.output))
+    assert run(client, "print(1)").stdout == "1\n"
+
+
+def test_what_it_leaves_running_lives_on(client: ForkClient) -> None:
+    code = "import subprocess as s; n = s.DEVNULL"
+    code += "; print(s.Popen(['sleep', '600'], stdin=n, stdout=n, stderr=n, start_new_session=True).pid)"
+    pid = int(run(client, code).stdout)
+    assert not is_gone(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_limits_are_its_own(client: ForkClient) -> None:
+    code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    assert run(client, code, limits=[(resource.RLIMIT_NOFILE, (50, 60))]).stdout == "(50, 60)\n"
+    endless = run(client, "while True: pass", limits=[(resource.RLIMIT_CPU, (1, 1))])
+    assert endless.returncode == -signal.SIGKILL
+    assert run(client, code).stdout == f"{resource.getrlimit(resource.RLIMIT_NOFILE)}\n"
+
+
+def test_nothing_of_a_command_is_seen_by_the_next(client: ForkClient) -> None:
+    imports = "import gc, json, os, random\n"
+    before = run(client, f"{imports}print({SEEN})").stdout
+    assert run(client, f"{imports}{LEFT}").returncode == 0
+    assert run(client, f"{imports}print({SEEN})").stdout == before
+    drawn = {run(client, "import random; print(random.random())").stdout for _ in range(3)}
+    assert len(drawn) == 3
+    assert before.startswith("False False")
+
+
+def test_what_a_command_imported_the_next_one_finds(client: ForkClient) -> None:
+    code = "import sys; print('colorsys' in sys.modules); import colorsys"
+    assert [run(client, code).stdout for _ in range(2)] == ["False\n", "True\n"]
+
+
+def test_a_fork_has_the_signals_and_files_of_a_new_process(client: ForkClient) -> None:
+    code = "import os, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    code += "; print(sorted(map(int, os.listdir('/proc/self/fd')))[:3])"
+    code += "; print([signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGCHLD)] == [signal.SIG_DFL] * 2)"
+    assert run(client, code).stdout == "True\n[0, 1, 2]\nTrue\n"
+
+
+def test_server_and_commands_end_with_whoever_asked() -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pids = [int(owner.stdout.readline()) for _ in range(2)]
+        owner.kill()
+    until(lambda: all(map(is_gone, pids)), "server and command end")
+
+
+def test_a_server_that_was_killed_is_told(client: ForkClient) -> None:
+    other = ForkClient(os.environ, "tests.harness.any_code")
+    with pytest.raises(RuntimeError, match="the fork server ended"):
+        run(other, f"import os; os.kill({other.process.pid}, 9); import signal; signal.pause()")
+    until(lambda: not other.lives(), "the server is gone")
+    other.close()
+
+
+@pytest.mark.parametrize("words", [("version",), ("get",), ("plan",), ("nonsense",)])
+def test_bai_says_the_same_from_a_fork(words: tuple[str, ...]) -> None:
+    environment = {**os.environ, "COLUMNS": "100"}
+    command = Command(words, environment, ROOT / "examples" / "clusters" / "dgx-h100")
+    forked, new = run_bai(command, timeout=120), run_new(command, timeout=120)
+    assert (forked.returncode, forked.stderr) == (new.returncode, new.stderr)
+    assert forked.stdout == new.stdout
+
+
+def test_a_fork_server_has_one_thread() -> None:
+    command = Command(("plan",), os.environ, ROOT / "examples" / "clusters" / "dgx-h100")
+    for _ in range(2):
+        assert run_bai(command, timeout=120).returncode == 0
+    client = bai_process._clients.find(os.environ)
+    assert client is not None
+    assert len(os.listdir(f"/proc/{client.process.pid}/task")) == 1
+
+
+def test_another_start_of_modules_or_interpreter_is_a_new_process() -> None:
+    def asked(**environment: str) -> object:
+        whole = {**os.environ, **environment}
+        client = bai_process._clients.find(whole)
+        request = {"words": [str(BAI), "version"], "environment": whole, "folder": "/", "limits": []}
+        return client and client.run(request, (NULL, PIPE, PIPE), 120)
+
+    assert asked() is not None
+    assert asked(TYPER_USE_RICH="0") is None
+    assert asked(COV_CORE_SOURCE="bai") is None
+    assert bai_process._clients.find({**os.environ, "LC_ALL": "C"}) is not bai_process._clients.find(
+        os.environ
+    )
+
+
+def test_in_other_circumstances_it_is_a_new_process() -> None:
+    found: list[object] = []
+    assert bai_process._clients.find(os.environ) is not None
+    before = os.umask(0o077)
+    try:
+        thread = threading.Thread(target=lambda: found.append(bai_process._clients.find(os.environ)))
+        thread.start()
+        thread.join()
+    finally:
+        os.umask(before)
+    assert found == [None]
