@@ -1,7 +1,7 @@
 """Fixtures that tests of every package may ask for, and what all property tests have in common."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.lab.compiled_statements import compiled_once
 from tests.lab.cosign import cosign
@@ -31,7 +31,8 @@ __all__ = [
     "vm",
 ]
 
-settings.register_profile("bai", deadline=None)  # a loaded machine is slow, not wrong
+# A loaded machine is slow, not wrong.
+settings.register_profile("bai", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bai")
 
 
