@@ -8,7 +8,7 @@ help:
 	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
 	@echo "make test-times   the same as make test, and where its time went"
-	@echo "make test-flaky   again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
+	@echo "make test-flaky   what uses engines, nodes or processes, again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
 	@echo "make test-newest  with the newest of everything in place of what is locked"
 	@echo "make lock      lock the newest of everything (requirements/)"
 	@echo "make sbom      bill of materials of the wheel (CycloneDX) into dist/; with IMAGE=NAME of that image too"
@@ -45,7 +45,7 @@ test-times:
 N ?= 10
 LOAD ?= 4
 test-flaky: setup
-	.venv/bin/python scripts/flaky.py --runs $(N) --load $(LOAD) -- $(ARGS)
+	.venv/bin/python scripts/flaky.py --runs $(N) --load $(LOAD) $(if $(ARGS),-- $(ARGS))
 
 test-newest:
 	@BAI_TEST_LEVEL=newest scripts/test.sh

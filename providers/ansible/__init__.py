@@ -3,7 +3,8 @@
 Read `provisioner.py` (the seam's three verbs), `files.py` (what a run is given: inventory, ssh and Ansible
 configuration), `run.py` (one run), `guard.py` (nothing of it outlives bai), `events.py` (what it tells),
 `artefacts.py` (what is kept of it) and `node_lock.py` (one provisioning per node at a time). Ansible itself
-is only imported, by way of its runner, when something runs.
+is only imported, by way of its runner, when something runs. In its own process run `strategies` (which tasks
+have a process) and `compiled_templates.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ forked for them. A play of one host, which is what a wave runs for each of its n
 all: nobody else waits meanwhile.
 
 Before a module is sent to a node, all that it imports is compiled to see what else has to be sent. Modules
-share most of that: each source is compiled once.
+share most of that: each source is compiled once. So is each text of a template.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from ansible.executor.task_result import _RawTaskResult
 from ansible.playbook.task import Task
 from ansible.plugins.loader import filter_loader, get_plugin_loader_namespace, test_loader
 from ansible_mitogen.plugins.strategy.mitogen_linear import StrategyModule as MitogenLinear
+
+from providers.ansible.compiled_templates import compile_templates_once
 
 _LOADED_BY_TASKS = (
     "ansible_collections.ansible.builtin.plugins.filter",
@@ -66,6 +68,7 @@ class StrategyModule(MitogenLinear):  # type: ignore[misc]
         compile_once = functools.cache(compile)
         for module in (ansible_mitogen.module_finder, mitogen.master):
             module.compile = compile_once  # instead of the built-in one
+        compile_templates_once()
         register_after_fork(gc, lambda module: module.disable())
         return super().run(*arguments)
 
