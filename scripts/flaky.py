@@ -1,10 +1,10 @@
 """Runs the tests, or a part of them, again and again beside busy loops, and says how often each one failed.
 
-    make test-flaky N=3 LOAD=4                                       # all that use engines, nodes or processes
+    make test-flaky N=3 LOAD=4      # all that use engines, nodes or processes
     make test-flaky N=10 LOAD=4 ARGS="tests/integration -k docker"
 
-They run side by side as in `make test`, which has installed what they need. Ends with 1 when any test failed in
-any run. What failed ones said is kept, one file per run.
+They run side by side as in `make test`, which has installed what they need. Ends with 1 when any test failed
+in any run. What failed ones said is kept, one file per run.
 """
 
 from __future__ import annotations
