@@ -20,7 +20,7 @@ from tests.lab.registry import USER, LabRegistry, StartRegistry
 from tests.lab.spaces import within
 from tests.lab.stores import NAME, declared, environment, owner_file
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 ROOT = Path(__file__).parents[2]
 PASSWORD = "open sesame"
 

@@ -19,7 +19,7 @@ from tests.providers.docker.cgroups import limits
 from tests.waiting import until
 
 pytestmark = [
-    pytest.mark.xdist_group("docker"),
+    pytest.mark.xdist_group("docker-clusters"),
     pytest.mark.parametrize("user", ["clusters/docker-lab"], indirect=True),
 ]
 

@@ -16,7 +16,7 @@ from reconciler.workspace.workspace import Workspace
 from tests.integration.test_docker_kill_apply import Lab, soon
 from tests.lab.docker import Engine, Engines
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 
 
 @pytest.fixture

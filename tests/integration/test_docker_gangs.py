@@ -19,7 +19,7 @@ from tests.lab.docker_lab import join_swarm
 from tests.providers.docker.specs import LABELS, kernel
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 
 MakeGangs = Callable[..., Gangs]
 

@@ -30,7 +30,7 @@ from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.registry import USER, LabRegistry, StartRegistry, tar_of
 from tests.lab.stores import NAME, environment, owner_file
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 PASSWORD = "correct horse battery staple"
 
 HARDWARE = "{architecture: x86_64, numaNodes: [{id: 0, cpus: '0-1', memory: 8GiB}]}"

@@ -18,7 +18,7 @@ from tests.bai.test_running_commands import next_line
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 ROOT = Path(__file__).parents[2]
 CLUSTER = """\
 apiVersion: bai/v1

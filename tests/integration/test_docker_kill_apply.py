@@ -26,7 +26,7 @@ from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.stores import NAME, environment, owner_file
 from tests.waiting import soon
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 KILLS = int(os.environ.get("BAI_DOCKER_KILLS", "5"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
 CLUSTER = """

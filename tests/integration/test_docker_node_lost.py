@@ -14,7 +14,7 @@ from reconciler.values.results import ApplyResult
 from reconciler.workspace.workspace import Workspace
 from tests.lab.docker import IMAGE, Engine, Engines
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 
 BASE = """
 apiVersion: bai/v1

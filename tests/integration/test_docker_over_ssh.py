@@ -20,7 +20,7 @@ from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.sshd import SshdNode, SshdNodes, why_not
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 
 CLUSTER = """
 apiVersion: bai/v1

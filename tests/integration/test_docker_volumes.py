@@ -13,7 +13,7 @@ from reconciler.values.plan_options import PlanOptions
 from tests.integration.gang import Gangs
 from tests.lab.docker import IMAGE, Engines
 
-pytestmark = pytest.mark.xdist_group("docker")
+pytestmark = pytest.mark.xdist_group("docker-clusters")
 VOLUMES = """\
 apiVersion: bai/v1
 kind: StorageHost

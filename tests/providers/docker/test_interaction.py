@@ -198,8 +198,10 @@ def test_a_command_on_a_terminal_follows_the_window(provider: DockerProvider, en
     child.expect("xterm")
     for _ in range(60):  # While the shell starts the command, Ctrl-C is for neither of the two.
         child.sendintr()
-        if child.expect(["# ", pexpect.TIMEOUT], timeout=1) == 0:
+        if child.expect(["[#$] ", pexpect.TIMEOUT], timeout=1) == 0:
             break
+    else:
+        raise AssertionError("Ctrl-C did not end the command")
     child.sendline("exit 4")
     assert left(child) == 4
 
