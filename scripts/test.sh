@@ -38,7 +38,7 @@ check() { # name, command...: begins it when a core is free
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
     {
         local started=$SECONDS
-        timeout 300 "$@" </dev/null >"$file" 2>&1
+        timeout 1200 "$@" </dev/null >"$file" 2>&1
         echo "$? $((SECONDS - started))" >"$file.ended"
     } &
     running+=($!)

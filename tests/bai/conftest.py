@@ -18,7 +18,7 @@ import pytest
 from tests.harness.bai_process import Command, File, run_bai
 
 TOP = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 CLUSTER = """\
 apiVersion: bai/v1
 kind: Cluster

@@ -1,9 +1,9 @@
 """What runs first, and what side by side.
 
-Tests that share a lab form a group (`pytest.mark.xdist_group`), which one worker runs in order; groups, and
-tests without one, run side by side. A test says what it needs by the fixtures it asks for and by its marks;
-from these follows whether it is `real`: whether it uses engines, nodes or processes. `-m "not real"` is the
-quick part.
+Tests that share a lab form a group (`pytest.mark.xdist_group`), which one worker runs in order; so do those
+of a module that share a fixture of it, which each worker would make anew. Groups, and tests without one, run
+side by side. A test says what it needs by the fixtures it asks for and by its marks; from these follows
+whether it is `real`: whether it uses engines, nodes or processes. `-m "not real"` is the quick part.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ def group_of(item: pytest.Item) -> str:
     return str(mark.args[0] if mark.args else mark.kwargs["name"]) if mark is not None else ""
 
 
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    """Whether it asks for something that is made once for all tests of its module."""
+    known = getattr(item, "_fixtureinfo", None)
+    return known is not None and any(
+        definitions[-1].scope == "module" for definitions in known.name2fixturedefs.values()
+    )
+
+
 def _rank(item: pytest.Item) -> int:
     group = group_of(item)
     if group in LONGEST_FIRST:
@@ -99,6 +107,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not (item.nodeid.startswith(_FOLDERS) or _shows_real_tests(item.path)):
                 raise pytest.UsageError(f"{item.nodeid}: the real part would not import this file (_SHOWN)")
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        for item in items:
+            if not group_of(item) and _shares_a_fixture(item):
+                item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         items[:] = in_order(items)
 
 

@@ -15,7 +15,7 @@ from tests.lab.bare_metal_lab import why_not
 from tests.lab.cache import LabUnavailable
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("nspawn-provisioning")
+pytestmark = [pytest.mark.xdist_group("nspawn-provisioning"), pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from tests.lab.cache import LabUnavailable, folder
 from tests.lab.lent import lent
 
 USER, PASSWORD = "ada", "lab-secret-word-1"
-PATIENCE = 60.0
+PATIENCE = 120.0
 _SETTINGS = """
 APP_NAME = lab
 RUN_MODE = prod

@@ -21,7 +21,7 @@ import requests
 
 SECRET = "a secret of the lab's"
 TOKEN = "bai_a-token-of-the-lab"
-PATIENCE = 90.0
+PATIENCE = 120.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -26,7 +26,7 @@ from tests.lab.cache import LabUnavailable, command, tool
 
 CONTROLLERS = Path("/sys/fs/cgroup")
 SUBNET = "10.213.0"
-PATIENCE = 30.0
+PATIENCE = 120.0
 CLONE_NEWNET = 0x40000000
 
 

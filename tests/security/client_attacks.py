@@ -18,7 +18,7 @@ from typing import IO
 from tests.bai.conftest import Repo
 from tests.waiting import until
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 FILES = 4096
 
 

@@ -27,7 +27,7 @@ from reconciler.gitops.webhook_verifier import WebhookVerifier
 from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import BASE, NODE, new_store
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 WHO: Mapping[str, tuple[RoleBinding, ...]] = {
     "viewer": (RoleBinding(Role.viewer),),
     "operator": (RoleBinding(Role.operator),),

@@ -14,7 +14,7 @@ import pytest
 from providers.ansible.run import GUARD, _CancelCheck
 from tests.waiting import until
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 # A worker in a session of its own, a connection that makes itself a daemon, and one that heeds no SIGTERM.
 COMMAND = """
 import os, signal, subprocess, sys, time

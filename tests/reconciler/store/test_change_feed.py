@@ -16,7 +16,7 @@ from schemas.problems.errors.store import StoreUnavailable
 from tests.lab.postgres import Server
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 News = queue.Queue[dict[str, int]]
 
 
