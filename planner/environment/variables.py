@@ -55,6 +55,8 @@ class SessionFacts:
     fractional: Fractional = field(default_factory=Fractional)
     gpudirect_storage: bool = False
     """Its group's storage reads into GPUs."""
+    bind_threads: bool = False
+    """Threads of OpenMP stay on a core each."""
     network: NetworkFacts = field(default_factory=NetworkFacts)
 
     def address(self, kernel: str) -> str:
@@ -80,7 +82,7 @@ def kernel_environment(
     derived = {
         **_identity_variables(facts, kernel),
         **_cluster_variables(facts, kernel),
-        **_thread_variables(kernel_placement, hardware),
+        **_thread_variables(kernel_placement, hardware, bind=facts.bind_threads),
         **_device_variables(kernel_placement, hardware),
         **(_storage_variables(kernel_placement, hardware) if facts.gpudirect_storage else {}),
     }
@@ -152,18 +154,21 @@ def _rendezvous_variables(facts: SessionFacts, kernel: KernelFacts) -> dict[str,
     }
 
 
-def _thread_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> dict[str, str]:
-    """One thread per physical core, each bound to its core's first logical CPU; shared CPU is rounded up and
-    not bound."""
+def _thread_variables(kernel_placement: KernelPlacement, hardware: Hardware, *, bind: bool) -> dict[str, str]:
+    """One thread per physical core; shared CPU is rounded up. Bound to the first logical CPU of each core
+    only where asked for: OpenMP binds the first thread as soon as its library is loaded, and processes that
+    it starts inherit its one CPU (PyTorch's loaders of data, for example)."""
     if not kernel_placement.cpus:
         return _thread_counts(max(1, -(-kernel_placement.cpu_milli // 1000)))
     first = {cpu: min(group) for group in hardware.siblings for cpu in group}
     cores: dict[int, int] = {}
     for cpu in sorted(kernel_placement.cpus):
         cores.setdefault(first.get(cpu, cpu), cpu)
-    return _thread_counts(len(cores)) | {
-        "GOMP_CPU_AFFINITY": " ".join(str(cpu) for cpu in sorted(cores.values()))
-    }
+    counts = _thread_counts(len(cores))
+    if not bind:
+        return counts
+    places = ",".join(f"{{{cpu}}}" for cpu in sorted(cores.values()))
+    return counts | {"OMP_PLACES": places, "OMP_PROC_BIND": "close"}
 
 
 def _thread_counts(count: int) -> dict[str, str]:

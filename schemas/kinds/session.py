@@ -163,6 +163,15 @@ class ContainerRules(Model):
     """Resource limits of its processes, such as `memlock: unlimited`."""
 
 
+class Threads(Model):
+    """Threads of OpenMP in its containers: as many as the container has cores."""
+
+    bind: Literal["none", "close"] = "none"
+    """`close`: each thread stays on a core of its own, where the container has its cores alone. The first
+    thread is the program's own, and processes that it starts stay on that one core with it: only for programs
+    that start none."""
+
+
 class Checkpoint(Model):
     """How a session is told to save its work before it is pushed out or moved: by a signal, and after the
     grace it is stopped as usual."""
@@ -196,6 +205,7 @@ class SessionSpec(Model):
     """How many containers there are, and of which roles."""
     numa: NumaPolicy | None = None
     """Overrides the group's policy."""
+    threads: Threads = Threads()
     placement: PlacementRules = PlacementRules()
     command: Command = ()
     """Program and arguments, one string each; never read by a shell."""

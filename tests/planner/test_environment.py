@@ -48,16 +48,27 @@ def test_a_lone_container() -> None:
     assert "MASTER_ADDR" not in env and "NCCL_IB_HCA" not in env
 
 
-def test_threads_follow_physical_cores() -> None:
+BINDING = {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND"}
+
+
+def test_threads_are_as_many_as_physical_cores_and_not_bound() -> None:
     env = kernel_environment(facts(), TRIO[0], placement("n1"), HARDWARE)
-    assert (env["OMP_NUM_THREADS"], env["GOMP_CPU_AFFINITY"]) == ("2", "0 1")
+    assert (env["OMP_NUM_THREADS"], env["MKL_NUM_THREADS"], env["OPENBLAS_NUM_THREADS"]) == ("2", "2", "2")
+    assert BINDING.isdisjoint(env)
 
 
+def test_threads_are_bound_to_the_first_logical_cpu_of_each_core_where_asked_for() -> None:
+    env = kernel_environment(facts(bind_threads=True), TRIO[0], placement("n1"), HARDWARE)
+    assert (env["OMP_NUM_THREADS"], env["OMP_PLACES"], env["OMP_PROC_BIND"]) == ("2", "{0},{1}", "close")
+
+
+@pytest.mark.parametrize("bind", [False, True])
 @pytest.mark.parametrize(("milli", "threads"), [(0, "1"), (200, "1"), (1000, "1"), (1001, "2")])
-def test_shared_cpu_is_rounded_up_and_not_bound(milli: int, threads: str) -> None:
+def test_shared_cpu_is_rounded_up_and_not_bound(milli: int, threads: str, bind: bool) -> None:
     place = Placement("s", "g", (KernelPlacement("main1", "n1", (), milli, (0,), 1),))
-    env = kernel_environment(facts(), TRIO[0], place, HARDWARE)
-    assert env["OMP_NUM_THREADS"] == threads and "GOMP_CPU_AFFINITY" not in env
+    env = kernel_environment(facts(bind_threads=bind), TRIO[0], place, HARDWARE)
+    assert env["OMP_NUM_THREADS"] == threads
+    assert BINDING.isdisjoint(env)
 
 
 def test_containers_find_each_other() -> None:

@@ -71,6 +71,7 @@ SESSION: dict[str, Any] = {
         "endsWith": "main",
     },
     "numa": "interleaving",
+    "threads": {"bind": "close"},
     "placement": {
         "nodes": ["gpu-1"],
         "gpuModel": ["H100"],

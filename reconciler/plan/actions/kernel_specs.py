@@ -221,6 +221,7 @@ def _session_facts(desired: Desired, session: Session, placement: Placement, gen
         addresses=kernel_connections.kernel_addresses(desired, placement),
         fractional=fractional(group) if group else Fractional(),
         gpudirect_storage=group.spec.gpu_direct_storage if group else False,
+        bind_threads=session.spec.threads.bind == "close",
         network=kernel_connections.network_facts(desired, placement),
     )
 
