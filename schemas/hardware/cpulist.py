@@ -8,6 +8,7 @@ import re
 from typing import Iterable
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?\Z")
+_WORD = re.compile(r"(?:0[xX])?([0-9a-fA-F]{0,8})\Z")
 MAX_CPU = 65_535
 
 
@@ -16,7 +17,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
     Raises ValueError for anything that is not a list of numbers and ranges up to 65535.
     """
-    cpus: set[int] = set()
+    ranges: list[tuple[int, int]] = []
     for part in text.strip().split(","):
         if not part.strip():
             continue
@@ -26,8 +27,11 @@ def parse_cpus(text: str) -> tuple[int, ...]:
         first, last = int(found[1]), int(found[2] or found[1])
         if last < first or last > MAX_CPU:
             raise ValueError(f"{part.strip()!r} is not an ascending range of CPU numbers up to {MAX_CPU}")
-        cpus.update(range(first, last + 1))
-    return tuple(sorted(cpus))
+        ranges.append((first, last))
+    cpus: list[int] = []
+    for first, last in sorted(ranges):
+        cpus.extend(range(max(first, cpus[-1] + 1) if cpus else first, last + 1))
+    return tuple(cpus)
 
 
 def parse_mask(text: str) -> tuple[int, ...]:
@@ -35,12 +39,13 @@ def parse_mask(text: str) -> tuple[int, ...]:
 
     Raises ValueError for anything else. An empty word stands for zero, as hwloc writes it.
     """
-    bits = 0
+    words: list[str] = []
     for word in text.strip().split(","):
-        digits = word.strip()
-        if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{0,8}", digits):
-            raise ValueError(f"{digits!r} is not a word of a CPU mask")
-        bits = (bits << 32) | int(digits or "0", 16)
+        found = _WORD.match(word.strip())
+        if not found:
+            raise ValueError(f"{word.strip()!r} is not a word of a CPU mask")
+        words.append(found[1].rjust(8, "0"))
+    bits = int("".join(words), 16)
     if bits.bit_length() > MAX_CPU + 1:
         raise ValueError(f"a CPU mask has at most {MAX_CPU + 1} bits")
     return tuple(at for at in range(bits.bit_length()) if bits >> at & 1)

@@ -40,6 +40,8 @@ from tests.lab.stores import NAME, declared, owner_file, secret_of
 
 SHARED = "/srv/lab"
 """Where a node sees the lab's folder `shared`."""
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+_MOST_INSTANCES = 8192
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 # Each boot is a process of its own; its word for a reboot is exit code 133.
 _LOOP = """
@@ -123,8 +125,10 @@ class Node:
         """Until it takes SSH connections and has come up. Raises LabUnavailable."""
         deadline = time.monotonic() + 4 * PATIENCE
         while not (self.greets() and self.is_up()):
-            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
-                raise LabUnavailable(f"{self.name} did not boot: {self.log().splitlines()[-1:]}")
+            ended = "it is off" if self.process is None else self.process.poll()
+            if ended is not None or time.monotonic() > deadline:
+                why = "it takes too long" if ended is None else f"it ended ({ended})"
+                raise LabUnavailable(f"{self.name} did not boot: {why}; {self.log().splitlines()[-1:]}")
             time.sleep(0.05)
 
     def greets(self) -> bool:
@@ -237,6 +241,7 @@ class Nodes:
             raise
 
     def _prepare(self) -> None:
+        _allow_many_nodes()
         self.folder = self.spaces.folder
         self.layer = self.folder / "layer"
         nspawn_layer.write(self.layer)
@@ -307,6 +312,13 @@ class Nodes:
         self.spaces.close()
         if hasattr(self, "base"):
             self.base.close()
+
+
+def _allow_many_nodes() -> None:
+    """Each node has some ten instances of inotify, and systemd comes up with none less. They are root's, as
+    those of the nodes of all runs on this machine, and the kernel allows root 128."""
+    if int(_INSTANCES.read_text()) < _MOST_INSTANCES:
+        _INSTANCES.write_text(str(_MOST_INSTANCES))
 
 
 def _booted(nodes: list[Node]) -> list[Node]:

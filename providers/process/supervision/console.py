@@ -1,8 +1,8 @@
 """A kernel's terminal: kept by the supervisor, joined through a socket to whoever attaches. Cheap imports.
 
 A client sends frames (`i`: what is typed, `w`: rows and columns), each a letter, a length of two bytes and
-the text; it gets the bare output. A client that does not read is let go; typed text waits until the program
-reads it.
+the text; it gets the bare output. Output waits for a client that is slow, as it does for any terminal; one
+that takes nothing for a while is let go. Typed text waits until the program reads it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import os
 import select
 import struct
 import termios
+import time
 
 NAME = "console"
 HEAD = struct.Struct(">cH")
 SIZE = struct.Struct(">HH")
 MOST_BEHIND = 1 << 20
-"""Bytes that a client may be behind."""
+"""Bytes that a client may be behind before output waits for it."""
+PATIENCE = 10.0
+"""Seconds for which output waits for a client that takes nothing of it."""
 MOST_TYPED = 1 << 16
 
 TYPE_CHECKING = False
@@ -37,6 +40,8 @@ class Client:
         self.stream = stream
         self.sent = b""
         self.behind = b""
+        self.took = time.monotonic()
+        """When it last took something, or had nothing to take."""
 
     def frames(self) -> list[tuple[bytes, bytes]]:
         found = []
@@ -50,15 +55,20 @@ class Client:
         return found
 
     def push(self) -> bool:
-        """Give it what it takes; False when it is gone or too far behind."""
+        """Give it what it takes; False when it is gone."""
         try:
             while self.behind:
                 self.behind = self.behind[self.stream.send(self.behind) :]
+                self.took = time.monotonic()
         except BlockingIOError:
-            return len(self.behind) <= MOST_BEHIND
+            return True
         except OSError:
             return False
+        self.took = time.monotonic()
         return True
+
+    def is_slow(self) -> bool:
+        return len(self.behind) > MOST_BEHIND
 
 
 class Console:
@@ -99,6 +109,14 @@ class Console:
             found.append((self._ends[0], select.POLLOUT))
         return found
 
+    def holds_output(self) -> bool:
+        """Whether no more may be shown until a client has taken what it was given."""
+        return any(client.is_slow() for client in self._clients.values())
+
+    def due(self) -> float | None:
+        """When a client that takes nothing is to be let go (`handle` does it)."""
+        return min((c.took + PATIENCE for c in self._clients.values() if c.is_slow()), default=None)
+
     def handle(self, ready: list[int]) -> None:
         """Do what can be done on these descriptors now."""
         if self._listener.fileno() in ready:
@@ -106,6 +124,10 @@ class Console:
         for descriptor in ready:
             client = self._clients.get(descriptor)
             if client is not None and not (client.push() and self._read_client(client)):
+                self._drop(descriptor)
+        now = time.monotonic()
+        for descriptor, client in list(self._clients.items()):
+            if client.is_slow() and now >= client.took + PATIENCE:
                 self._drop(descriptor)
         self._write_typed()
 

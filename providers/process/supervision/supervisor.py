@@ -142,7 +142,8 @@ class Supervisor:
         poller = select.poll()
         poller.register(self.woken, select.POLLIN)
         if self.child is not None:
-            for descriptor in (self.child.log, self.child.status):
+            held = self.console is not None and self.console.holds_output()
+            for descriptor in (-1 if held else self.child.log, self.child.status):
                 if descriptor >= 0:
                     poller.register(descriptor, select.POLLIN)
         if self.counter.answer >= 0:
@@ -150,6 +151,7 @@ class Supervisor:
         for descriptor, events in self.console.wants() if self.console else ():
             poller.register(descriptor, events)
         moments = [self.restart_at, self.state_file.due, self._timeout_at()]
+        moments.append(self.console.due() if self.console else None)
         if self.child is not None:
             moments += [self.stop_at, self.kill_at, self.counter.due]
         due = [moment for moment in moments if moment is not None]
@@ -180,10 +182,12 @@ class Supervisor:
             os.close(self.child.log)
             self.child.log = -1
 
-    def _copy(self, chunks: int) -> bool:
-        """Move waiting output into the log; False at its end."""
+    def _copy(self, chunks: int, *, last: bool = False) -> bool:
+        """Move waiting output into the log; False at its end. What is `last` waits for nobody."""
         assert self.child is not None
         for _ in range(chunks):
+            if not last and self.console is not None and self.console.holds_output():
+                return True
             try:
                 data = os.read(self.child.log, 1 << 16)
             except BlockingIOError:
@@ -315,7 +319,7 @@ class Supervisor:
         oom = cgroup.oom_kills(self.groups) > self.oom_before
         self._sweep()
         if child.log >= 0:
-            self._copy(1 << 12)
+            self._copy(1 << 12, last=True)
             os.close(child.log)
         if child.status >= 0:
             os.close(child.status)

@@ -25,7 +25,7 @@ __all__ = [
     "recognise",
 ]
 
-_PROMPT = re.compile(r"(?:# ?)?(?:[$#] )?(?:\(\S+\) )?(?:\[?\w[\w.-]*@[^$#]*?\]?\s*[$#]|[$#])\s+(\S.*)$")
+_PROMPT = re.compile(r"(?:# ?)?(?:[$#] )?(?:\(\S+\) )?(?:\[?\w[\w.-]*@[^$#]*[$#]|[$#])\s+(\S.*)$")
 _COMMAND = re.compile(
     r"(nvidia-smi\s+topo\s+-mp?|nvidia-smi\s+-q\s+-x|numactl\s+(-H|--hardware)|lscpu(\s+-[epJ]\S*)?)\s*$"
 )
@@ -78,18 +78,21 @@ FORMATS: tuple[Importer, ...] = (
         lambda _, text: smi_topo.read_smi_topo(text),
     ),
     Importer(
-        "numactl -H", 3, _contains(r"^\s*node \d+ cpus:"), lambda _, text: numactl_lscpu.read_numactl(text)
+        "numactl -H",
+        3,
+        _contains(r"^[^\S\n]*node \d+ cpus:"),
+        lambda _, text: numactl_lscpu.read_numactl(text),
     ),
     Importer(
         "lscpu -e",
         2,
-        _contains(r"^\s*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
+        _contains(r"^[^\S\n]*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
         lambda _, text: numactl_lscpu.read_lscpu_table(text),
     ),
     Importer(
         "lscpu",
         4,
-        _contains(r"^\s*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
+        _contains(r"^[^\S\n]*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
         lambda _, text: numactl_lscpu.read_lscpu(text),
     ),
 )

@@ -7,6 +7,7 @@ numbers are.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -168,15 +169,16 @@ def _merge_links(captures: Sequence[Facts], renamed: list[dict[str, str]]) -> li
 def _place_nics(nics: list[Fields], gpus: list[Fields], links: list[LinkFacts]) -> None:
     """A link that stays inside a NUMA node tells a NIC's node from the GPU's."""
     nodes = {str(gpu["id"]): gpu.get("numa_node") for gpu in gpus}
+    near: dict[str, set[int]] = defaultdict(set)
+    for link in links:
+        for device, end in ((link.a, link.b), (link.b, link.a)):
+            node = nodes.get(end)
+            if link.kind in _INSIDE and node is not None:
+                near[device].add(node)
     for nic in nics:
-        ends = [
-            link.b if link.a == nic["id"] else link.a
-            for link in links
-            if link.kind in _INSIDE and nic["id"] in (link.a, link.b)
-        ]
-        near = {nodes[end] for end in ends if nodes.get(end) is not None}
-        if nic.get("numa_node") is None and len(near) == 1:
-            nic["numa_node"] = near.pop()
+        found = near.get(str(nic["id"]), ())
+        if nic.get("numa_node") is None and len(found) == 1:
+            nic["numa_node"] = next(iter(found))
 
 
 def _build_hardware(facts: Facts) -> Hardware:

@@ -50,18 +50,18 @@ def read_lscpu(text: str) -> Facts:
     """`read_lscpu`: CPUs of the NUMA nodes; the cores' threads only when every core has one."""
     facts = Facts("lscpu", all_nodes=True)
     facts.architecture = found[1] if (found := _ARCHITECTURE.search(text)) else None
-    for found in re.finditer(r"^\s*NUMA node(\d{1,4}) CPU\(s\):[ \t]*(.*)$", text, re.MULTILINE):
+    for found in re.finditer(r"^[^\S\n]*NUMA node(\d{1,4}) CPU\(s\):[ \t]*(.*)$", text, re.MULTILINE):
         facts.node(int(found[1])).cpus = _parse_cpus(found[2])
-    online = re.search(r"^\s*On-line CPU\(s\) list:\s+(\S+)", text, re.MULTILINE)
+    online = re.search(r"^[^\S\n]*On-line CPU\(s\) list:\s+(\S+)", text, re.MULTILINE)
     if not facts.nodes and online:
         facts.node(0).cpus = _parse_cpus(online[1])
     if not facts.nodes:
         raise UnreadableCapture(
             "no line 'NUMA node0 CPU(s):' or 'On-line CPU(s) list:' (capture it with LC_ALL=C)"
         )
-    offline = re.search(r"^\s*Off-line CPU\(s\) list:\s+(\S+)", text, re.MULTILINE)
+    offline = re.search(r"^[^\S\n]*Off-line CPU\(s\) list:\s+(\S+)", text, re.MULTILINE)
     facts.offline = _parse_cpus(offline[1]) if offline else ()
-    if re.search(r"^\s*Thread\(s\) per core:\s+1\s*$", text, re.MULTILINE):
+    if re.search(r"^[^\S\n]*Thread\(s\) per core:\s+1\s*$", text, re.MULTILINE):
         facts.siblings = ()
     return facts
 
@@ -95,6 +95,7 @@ def read_lscpu_table(text: str) -> Facts:
     """`lscpu -e` (columns by name) or `lscpu -p` (comma-separated, names in the last comment)."""
     facts = Facts("lscpu -e", all_nodes=True)
     names: list[str] = []
+    nodes: dict[int, list[int]] = {}
     cores: dict[str, list[int]] = {}
     offline: list[int] = []
     for at, line in enumerate(text.splitlines(), start=1):
@@ -106,7 +107,9 @@ def read_lscpu_table(text: str) -> Facts:
             if row.get("ONLINE", "yes").lower() in ("no", "n"):
                 offline.append(int(cells[0]))
             else:
-                _read_table_row(facts, cores, row, at)
+                _read_table_row(nodes, cores, row, at)
+    for number, cpus in nodes.items():
+        facts.node(number).cpus = tuple(cpus)
     if not facts.nodes:
         raise UnreadableCapture("no row of a CPU below the header of lscpu -e")
     facts.offline = tuple(offline) if "ONLINE" in names else None
@@ -115,11 +118,12 @@ def read_lscpu_table(text: str) -> Facts:
     return facts
 
 
-def _read_table_row(facts: Facts, cores: dict[str, list[int]], row: dict[str, str], line: int) -> None:
+def _read_table_row(
+    nodes: dict[int, list[int]], cores: dict[str, list[int]], row: dict[str, str], line: int
+) -> None:
     cpu, node = int(row["CPU"]), row.get("NODE", "0") or "0"
     if not re.fullmatch(r"\d{1,4}|-", node):
         raise UnreadableCapture(f"{node!r} is not a NUMA node", line)
-    found = facts.node(0 if node == "-" else int(node))
-    found.cpus = (*(found.cpus or ()), cpu)
+    nodes.setdefault(0 if node == "-" else int(node), []).append(cpu)
     if row.get("CORE", "-") not in ("-", ""):
         cores.setdefault(row["CORE"], []).append(cpu)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.hardware.importers.facts import LinkFacts
+from schemas.hardware.importers.facts import LinkFacts, UnreadableCapture
 from schemas.hardware.sysfs.pci import PciFunction, pci_relation
+
+MOST_DEVICES = 512
+"""GPUs and NICs of one machine; each is linked with each other one."""
 
 
 def unknown_function(address: str, root: str, path: Sequence[str], numa_node: int | None) -> PciFunction:
@@ -15,7 +18,11 @@ def unknown_function(address: str, root: str, path: Sequence[str], numa_node: in
 
 def pci_links(places: Sequence[tuple[str, PciFunction]], told: Sequence[LinkFacts]) -> list[LinkFacts]:
     """A link for every pair of devices (id, place) that `told` says nothing about and whose relation is
-    known."""
+    known. Raises UnreadableCapture for more devices than any machine has."""
+    if len(places) > MOST_DEVICES:
+        raise UnreadableCapture(
+            f"{len(places)} GPUs and NICs, more than {MOST_DEVICES}, which no machine has"
+        )
     known = {frozenset((link.a, link.b)) for link in told}
     found = []
     for at, (a, here) in enumerate(places):

@@ -10,18 +10,24 @@ from schemas.hardware.importers.facts import UnreadableCapture
 
 _LARGEST = 64 << 20
 _DEEPEST = 200
+_PROLOG = re.compile(rb"\s*(<\?|<!--|<!DOCTYPE)")
+_ENDS = {b"<?": b"?>", b"<!--": b"-->", b"<!DOCTYPE": b">"}
+_NAME = re.compile(rb"\s*<([A-Za-z_][\w.-]*)[\s/>]")
 
 
 def root_element_name(data: bytes) -> str | None:
     """The name of the outermost element, None when this does not look like XML."""
-    text = re.sub(
-        rb"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(\[.*?\])?[^>]*>",
-        b"",
-        data[:65_536].lstrip(b"\xef\xbb\xbf"),
-        flags=re.S,
-    )
-    found = re.match(rb"\s*<([A-Za-z_][\w.-]*)[\s/>]", text)
-    return found[1].decode() if found else None
+    text, at = data[:65_536].lstrip(b"\xef\xbb\xbf"), 0
+    while found := _PROLOG.match(text, at):
+        at = text.find(_ENDS[found[1]], found.end())
+        if found[1] == b"<!DOCTYPE" and (opened := text.find(b"[", found.end(), at)) >= 0:
+            closed = text.find(b"]", opened)
+            at = text.find(b">", max(closed, opened))
+        if at < 0:
+            return None
+        at += len(_ENDS[found[1]])
+    name = _NAME.match(text, at)
+    return name[1].decode() if name else None
 
 
 def parse_xml(data: bytes) -> Element:

@@ -11,12 +11,19 @@ from schemas.hardware.importers.facts import Facts, LinkFacts, UnreadableCapture
 ANSI = re.compile(r"\x1b?\[[0-9;]*m")
 _TITLES = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _DEVICE = re.compile(r"(GPU\d{1,3}|NIC\d{1,3}|[a-z][\w.-]*)\Z")
+_LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*\Z")
+_COLUMN = re.compile(r"\w+\Z")
+_FIRST_GPU = re.compile(r"GPU\d+\Z")
 _CELL = re.compile(r"(X|NV(\d{1,2})|PIX|PXB|PHB|NODE|SYS|SOC|N/A)\Z")
 
 
 def is_header(line: str) -> bool:
-    """The line of column names: starts with space and has a GPU."""
-    return bool(re.match(r"\s+(NIC\d+\s+|\w+\s+)*GPU\d+(\s|$)", ANSI.sub("", line)))
+    """The line of column names: starts with space, and names a GPU before anything that is no name."""
+    line = ANSI.sub("", line)
+    if not line[:1].isspace():
+        return False
+    first = next((word for word in line.split() if _FIRST_GPU.match(word) or not _COLUMN.match(word)), "")
+    return bool(_FIRST_GPU.match(first))
 
 
 def read_smi_topo(text: str) -> Facts:
@@ -27,7 +34,7 @@ def read_smi_topo(text: str) -> Facts:
         raise UnreadableCapture("no header line with GPU0 of nvidia-smi topo -m")
     columns = [name for name in _TITLES.sub(" ", lines[start]).split() if _DEVICE.match(name)]
     titles = _TITLES.findall(lines[start])
-    names = dict(re.findall(r"^\s*(NIC\d+):\s+(\S+)\s*$", "\n".join(lines), re.MULTILINE))
+    names = {found[1]: found[2] for line in lines if (found := _LEGEND.match(line))}
     facts = Facts("nvidia-smi topo -m", siblings=None)
     facts.gpus = [
         {"id": f"gpu{int(name[3:])}", "index": int(name[3:]), "slot": "cuda", "vendor": "nvidia"}
@@ -39,13 +46,14 @@ def read_smi_topo(text: str) -> Facts:
         name: f"gpu{int(name[3:])}" if name.startswith("GPU") else names.get(name, name) for name in columns
     }
     affinity: dict[int, list[str | None]] = {}
+    linked: set[frozenset[str]] = set()
     for at, line in enumerate(lines[start + 1 :], start=start + 2):
         name = line.split()[0] if line.split() else ""
         if name not in ids:
             if affinity or name:
                 break
             continue
-        tail = _read_row(facts, columns, ids, name, line, at)
+        tail = _read_row(facts, columns, ids, linked, name, line, at)
         affinity[int(name[3:]) if name.startswith("GPU") else -1] = tail
     affinity.pop(-1, None)
     if len(affinity) < len(facts.gpus):
@@ -56,9 +64,15 @@ def read_smi_topo(text: str) -> Facts:
 
 
 def _read_row(
-    facts: Facts, columns: list[str], ids: dict[str, str], name: str, line: str, at: int
+    facts: Facts,
+    columns: list[str],
+    ids: dict[str, str],
+    linked: set[frozenset[str]],
+    name: str,
+    line: str,
+    at: int,
 ) -> list[str | None]:
-    """Adds the row's links; gives what follows the matrix."""
+    """Adds the row's links, but for pairs that are `linked` already; gives what follows the matrix."""
     cells = [cell.strip() for cell in line.split("\t")][1:] if "\t" in line else line.split()[1:]
     for column, cell in zip(columns, cells, strict=False):
         found = _CELL.match(cell)
@@ -70,9 +84,10 @@ def _read_row(
             if cell and column != columns[-1]:
                 raise UnreadableCapture(f"{cell!r} is not a kind of link of nvidia-smi topo -m", at)
             continue
-        known = {frozenset((link.a, link.b)) for link in facts.links}
-        if cell in ("X", "N/A") or column == name or frozenset((ids[name], ids[column])) in known:
+        pair = frozenset((ids[name], ids[column]))
+        if cell in ("X", "N/A") or column == name or pair in linked:
             continue
+        linked.add(pair)
         kind = "NV" if found[2] else ("SYS" if cell == "SOC" else cell)
         facts.links.append(LinkFacts(ids[name], ids[column], kind, max(1, int(found[2] or 1))))
     return [cell if cell not in ("", "N/A") else None for cell in cells[len(columns) :]]

@@ -35,17 +35,17 @@ class MemoryTree:
     def __init__(self, files: dict[str, str], links: dict[str, str]) -> None:
         self._files = files
         self._links = links
-        self._folders: dict[str, list[str]] = {}
+        self._folders: dict[str, set[str]] = {}
         for path in sorted({*files, *links}):
             self._add_to_parents(path)
 
     def _add_to_parents(self, path: str) -> None:
         while path not in ("", "/"):
             parent, name = posixpath.split(path)
-            known = self._folders.setdefault(parent, [])
+            known = self._folders.setdefault(parent, set())
             if name in known:
                 return
-            known.append(name)
+            known.add(name)
             path = parent
 
     def real(self, path: str) -> str:
@@ -65,7 +65,7 @@ class MemoryTree:
         return self._files.get(self.real(path))
 
     def names(self, path: str) -> list[str]:
-        return sorted(self._folders.get(self.real(path), []))
+        return sorted(self._folders.get(self.real(path), ()))
 
 
 def read_text(tree: Tree, path: str) -> str | None:

@@ -10,6 +10,7 @@ import socket
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -31,7 +32,7 @@ from providers.abilities import (
 from providers.base import Observation, RestartRule
 from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
-from providers.process.supervision.console import Client, frame
+from providers.process.supervision.console import MOST_BEHIND, PATIENCE, Client, Console, frame
 from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
@@ -139,9 +140,69 @@ def test_two_see_the_same_and_one_that_never_reads_is_let_go(make: Callable[...,
         assert data
         shown += data
     assert len(shown) > 3_000_000
+    given = b"".join(iter(lambda: deaf.recv(65536), b""))  # all that it was given until it was let go
+    assert len(given) < len(shown)
     provider.stop(NAME, grace=0)
     deaf.close()
     heard.close()
+
+
+def test_output_waits_for_one_who_reads_slowly(make: Callable[..., ProcessProvider]) -> None:
+    provider = make("groups")
+    text = "read line; yes $line | head -c 3000000; echo e''nd; cat"
+    provider.create(spec("sh", "-ic", text, tty=True))
+    slow = attached(provider)
+    slow.sendall(frame(b"i", b"go\n"))
+    until(lambda: len(output(provider, NAME)) > MOST_BEHIND, "more is shown than one may be behind")
+    shown = b""
+    while b"end" not in shown[-200:]:
+        data = slow.recv(65536)
+        assert data
+        shown += data
+    assert shown.count(b"go\r\n") >= 999_000
+    slow.close()
+
+
+def test_one_who_takes_nothing_holds_output_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(str(tmp_path))
+    reader, deaf = (socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(2))
+    for each in (reader, deaf):
+        each.connect(str(tmp_path / "console"))
+        each.setblocking(False)
+        console.handle([descriptor for descriptor, _ in console.wants()])
+
+    def read() -> int:
+        """All that the reader can have."""
+        count = 0
+        while True:
+            console.handle([descriptor for descriptor, _ in console.wants()])
+            with contextlib.suppress(BlockingIOError):
+                while data := reader.recv(1 << 20):
+                    count += len(data)
+                return -1
+            if not console._clients[min(console._clients)].behind:
+                return count
+
+    sent = 0
+    while not console.holds_output():
+        console.show(b"x" * (1 << 16))
+        sent += 1 << 16
+    assert sent > MOST_BEHIND
+    assert read() == sent
+    assert console.holds_output() and console.due() is not None
+    later = time.monotonic() + PATIENCE
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    console.handle([])
+    assert (console.holds_output(), console.due()) == (False, None)
+    console.show(b"more")
+    assert read() == len(b"more")
+    deaf.setblocking(True)
+    assert len(b"".join(iter(lambda: deaf.recv(1 << 20), b""))) < sent
+    console.close()
+    reader.close()
+    deaf.close()
 
 
 def attached(provider: ProcessProvider) -> socket.socket:

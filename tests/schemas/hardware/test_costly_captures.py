@@ -1,0 +1,91 @@
+"""Captures made to be expensive are answered: each in a process that has a minute of processor time and two
+gigabytes, where an honest one takes a fraction of a second."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import tarfile
+from collections.abc import Callable
+
+import pytest
+
+from schemas.hardware.importers import UnreadableCapture, import_captures
+
+SECONDS = 60
+MEMORY = 2 << 30
+
+
+def matrix(gpus: int, nics: int, *, tabs: bool = True) -> str:
+    """`nvidia-smi topo -m` of a machine, each pair linked."""
+    names = [f"GPU{n}" for n in range(gpus)] + [f"NIC{n}" for n in range(nics)]
+    between = "\t" if tabs else "  "
+    rows = [between.join([name, *("X" if name == other else "SYS" for other in names)]) for name in names]
+    legend = "".join(f"  NIC{n}: mlx5_{n}\n" for n in range(nics))
+    return "\n".join([between + between.join([*names, "CPU Affinity"]), *rows, "", "NIC Legend:", "", legend])
+
+
+def tar(count: int) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for number in range(count):
+            archive.addfile(tarfile.TarInfo(f"sys/devices/system/cpu/x{number}"))
+    return file.getvalue()
+
+
+def nccl(gpus: int) -> str:
+    devices = "".join(
+        f'<pci busid="{n >> 8:04x}:{n & 255:02x}:00.0" class="0x030200"><gpu dev="{n}"/></pci>'
+        for n in range(gpus)
+    )
+    return f'<system><cpu numaid="0" affinity="ff" arch="x86_64">{devices}</cpu></system>'
+
+
+COSTLY: dict[str, Callable[[], str | bytes]] = {
+    "a header with 36 NICs and no GPU": lambda: "\t" + "\t".join(f"NIC{n}" for n in range(36)) + "\n",
+    "a header of 100,000 words": lambda: "  " + "word " * 100_000 + "!",
+    "a matrix of 400 devices": lambda: matrix(8, 392),
+    "blank lines": lambda: "\n" * 400_000,
+    "blank lines behind a prompt": lambda: "$ lscpu\n" + "\n \n" * 200_000 + "On-line CPU(s) list: 0-3\n",
+    "a prompt without an end": lambda: "a@" + " " * 400_000,
+    "parentheses of a prompt": lambda: "(" * 400_000,
+    "processing instructions": lambda: "<?" * 400_000,
+    "comments": lambda: "<!--" * 400_000,
+    "document types": lambda: "<!DOCTYPE a[]]]" * 40_000,
+    "document types without an end": lambda: "<!DOCTYPE a[>" * 40_000,
+    "an affinity mask of a megabyte": lambda: nccl(1).replace('"ff"', f'"{"00000001," * 110_000}1"'),
+    "ranges of all CPUs": lambda: "NUMA node0 CPU(s): " + "0-65535," * 100_000 + "1\n",
+    "a table of a CPU": lambda: "CPU NODE SOCKET CORE\n" + "0 0 0 0\n" * 200_000,
+    "a topology of 3,000 GPUs": lambda: nccl(3000),
+    "100,000 files": lambda: tar(100_000),
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_it_is_answered(name: str) -> None:
+    made = COSTLY[name]()
+    data = made.encode() if isinstance(made, str) else made
+    child = os.fork()
+    if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        code = 1
+        with contextlib.suppress(BaseException):
+            with contextlib.suppress(UnreadableCapture):
+                import_captures([data])
+            code = 0
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code != -signal.SIGKILL and code != -signal.SIGXCPU, (
+        f"{SECONDS} s of processor time are not enough"
+    )
+    assert code == 0
+
+
+def test_more_devices_than_a_machine_has_are_refused() -> None:
+    with pytest.raises(UnreadableCapture, match="3000 GPUs and NICs, more than 512"):
+        import_captures([nccl(3000).encode()])
