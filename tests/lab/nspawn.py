@@ -34,7 +34,17 @@ from tests.lab import cache, nspawn_layer
 from tests.lab.apt_mirror import AptMirror
 from tests.lab.cache import LabUnavailable, command, tool
 from tests.lab.nspawn_base import Base
-from tests.lab.spaces import PATIENCE, Spaces, hierarchies, inside, started, what_lacks, with_us, within
+from tests.lab.spaces import (
+    PATIENCE,
+    Spaces,
+    children,
+    hierarchies,
+    inside,
+    started,
+    what_lacks,
+    with_us,
+    within,
+)
 from tests.lab.sshd import make_key
 from tests.lab.stores import NAME, declared, owner_file, secret_of
 
@@ -152,7 +162,7 @@ class Node:
             return 0
         pids = [self.process.pid]
         for _ in range(3):  # The loop, nspawn, and the machine's first process.
-            pids = [child for pid in pids for child in _children(pid)]
+            pids = [child for pid in pids for child in children(pid)]
         return pids[0] if pids else 0
 
     def run(self, line: str, *, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -341,13 +351,6 @@ def _own(folder: Path, like: Path) -> None:
     found = like.stat()
     for path in (folder, *folder.rglob("*")):
         os.chown(path, found.st_uid, found.st_gid)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
-    except OSError:
-        return []
 
 
 def why_not() -> str:

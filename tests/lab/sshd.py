@@ -30,8 +30,9 @@ from providers.machines.base import Endpoint
 from schemas.kinds.cluster import Ssh
 from tests.lab.cache import LabUnavailable, command, ran, tool
 from tests.lab.lent import lent
-from tests.lab.spaces import PATIENCE, Spaces, inside, what_lacks, with_us, within
+from tests.lab.spaces import PATIENCE, Spaces, children, inside, started, what_lacks, with_us, within
 from tests.lab.stores import NAME, declared, owner_file, secret_of
+from tests.waiting import until
 
 _CONFIG = """
 Port {port}
@@ -122,10 +123,12 @@ class SshdNode:
     def kill(self) -> None:
         """End the server, and with it every connection and whatever was started over them."""
         if self.process is not None:
+            server = children(self.process.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(PATIENCE)
             self.process = None
+            until(lambda: not any(map(started, server)), "its port is free", seconds=PATIENCE)
 
     def link(self, *, up: bool) -> None:
         """Cut its cable, or mend it: without a word to anybody."""
