@@ -417,6 +417,7 @@ def test_a_store_that_has_no_room_says_where_and_loses_nothing(repo: Repo, disk:
     assert unusable_reason(Path(repo.env["BAI_STATE"])) == ""
     repo.ok("apply", "--yes")
     assert "Session" not in repo.ok("plan").out
+    repo.ok("destroy", "--yes")  # while there is the disk that has the store
 
 
 @pytest.mark.slow
