@@ -19,13 +19,12 @@ SECONDS = 60
 MEMORY = 2 << 30
 
 
-def matrix(gpus: int, nics: int, *, tabs: bool = True) -> str:
+def matrix(gpus: int, nics: int) -> str:
     """`nvidia-smi topo -m` of a machine, each pair linked."""
     names = [f"GPU{n}" for n in range(gpus)] + [f"NIC{n}" for n in range(nics)]
-    between = "\t" if tabs else "  "
-    rows = [between.join([name, *("X" if name == other else "SYS" for other in names)]) for name in names]
+    rows = ["\t".join([name, *("X" if name == other else "SYS" for other in names)]) for name in names]
     legend = "".join(f"  NIC{n}: mlx5_{n}\n" for n in range(nics))
-    return "\n".join([between + between.join([*names, "CPU Affinity"]), *rows, "", "NIC Legend:", "", legend])
+    return "\n".join(["\t" + "\t".join([*names, "CPU Affinity"]), *rows, "", "NIC Legend:", "", legend])
 
 
 def tar(count: int) -> bytes:
@@ -56,7 +55,7 @@ COSTLY: dict[str, Callable[[], str | bytes]] = {
     "comments": lambda: "<!--" * 400_000,
     "document types": lambda: "<!DOCTYPE a[]]]" * 40_000,
     "document types without an end": lambda: "<!DOCTYPE a[>" * 40_000,
-    "an affinity mask of a megabyte": lambda: nccl(1).replace('"ff"', f'"{"00000001," * 110_000}1"'),
+    "an affinity mask of nine megabytes": lambda: nccl(1).replace('"ff"', f'"{"00000001," * 1_000_000}1"'),
     "ranges of all CPUs": lambda: "NUMA node0 CPU(s): " + "0-65535," * 100_000 + "1\n",
     "a table of a CPU": lambda: "CPU NODE SOCKET CORE\n" + "0 0 0 0\n" * 200_000,
     "a topology of 3,000 GPUs": lambda: nccl(3000),
