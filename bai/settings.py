@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from schemas.problems.text import printable
 
 if TYPE_CHECKING:
     from reconciler.sources.source import Source
     from reconciler.trust.gate import TrustGate
     from reconciler.workspace.workspace import Workspace
+    from schemas.problems.errors.repository import InvalidRepository
     from schemas.repository.repository import Repository
 
 
@@ -30,6 +34,8 @@ class Settings:
     color: bool | None = None
     """None lets the terminal decide."""
     verbose: bool = False
+    notify_user: Callable[[str], None] = lambda line: None
+    """Is given lines about what the options lead to that is not what they say."""
 
     def workspace(self, *, acting: bool = False) -> Workspace:
         """The repository with its store and provider; `acting`: secrets will be needed, so that stores of
@@ -41,11 +47,35 @@ class Settings:
 
         return Workspace.at(self.source(acting=acting), cluster=self.cluster, state=self.state)
 
+    def reading_workspace(self) -> Workspace:
+        """For commands that look at what is there and change no plan: where the documents have mistakes, with
+        the last good ones, which the user is told.
+
+        Raises as `workspace`, InvalidRepository when there are no good ones or `revision` names the bad ones.
+        """
+        from reconciler.sources.last_good import open_last_good
+        from reconciler.workspace.workspace import Workspace
+        from schemas.problems.errors.repository import InvalidRepository
+
+        source = self.source()
+        open_at = partial(Workspace.at, cluster=self.cluster, state=self.state)
+        try:
+            return open_at(source)
+        except InvalidRepository as error:
+            if self.revision is not None:
+                raise
+            workspace, documents = open_last_good(source, error, open_at)
+            self.notify_user(f"warning: {_first_problem(error)}; shown {documents}")
+            return workspace
+
     def source(self, *, acting: bool = False) -> Source:
-        """Where the documents are. Raises CannotRead, InvalidRepository."""
+        """Where the documents are, which may be above `directory`. Raises CannotRead, InvalidRepository."""
         from reconciler.sources.source import open_source
 
-        return open_source(self.directory, self.revision, stores=self.stores, final=acting)
+        found = open_source(self.directory, self.revision, stores=self.stores, final=acting)
+        if self.directory.expanduser().absolute().resolve() != found.directory:
+            self.notify_user(f"note: the repository is {printable(str(found.directory))}")
+        return found
 
     def repository(self) -> Repository:
         """Its documents as the options say: a commit's, or the working files. Raises CannotRead,
@@ -60,3 +90,9 @@ class Settings:
 
         found = load_trust_settings(self.trust, folders)
         return TrustGate(found) if found is not None else None
+
+
+def _first_problem(error: InvalidRepository) -> str:
+    first, *others = error.problems
+    more = f" (and {len(others)} more, see `bai validate`)" if others else ""
+    return f"{first.place}: {first.code}: {first.message}{more}"

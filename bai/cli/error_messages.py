@@ -47,7 +47,8 @@ def report_error(error: BaseException, *, verbose: bool = False, command: Sequen
 def error_lines(error: BaseException, *, command: Sequence[str] = ()) -> list[str]:
     """The message for an error, as lines without colour."""
     if isinstance(error, InvalidRepository):
-        return [*map(str, error.problems), f"error: {error.message}"]
+        hint = [f"  {error.hint}"] if error.hint else []
+        return [*map(str, error.problems), f"error: {error.message}", *hint]
     if isinstance(error, BaiError):
         return _bai_error_lines(error)
     if isinstance(error, TyperException):

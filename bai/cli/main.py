@@ -138,6 +138,7 @@ def options(
         trust=trust,
         color=False if no_color else None,
         verbose=verbose,
+        notify_user=functools.cache(functools.partial(typer.echo, err=True)),
     )
 
 

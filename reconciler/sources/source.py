@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.sources.owner_stores import load_owner_stores
+from reconciler.sources.repository_root import find_repository_root
 from reconciler.values.encoding.placement_json import fingerprint
 from reconciler.values.state import Desired
 from schemas.files.git_process import git_lines
@@ -41,6 +42,8 @@ class Source:
     revision: str | None = None
     owner: OwnerStores = NO_OWNER
     """The secret stores that count beside those of the documents."""
+    left_out: frozenset[str] = frozenset()
+    """Files below the folder that are not read."""
 
     @property
     def folders(self) -> list[Path]:
@@ -51,7 +54,7 @@ class Source:
         """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
         and CannotRead."""
         if self.revision is None:
-            return load_directory(self.directory, self.owner), ""
+            return load_directory(self.directory, self.owner, left_out=self.left_out), ""
         if self.git is None:
             raise CannotRead(
                 what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
@@ -63,9 +66,9 @@ class Source:
 def open_source(
     directory: Path | str, revision: str | None = None, *, stores: Path | None = None, final: bool = False
 ) -> Source:
-    """Find out what repository a folder belongs to, and what the owner of its cluster declares: `stores` and
-    `final` as for `load_owner_stores`. Raises CannotRead when there is no such folder, and what that
-    raises."""
+    """Find out what repository a folder belongs to (itself, or one above it), and what the owner of its
+    cluster declares: `stores` and `final` as for `load_owner_stores`. Raises CannotRead when there is no such
+    folder, and what that raises."""
     found = _locate_source(directory, revision)
     return replace(found, owner=load_owner_stores(stores, found.folders, final=final))
 
@@ -74,7 +77,7 @@ def _locate_source(directory: Path | str, revision: str | None) -> Source:
     folder = Path(directory).expanduser().absolute()
     if not folder.is_dir():
         raise CannotRead(what=str(directory), why="it is not a folder")
-    folder = folder.resolve()
+    folder = find_repository_root(folder.resolve())
     alone = Source(folder, None, "", repository_id_of_path(folder), "", revision)
     found = git_lines(
         folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD"

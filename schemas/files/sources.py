@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -69,8 +69,10 @@ class DirectorySource:
 
     commit = ""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], left_out: Container[str] = ()) -> None:
+        """`left_out`: files that are not given, as `printable` writes their paths."""
         self.root = Path(root)
+        self._left_out = left_out
         self.where = printable(str(root))
         if not self.root.is_dir():
             why = "it is not a directory" if self.root.exists() else "there is no such directory"
@@ -89,26 +91,31 @@ class DirectorySource:
         for entry in entries:
             path = prefix + entry.name
             if entry.is_symlink():
-                yield from self._link(Path(entry.path), path)
+                if printable(path) not in self._left_out:
+                    yield from self._link(Path(entry.path), path)
             elif entry.is_dir(follow_symlinks=False):
                 if not entry.name.startswith("."):
                     yield from self._below(Path(entry.path), path + "/")
-            elif is_document_file(entry.name):
+            elif is_document_file(entry.name) and printable(path) not in self._left_out:
                 yield self._file(Path(entry.path), path)
 
     def _link(self, link: Path, path: str) -> Iterator[SourceFile]:
         """A link to what is read anyway is skipped; one that leaves the root, or hides a file, is refused."""
-        if link.name.startswith(".") or not (link.is_dir() or is_document_file(link.name)):
+        if link.name.startswith(".") or not (os.path.isdir(link) or is_document_file(link.name)):
             return
-        target = os.path.realpath(link)
+        try:
+            target = os.path.realpath(link)
+        except OSError as error:
+            yield refused_file(path, "BAI-V001", f"the symbolic link cannot be read: {error.strerror}")
+            return
         inside = target.startswith(self._real + os.sep)
         if not inside:
             yield refused_file(
                 path, "BAI-V004", "a symbolic link that leaves the repository", "copy what it points to"
             )
-        elif not link.exists():
+        elif not os.path.exists(link):
             yield refused_file(path, "BAI-V001", "a symbolic link to nothing")
-        elif not (link.is_dir() or is_document_file(target)):
+        elif not (os.path.isdir(link) or is_document_file(target)):
             yield refused_file(
                 path, "BAI-V004", "a symbolic link to a file that is not read", "rename the file to *.yaml"
             )
@@ -123,10 +130,10 @@ class DirectorySource:
             return refused_file(path, "BAI-V001", f"the file cannot be read: {error.strerror or error}")
 
     def data(self, path: str) -> bytes:
-        real = os.path.realpath(self.root / path)
-        if escapes_root(path) or not real.startswith(self._real + os.sep):
-            raise CannotRead(what=printable(path), why="it is outside of the repository")
         try:
+            real = os.path.realpath(self.root / path)
+            if escapes_root(path) or not real.startswith(self._real + os.sep):
+                raise CannotRead(what=printable(path), why="it is outside of the repository")
             return read_regular_file(real, LARGEST_DATA)
         except OSError as error:
             raise CannotRead(what=printable(path), why=str(error.strerror or error)) from None

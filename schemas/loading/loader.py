@@ -7,8 +7,9 @@ in, pools expanded → references, rules. Every stage adds to one list of proble
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from schemas.files.sources import DirectorySource, Source, SourceFile
@@ -25,7 +26,7 @@ from schemas.loading.documents import (
     parse_resource,
 )
 from schemas.loading.secret_stores import StoreLoader
-from schemas.problems.errors.repository import InvalidRepository
+from schemas.problems.errors.repository import InvalidRepository, NotARepository
 from schemas.problems.issues import Issue
 from schemas.problems.positions import Positions, path_text
 from schemas.problems.problem import Problem, SourceLocation
@@ -44,17 +45,23 @@ MOST_VALUES = 20_000
 """Values of one document: far more than any has, and few enough to say what is wrong with each."""
 MOST_IN_ALL = 1000
 """Problems of a repository that are told."""
+MOST_FOREIGN = 10
+"""Files that are read before one with a document of bai must have come."""
+_VERSION = re.compile(rb"""\bapiVersion['"]?\s*:\s*['"]?bai/""")
 _POSITIONS = 2
 """Files of which the places of all values are kept: they are larger than the files."""
 __all__ = ["load", "load_commit", "load_directory"]
 
 
-def load_directory(path: str | os.PathLike[str], owner: OwnerStores = NO_OWNER) -> Repository:
-    """The repository in a directory, as its files are now; `owner`: the secret stores beside its own.
+def load_directory(
+    path: str | os.PathLike[str], owner: OwnerStores = NO_OWNER, *, left_out: Container[str] = ()
+) -> Repository:
+    """The repository in a directory, as its files are now; `owner`: the secret stores beside its own;
+    `left_out`: files that are not read, as problems name them.
 
     Raises InvalidRepository with every problem, CannotRead without a directory.
     """
-    return load(DirectorySource(path), owner)
+    return load(DirectorySource(path, left_out), owner)
 
 
 def load_commit(
@@ -94,6 +101,8 @@ class _Loading:
         self.problems: list[Problem] = []
         self.files: dict[str, bytes] = {}
         self.documents: list[Document] = []
+        self.is_foreign = False
+        """Whether nothing that was read is a document of bai, and the rest was not read for that."""
         self.is_incomplete = False
         """Whether documents may exist that could not be read at all."""
         self._cached_positions: dict[str, Positions] = {}
@@ -108,6 +117,8 @@ class _Loading:
         self._read_files()
         repository = self._index_documents()
         self._check_rules(repository)
+        if self.problems and self.is_foreign:
+            raise NotARepository(tuple(sorted(set(self.problems))[:MOST_FOREIGN]), where=self.source.where)
         if self.problems:
             raise InvalidRepository(_limit_problems(self.problems), where=self.source.where)
         sound = [(d, d.resource) for d in self._sound_documents() if d.resource is not None]
@@ -115,8 +126,25 @@ class _Loading:
         self.warnings += [self._problem(d, issue) for d, issue in said]
         return replace(repository, warnings=tuple(self.warnings), stores=self.stores.declared)
 
+    def _list_files(self) -> list[SourceFile]:
+        """All of them; of a folder that begins with many in which nothing is bai's, these, and no more are
+        read."""
+        files: list[SourceFile] = []
+        foreign: list[SourceFile] = []
+        following = self.source.files()
+        for file in following:
+            files.append(file)
+            if _VERSION.search(file.data):
+                return [*files, *following]
+            if file.problem is not None or _holds_anything(file):
+                foreign.append(file)
+            if len(foreign) == MOST_FOREIGN:
+                self.is_foreign = True
+                return foreign
+        return files
+
     def _read_files(self) -> None:
-        files = list(self.source.files())
+        files = self._list_files()
         self.files = {file.path: file.data for file in files if file.problem is None}
         paths = {file.path for file in files}
         parsed = {file.path: _read_file(file) for file in files if file.problem is None}
@@ -332,6 +360,11 @@ def _read_file(file: SourceFile) -> tuple[list[RawDocument], list[Problem]]:
         problems.append(Problem(raw.place, "BAI-V017", "", message, "split it"))
     none = [at for at, raw in enumerate(raws) if raw.value is not None and not kind_of(raw.value)]
     return raws[: none[MOST_PROBLEMS] + 1] if len(none) > MOST_PROBLEMS else raws, problems
+
+
+def _holds_anything(file: SourceFile) -> bool:
+    raws, problems = read_documents(file.data, printable(file.path))
+    return bool(problems) or any(raw.value is not None or not raw.sound for raw in raws)
 
 
 def _parse_unless_session(raw: RawDocument) -> tuple[Resource | None, list[Issue]]:

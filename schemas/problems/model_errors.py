@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import types
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -12,6 +15,11 @@ from pydantic_core import ErrorDetails
 from schemas.problems.issues import KEY_STEP, Issue, Loc, attached_issues
 from schemas.problems.text import did_you_mean, format_value
 
+_LONGEST_LINE = 200
+_FOR_A_SHELL = re.compile(r"[|&;<>$`\n]")
+_PLAIN = re.compile(r"(\./|--?)?[A-Za-z_/][A-Za-z0-9_./=@%+-]*")
+"""Words that YAML reads as texts without quotes."""
+_NO_TEXTS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 _TYPE_NAMES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -93,7 +101,7 @@ def _type_hint(wanted: str, value: Any) -> str:
     if value is None:
         return "give a value or leave the field out"
     if wanted == "a list" and isinstance(value, str):
-        return f"write it as a list: [{value[:60]}]"
+        return f"write it as a list: {_as_list(value)}"
     if wanted in {"a whole number", "true or false"} and isinstance(value, str):
         return (
             "write it without quotes"
@@ -101,6 +109,24 @@ def _type_hint(wanted: str, value: Any) -> str:
             else ""
         )
     return ""
+
+
+def _as_list(text: str) -> str:
+    """What was meant by one text where a list belongs, as YAML: its words as a shell takes them apart, or the
+    line for a shell when only that understands it."""
+    if len(text) > _LONGEST_LINE:
+        return "[word, word, ...]"
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = [text]
+    if _FOR_A_SHELL.search(text):
+        words = ["sh", "-c", text]
+    return f"[{', '.join(map(_as_scalar, words))}]"
+
+
+def _as_scalar(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) and word.lower() not in _NO_TEXTS else json.dumps(word)
 
 
 def _explain_choice(error: ErrorDetails, value: Any) -> tuple[str, str, str]:

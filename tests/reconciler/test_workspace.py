@@ -190,10 +190,14 @@ def test_the_first_commit_does_not_disown_what_runs(folder: Path) -> None:
         assert workspace.repo_id == first
 
 
-def test_a_clone_is_the_same_repository_and_a_subfolder_another(folder: Path, tmp_path: Path) -> None:
+def test_a_clone_is_the_same_repository_and_a_folder_with_a_cluster_another(
+    folder: Path, tmp_path: Path
+) -> None:
     git(folder, "clone", "-q", str(folder), str(tmp_path / "clone"))
-    (folder / "sub").mkdir()
     assert open_source(folder).repo == open_source(tmp_path / "clone").repo
+    (folder / "sub").mkdir()
+    assert open_source(folder / "sub") == open_source(folder)
+    (folder / "sub" / "cluster.yaml").write_text("apiVersion: bai/v1\nkind: Cluster\nmetadata: {name: b}\n")
     assert open_source(folder / "sub").repo != open_source(folder).repo
 
 

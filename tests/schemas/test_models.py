@@ -125,7 +125,7 @@ def test_models_never_change(kind: str) -> None:
         ({"priority": True}, "whole number"),
         ({"priority": 3.0}, "whole number"),
         ({"preemptible": 1}, "true or false"),
-        ({"command": "a b"}, "[a b]"),
+        ({"command": "a b"}, "[a, b]"),
         ({"env": {"A": 1}}, "not a text"),
         ({"resource_group": "a"}, "resourceGroup"),
         ({"startsAt": 5}, "time zone"),

@@ -40,7 +40,7 @@ def attach(
     from bai.cli.sessions.find import find_kernel, observe_sessions
     from bai.cli.sessions.provider_abilities import require_attach
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         provider = require_attach(workspace.provider, workspace.cluster)
         found, kernel = find_kernel(observe_sessions(workspace), session)
         sys.stdout.flush()

@@ -46,7 +46,7 @@ def audit(
     now = time.time()
     begin = parse_time(since, now).timestamp() if since else None
     end = parse_time(until, now).timestamp() if until else None
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         desired, store = workspace.desired(), workspace.existing_store
         cluster = desired.cluster
         found: tuple[Audit, ...] = ()

@@ -30,7 +30,7 @@ def capacity(
     from reconciler.workspace.placement_policies import planner_for
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         known = [identity_of("ResourceGroup", name) for name in workspace.desired().groups]
         only = ref_of(resolve_name(group, known, "ResourceGroup")).name if group else ""
         study = workspace.study(offline=offline)

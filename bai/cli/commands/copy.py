@@ -48,7 +48,7 @@ def copy(
     """
     from bai.cli.sessions.transfer import transfer
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         done = transfer(workspace, source, target)
     for line in done.left_out:
         typer.echo(f"left out: {line}", err=True)

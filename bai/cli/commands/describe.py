@@ -26,7 +26,7 @@ def describe(
     from bai.cli.inspect.description import describe_resource
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         found = describe_resource(workspace, resource)
     if format is Format.json:
         from bai.cli.output import print_json

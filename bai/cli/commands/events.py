@@ -40,7 +40,7 @@ def events(
 
     if live and not follow:
         raise typer.BadParameter("--live goes with --follow", ctx=ctx)
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         desired = workspace.desired()
         cluster = desired.cluster
         if not workspace.has_store and not follow:

@@ -47,7 +47,7 @@ def execute(
     argv = tuple(program[1:] if program[0] == "--" else program)
     here = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     terminal = here if tty is None else tty
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         _, kernel = find_kernel(observe_sessions(workspace), session)
         sys.stdout.flush()
         code = workspace.provider.execute(kernel.id, argv, stdin=standard_input(), tty=terminal)

@@ -32,7 +32,7 @@ def explain(
     from bai.render.analysis.explain import explanation_sections
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         found = explain_session(workspace, session, offline=offline)
     if format is PlanFormat.json:
         from bai.cli.output import print_json

@@ -49,7 +49,7 @@ def get(
     if usage:
         list_volume_usage(settings, found, name, project, as_json=format is ListFormat.json)
         return
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual()
         waits = find_waits(workspace, actual) if found in ("Session", "") else {}
     if found == "Node":

@@ -31,7 +31,7 @@ def history(
     from bai.render.resources.history import history_entries, history_json, history_line
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         entries = workspace.store.audit(workspace.cluster.name) if workspace.has_store else ()
         found = history_entries(entries)[:tail]
         git = workspace.source.git

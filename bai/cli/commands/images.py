@@ -25,7 +25,7 @@ def images(ctx: typer.Context, format: FormatOption = Format.text) -> None:
     from bai.cli.images.list import list_images
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         list_images(settings, workspace.desired(), workspace.existing_store, as_json=format is Format.json)
 
 
@@ -56,7 +56,7 @@ def show(
     from bai.cli.images.list import show_image
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         show_image(workspace, name, as_json=format is Format.json, offline=offline)
 
 
@@ -74,7 +74,7 @@ def verify(
     of the keys."""
     from bai.cli.images.verify import verify_image
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         signed = verify_image(
             workspace.repository,
             workspace.secrets.for_infrastructure,
@@ -115,7 +115,7 @@ def registries(
     from bai.cli.images.registries import check_registries, list_registry
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         repository, secret = workspace.repository, workspace.secrets.for_infrastructure
         if name is not None:
             list_registry(settings, repository, secret, name)

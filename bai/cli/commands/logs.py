@@ -51,7 +51,7 @@ def logs(
 
     if tail is not None and since is not None:
         raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         wanted = LogRequest(follow, tail, since)
         read = partial(read_logs, workspace.provider, workspace.cluster)
         actual = observe_sessions(workspace)

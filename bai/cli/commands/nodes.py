@@ -33,7 +33,7 @@ def list_(
     from bai.cli.nodes.list import list_nodes
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual(offline=offline)
     list_nodes(settings, desired, actual, name, format)
 

@@ -23,7 +23,7 @@ def list_(
     from bai.cli.inspect.notifications import list_notifications
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         list_notifications(settings, workspace, as_json=format is Format.json)
 
 

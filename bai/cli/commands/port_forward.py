@@ -55,7 +55,7 @@ def port_forward(
     from bai.cli.sessions.port_forwarding import Forwarder
     from bai.cli.sessions.provider_abilities import require_port_forward
 
-    with settings_of(ctx).workspace() as workspace, contextlib.ExitStack() as stack:
+    with settings_of(ctx).reading_workspace() as workspace, contextlib.ExitStack() as stack:
         provider = require_port_forward(workspace.provider, workspace.cluster)
         found, kernel = find_kernel(observe_sessions(workspace), session)
         for mapping in port_mappings(ports or (), named_ports(found.recorded.document)):

@@ -29,7 +29,7 @@ def show(
     from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         found = workspace.store.saved_plans(workspace.cluster.name, plan) if workspace.has_store else {}
         if not found:
             raise NoSuchResource(what="plan", name=plan, hint="`bai history` lists them")

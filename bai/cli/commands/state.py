@@ -24,7 +24,7 @@ def list_(
     from bai.cli.inspect.state_list import list_state
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         list_state(settings, workspace, format)
 
 
@@ -38,7 +38,7 @@ def backup(
 
     if file.exists():
         raise AlreadyThere(path=file)
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         if not workspace.has_store:
             raise CommandError(why=f"there is no store at {workspace.state}")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def restore(
 
     if not file.is_file():
         raise CannotRead(what=file, why="there is no such file")
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         state, there = workspace.state, workspace.has_store
     if there:
         confirm(f"{state} will be replaced by {file}.", yes=yes)
@@ -88,7 +88,7 @@ def move(
     from reconciler.store.maintenance.move import move_store
     from schemas.problems.errors.command import CommandError
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         source, there = workspace.state, workspace.has_store
     if not there:
         raise CommandError(why=f"there is no store at {source}")
@@ -121,7 +121,7 @@ def unlock(ctx: typer.Context, yes: Yes = False) -> None:
     from bai.cli.confirm import confirm
     from bai.render.humanize import clean
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         cluster = workspace.desired().cluster
         lease = workspace.store.lease(cluster) if workspace.has_store else None
         if lease is None:
@@ -138,7 +138,7 @@ def new_key(ctx: typer.Context, yes: Yes = False) -> None:
     from bai.cli.confirm import confirm
     from reconciler.store.ownership import forget_session_key
 
-    with settings_of(ctx).workspace() as workspace:
+    with settings_of(ctx).reading_workspace() as workspace:
         confirm(f"The next apply decides which key all who use {workspace.state} need.", yes=yes)
         forget_session_key(workspace.store)
     typer.echo("Forgotten. Sessions of several containers keep theirs until they start anew.")

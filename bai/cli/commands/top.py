@@ -58,7 +58,7 @@ def top(
     from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         only = resolve_name(session, workspace.actual().existing, "Session") if session else None
         meter = UsageMeter(OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id), only)
         if format is Format.json:

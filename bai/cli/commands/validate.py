@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -10,32 +11,37 @@ from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
 
-if TYPE_CHECKING:
-    pass
-
 app = new_app()
 
 
 @app.command()
 def validate(
     ctx: typer.Context,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE|DIR]...", help="Say only what is wrong with these; default: the repository."
+        ),
+    ] = None,
     format: Annotated[Format, typer.Option("--format", help="How to print problems.")] = Format.text,
 ) -> None:
-    """Check every document of the repository; exit code 1 and `file:line:column` for each mistake."""
-    from bai.cli.repository.validation import print_problems_json, summary
+    """Check every document of the repository; exit code 1 and `file:line:column` for each mistake.
+
+    What files and folders refer to is looked for in the repository that they are in.
+    """
+    from bai.cli.repository.validation import check, print_problems_json, summary
     from schemas.problems.errors.repository import InvalidRepository
 
-    settings = settings_of(ctx)
-    try:
-        repository = settings.repository()
-    except InvalidRepository as error:
-        if format is Format.text:
-            raise
-        print_problems_json(error.problems, ())
-        raise typer.Exit(1) from None
+    checked = check(settings_of(ctx), paths or [])
     if format is Format.json:
-        print_problems_json((), repository.warnings, len(repository.resources))
+        print_problems_json(checked.problems, checked.warnings, len(checked.resources))
+        if checked.problems:
+            raise typer.Exit(1)
         return
-    for warning in repository.warnings:
+    for warning in checked.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    typer.echo(summary(repository))
+    if checked.elsewhere:
+        typer.echo(f"note: {checked.elsewhere} more in other files, see `bai validate`", err=True)
+    if checked.problems:
+        raise InvalidRepository(checked.problems, where=checked.where)
+    typer.echo(summary(checked.resources))

@@ -30,7 +30,7 @@ def volumes(
     from reconciler.values.volume_folders import volume_folders
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         folders, seen = volume_folders(workspace.desired()), workspace.volumes(usage=True) or {}
         list_volumes(settings, folders, seen, as_json=format is Format.json)
 
@@ -44,7 +44,7 @@ def trash(
     from bai.cli.volumes.trash import list_trash, require_storage
 
     settings = settings_of(ctx)
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         storage = require_storage(workspace.storage, workspace.cluster)
         list_trash(settings, workspace.desired(), storage, as_json=format is Format.json)
 

@@ -22,7 +22,7 @@ def networks(settings: Settings) -> Iterator[Finding]:
     from schemas.problems.errors.base import BaiError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             spec = workspace.cluster.spec
             nodes = [node.name for node in workspace.repository.nodes_of(workspace.cluster.name)]
             if spec.provider != "docker" or spec.docker.network == "host" or len(nodes) < 2:

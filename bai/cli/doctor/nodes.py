@@ -18,7 +18,7 @@ def nodes(settings: Settings) -> Iterator[Finding]:
     from schemas.problems.errors.base import BaiError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             native = workspace.cluster.spec.provider == "process"
             wanted = set() if native else {node.name for node in workspace.endpoints()}
             found, silent = check_reachability(workspace, wanted) if wanted else ((), {})

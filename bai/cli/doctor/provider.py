@@ -35,7 +35,7 @@ def _provider_name(settings: Settings) -> str:
     from schemas.problems.errors.base import BaiError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             return workspace.cluster.spec.provider
     except BaiError:
         return "process"

@@ -80,7 +80,7 @@ def store_address(settings: Settings) -> StoreAddress:
     from schemas.problems.errors.store import StoreError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             return workspace.state
     except StoreError:
         raise

@@ -18,7 +18,7 @@ def volumes(settings: Settings) -> Iterator[Finding]:
     from schemas.problems.errors.base import BaiError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             wanted = volume_folders(workspace.desired())
             seen = workspace.volumes() if wanted else None
     except BaiError:
@@ -52,7 +52,7 @@ def fractions(settings: Settings) -> Iterator[Finding]:
     from schemas.problems.errors.base import BaiError
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             desired = workspace.desired()
             groups = {
                 group.name: group.spec.fractional.enforcement

@@ -113,7 +113,7 @@ def list_volume_usage(
 
     if kind != "Volume":
         raise CommandError(why="--usage is for volumes", hint="bai get volumes --usage; bai top for sessions")
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         desired = workspace.desired()
         only = chosen_identities(name, kind, project, set(desired.digests))
         folders = {each: folder for each, folder in volume_folders(desired).items() if each in only}

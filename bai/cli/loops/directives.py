@@ -58,7 +58,7 @@ def open_directives(settings: Settings) -> Iterator[LoopDirectives]:
     from schemas.problems.errors.repository import InvalidRepository
 
     try:
-        with settings.workspace() as workspace:
+        with settings.reading_workspace() as workspace:
             yield LoopDirectives(workspace.store, workspace.cluster.name, workspace.source.git)
             return
     except InvalidRepository:

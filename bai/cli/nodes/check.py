@@ -29,7 +29,7 @@ def resolve_nodes(desired: Desired, names: Sequence[str]) -> list[Node]:
 
 def check_nodes(settings: Settings, names: Sequence[str], format: Format) -> bool:
     """Print a line for each, and what to do about those that cannot be used; False when there are any."""
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         wanted = {node.name for node in resolve_nodes(workspace.desired(), names)}
         found, silent = check_reachability(workspace, wanted)
         health = observe_health(workspace, {one.node for one in found if not one.problem})
@@ -58,7 +58,7 @@ def settle_nodes(settings: Settings, names: Sequence[str]) -> None:
     from providers.health.query import settle_log
     from providers.machines.connections import connect
 
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         wanted = {node.name for node in resolve_nodes(workspace.desired(), names)}
         for endpoint in workspace.endpoints():
             if endpoint.name in wanted:

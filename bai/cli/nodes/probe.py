@@ -28,7 +28,7 @@ def probe_nodes(settings: Settings, names: Sequence[str], out: Path | None, *, e
     from bai.cli.nodes.check import resolve_nodes
     from bai.render.humanize import clean
 
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         nodes = resolve_nodes(workspace.desired(), names)
         if every and not names:
             nodes = [node for node in nodes if node.spec.hardware is None]

@@ -74,7 +74,7 @@ def _node_of_cluster(settings: Settings, name: str, offline: bool) -> Found:
     from reconciler.plan.nodes.profile_status import profile_status
     from schemas.problems.errors.command import CommandError
 
-    with settings.workspace() as workspace:
+    with settings.reading_workspace() as workspace:
         desired, actual = workspace.desired(), workspace.actual(offline=offline)
     names = [identity_of("Node", node.metadata.name) for node in desired.repository.nodes_of(desired.cluster)]
     wanted = ref_of(resolve_name(name, names, "Node")).name

@@ -33,6 +33,15 @@ MOST_DEVICES = 100_000
 DEVICE_SLOT = r"^[a-z][a-z0-9]{0,31}\.device$"
 SHARES_SLOT = r"^[a-z][a-z0-9]{0,31}\.shares$"
 MIG_SLOT = r"^[a-z][a-z0-9]{0,31}\.mig\.[1-9]g\.[1-9][0-9]{0,3}gb(\+me)?$"
+_NVIDIA = "whole NVIDIA GPUs are asked for as cuda.device, a part of one as cuda.shares"
+_AMD = "whole AMD GPUs are asked for as rocm.device, a part of one as rocm.shares"
+_MEMORY = "did you mean 'memory'?"
+_OTHER_TOOLS = {
+    **dict.fromkeys(("gpu", "gpus", "cuda", "nvidia.com/gpu", "gres", "gres/gpu"), _NVIDIA),
+    "amd.com/gpu": _AMD, "mem": _MEMORY, "ram": _MEMORY, "google.com/tpu": "did you mean 'tpu.device'?",
+    "ephemeral-storage": "did you mean 'scratch'?",
+}  # fmt: skip
+"""What Kubernetes, Slurm and Docker call things → what is to be written instead."""
 _KNOWN = ("cuda.device", "cuda.shares", "cuda.mig.1g.10gb", "rocm.device", "tpu.device", "ipu.device")
 
 
@@ -53,6 +62,16 @@ def parse_slot(slot: str, value: object) -> int:
             f"{format_value(value)} is not a whole number of devices from 0 to {MOST_DEVICES}{hint}"
         )
     return value
+
+
+def _slot_hint(word: str, known: set[str]) -> str:
+    mig = re.fullmatch(r"nvidia\.com/mig-([1-9]g\.[1-9][0-9]{0,3}gb)", word)
+    return (
+        (f"did you mean 'cuda.mig.{mig[1]}'?" if mig else "")
+        or _OTHER_TOOLS.get(word.casefold(), "")
+        or did_you_mean(word, [*known, *_KNOWN])
+        or "accelerators are named like cuda.device"
+    )
 
 
 def is_slot(name: str) -> bool:
@@ -107,7 +126,7 @@ class Slots(Model):
     @classmethod
     def _amount(cls, slot: Any, item: Any, names: set[str], issues: list[Issue]) -> int | None:
         if not isinstance(slot, str) or not is_slot(slot):
-            hint = did_you_mean(str(slot), [*names, *_KNOWN]) or "accelerators are named like cuda.device"
+            hint = _slot_hint(str(slot), names)
             issues.append(
                 Issue((str(slot),), f"{format_value(slot)} is not a slot", hint, "BAI-V020", item, key=True)
             )

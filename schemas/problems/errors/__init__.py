@@ -6,6 +6,7 @@ later; `hint` says what to do.
 
     BaiError                         base
     ├── InvalidRepository     E0001  repository    the documents have problems (each a `Problem`)
+    │   └── NotARepository    E0003                none of its files is a document of bai
     ├── CannotRead            E0002                a file, directory or commit that cannot be read
     ├── ProviderError         E0300  provider      a provider failed
     │   ├── ProviderUnavailable E0301              (retryable) cannot be reached or answers nothing useful
