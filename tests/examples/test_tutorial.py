@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from providers.process.linux import procfs
+from tests.harness.ports import free_port
 from tests.lab.postgres import Server
 
 PAGE = Path(__file__).parents[2] / "docs" / "gitops.md"
@@ -42,13 +42,6 @@ def script(text: str) -> str:
             lines.append(f"echo '=== {number}'\n{part['block']}")
     lines.append("echo '=== all done'")
     return "\n".join(lines) + "\n"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
 
 
 @pytest.fixture

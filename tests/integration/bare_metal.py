@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ from reconciler.workspace.workspace import Workspace
 from tests.examples.user import EXAMPLES, User
 from tests.harness.bai_process import BAI, Command, run_bai
 from tests.harness.labs import spent
+from tests.harness.ports import free_port
 from tests.lab.bare_metal_lab import BareMetalLab
 from tests.lab.nspawn import Node
 from tests.lab.packages import Package, Repository
@@ -37,7 +37,7 @@ class Site:
     """`nodes`: name → machine. Commands run outside the lab's network, and reach it over the loopback."""
 
     def __init__(self, folder: Path) -> None:
-        self.lab = BareMetalLab(folder / "lab", port=_free_port())
+        self.lab = BareMetalLab(folder / "lab", port=free_port())
         self.nodes: dict[str, Node] = {node.name: node for node in self.lab.nodes}
         self.folder = folder / "repository"
         shutil.copytree(EXAMPLES / "clusters/bare-metal-lab", self.folder)
@@ -126,12 +126,6 @@ class Site:
 
     def close(self) -> None:
         self.lab.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.3.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def waves(said: str) -> list[list[str]]:

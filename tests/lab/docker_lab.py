@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.harness.ports import free_port
 from tests.lab import docker, sshd
 from tests.lab.cache import tool
 from tests.lab.docker import Engine, Engines
@@ -137,7 +138,5 @@ def docker_lab(folder: Path, count: int = 4, *, port: int = 2222, swarm: bool = 
 
 def lent_docker_lab(folder: Path, count: int = 4) -> Iterator[DockerLab]:
     """The body of a fixture; its SSH servers are at a port that was free."""
-    with socket.create_server(("127.0.2.1", 0)) as free:
-        port = free.getsockname()[1]
     lacks = docker.why_not() or sshd.why_not()
-    yield from lent("docker", lambda: DockerLab(folder / "lab", count, port=port), lacks)
+    yield from lent("docker", lambda: DockerLab(folder / "lab", count, port=free_port()), lacks)

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, folder
 from tests.lab.lent import lent
 
@@ -72,9 +72,7 @@ class Gitea:
         self._home = _built()
         self.work = Path(tempfile.mkdtemp(prefix="bai-gitea-"))
         self._settings = self.work / "app.ini"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         user = os.environ.get("USER") or "root"
         self._settings.write_text(

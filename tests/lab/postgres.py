@@ -15,7 +15,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, command, tool
 from tests.lab.spaces import PATIENCE, started
 
@@ -67,7 +67,7 @@ class Server:
             argv = [initdb, "-D", data, *options, "--no-instructions", f"--pwfile={self.folder / 'password'}"]
             command(self._words(argv), cwd=self.folder)
             (self.folder / "data" / "pg_hba.conf").write_text(_HBA)
-            self.port = _free_port()
+            self.port = free_port()
             self.start()
         except BaseException:
             self.close()
@@ -234,13 +234,6 @@ def _somebody() -> tuple[str, str] | None:
             entry = pwd.getpwnam(name)
             return str(entry.pw_uid), str(entry.pw_gid)
     raise LabUnavailable("there is no user postgres or nobody to run the server as")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _sweep() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 
+from tests.harness.ports import free_port
 from tests.lab.certificates import Certificate
 
 
@@ -109,7 +110,7 @@ def mail_server(
         right = (data.login.decode(), data.password.decode()) == login
         return AuthResult(success=right, handled=False)
 
-    options: dict[str, Any] = {"hostname": "127.0.0.1", "port": _free_port()}
+    options: dict[str, Any] = {"hostname": "127.0.0.1", "port": free_port()}
     if login is not None:
         options |= {"authenticator": known, "auth_required": True, "auth_require_tls": kind == "starttls"}
     if kind == "starttls":
@@ -123,13 +124,6 @@ def mail_server(
         yield post
     finally:
         controller.stop()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
