@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import paramiko
-from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
+from paramiko.common import OPEN_FAILED_RESOURCE_SHORTAGE
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from providers.machines.base import LARGEST, Done, Endpoint, Process, Stream
 from providers.machines.ssh.bridge import BRIDGE, await_bridge
@@ -23,7 +24,7 @@ from providers.machines.ssh.channels import (
     request_terminal,
 )
 from providers.machines.ssh.persistent import BROKEN, CHANNEL_TIMEOUT, PersistentConnection
-from providers.machines.ssh.transport import Connection
+from providers.machines.ssh.transport import Connection, was_refused
 from schemas.problems.errors.node import (
     CommandTimedOut,
     LoginRefused,
@@ -44,8 +45,22 @@ _NOT_THERE = 44
 _PRINT_PID = 'echo $$; exec "$@"'
 _KILL_COMMAND = 'kill -KILL -- "-$1" 2>/dev/null || kill -KILL "$1" 2>/dev/null'
 """sshd makes a command the leader of a process group."""
+MOST_REFUSALS = 20
+"""Times that a command is asked for which the far side does not start."""
 _PROHIBITED = 1
 """SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)."""
+
+
+class _CommandRefused(paramiko.ChannelException):
+    """The far side does not start the command: it has no process left for it, or lets nobody run any."""
+
+    def __init__(self) -> None:
+        super().__init__(OPEN_FAILED_RESOURCE_SHORTAGE, "it refuses to start a command")
+
+
+def _was_refused_often(state: RetryCallState) -> bool:
+    error = state.outcome.exception() if state.outcome else None
+    return isinstance(error, _CommandRefused) and state.attempt_number >= MOST_REFUSALS
 
 
 class SshMachine:
@@ -120,26 +135,33 @@ class SshMachine:
 
     def _session(self, line: str, deadline: float, *, tty: bool = False) -> paramiko.Channel:
         """A channel on which `line` runs; while the far side has no more sessions, it is asked again."""
+        too_late = stop_before_delay(deadline - time.monotonic())
         retrying = Retrying(
             retry=retry_if_exception_type(paramiko.ChannelException),
-            stop=stop_before_delay(deadline - time.monotonic()),
+            stop=lambda state: too_late(state) or _was_refused_often(state),
             wait=wait_exponential(multiplier=0.05, max=1.0),
             reraise=True,
         )
         try:
-            channel = retrying(
-                self.ssh_connection.channel, lambda c: c.transport.open_session(timeout=CHANNEL_TIMEOUT)
-            )
+            return retrying(self._start_on_channel, line, tty=tty)
+        except _CommandRefused as error:
+            raise NodeUnreachable(node=self.name, why="it refuses to start a command") from error
         except paramiko.ChannelException as error:
             why = f"it opens no more sessions on one connection: {error.text}"
             hint = "raise MaxSessions of its sshd"
             raise NodeUnreachable(node=self.name, why=why, hint=hint) from error
+
+    def _start_on_channel(self, line: str, *, tty: bool) -> paramiko.Channel:
+        """Raises ChannelException when the far side refuses, so that `line` does not run."""
+        channel = self.ssh_connection.channel(lambda c: c.transport.open_session(timeout=CHANNEL_TIMEOUT))
         try:
             if tty:
                 request_terminal(channel)
             channel.exec_command(line)
         except BROKEN as error:
             self.ssh_connection.let_go(channel)
+            if was_refused(channel):
+                raise _CommandRefused from error
             raise self.ssh_connection.broken(error) from error
         return channel
 

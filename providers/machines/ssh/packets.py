@@ -5,14 +5,17 @@ message passes."""
 from __future__ import annotations
 
 import errno
+from collections import deque
+from typing import Any
 
 from paramiko import Message
-from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_OPEN, cMSG_GLOBAL_REQUEST
+from paramiko.common import MSG_CHANNEL_FAILURE, MSG_CHANNEL_REQUEST, cMSG_CHANNEL_OPEN, cMSG_GLOBAL_REQUEST
 from paramiko.packet import Packetizer
 
 from providers.machines.ssh.signals import signal_number
 
 _STREAM_LOCAL = "direct-streamlocal@openssh.com"
+_REMEMBERED = 64
 _PATH = "\0"
 """No path has it: what follows it in a kind of channel is one."""
 
@@ -23,6 +26,11 @@ class OpenSshPacketizer(Packetizer):
     unanswered = 0
     """Questions asked since anything came."""
 
+    def __init__(self, sock: Any) -> None:
+        super().__init__(sock)
+        self.refused: deque[int] = deque(maxlen=_REMEMBERED)
+        """Channels on which the far side did not do what it was asked for, as far as it was not long ago."""
+
     def send_message(self, data: Message) -> None:
         try:
             super().send_message(_with_path(data))
@@ -32,6 +40,9 @@ class OpenSshPacketizer(Packetizer):
     def read_message(self) -> tuple[int, Message]:
         number, message = super().read_message()
         self.unanswered = 0
+        if number == MSG_CHANNEL_FAILURE:
+            self.refused.append(message.get_int())
+            message.rewind()
         return number, _with_exit_status(message) if number == MSG_CHANNEL_REQUEST else message
 
 

@@ -37,6 +37,14 @@ class Transport(paramiko.Transport):
 
     def __init__(self, sock: Any) -> None:
         super().__init__(sock, packetizer_class=OpenSshPacketizer)
+        self._ended_by: Exception | None = None
+
+    def get_exception(self) -> Exception | None:
+        """Why it ended, for everybody who was using it: paramiko tells the first who asks."""
+        found: Exception | None = super().get_exception()
+        if found is not None and not isinstance(found, paramiko.ChannelException):
+            self._ended_by = found
+        return found or self._ended_by
 
     # channels
 
@@ -85,6 +93,12 @@ class Transport(paramiko.Transport):
         self.packetizer.unanswered += 1
         if self.clear_to_send.is_set():  # Nothing else may be said while keys are exchanged.
             self.packetizer.send_message(sign_of_life_request())
+
+
+def was_refused(channel: paramiko.Channel) -> bool:
+    """Whether the far side said no to what was asked for on it, so that nothing was done."""
+    transport = channel.get_transport()
+    return isinstance(transport, Transport) and channel.get_id() in transport.packetizer.refused
 
 
 class Connection:

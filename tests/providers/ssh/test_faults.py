@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import socket
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from providers.machines.ssh.machine import SshMachine
 from schemas.kinds.cluster import Ssh
 from schemas.problems.errors.node import HostKeyRefused, LoginRefused, NodeUnreachable
 from schemas.problems.errors.provider import ProviderUnavailable
+from tests.lab.spaces import PATIENCE, children
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
 from tests.lab.stores import declared, reader
 from tests.waiting import until
@@ -36,6 +38,9 @@ def reached(node: SshdNode, **ssh: Any) -> Iterator[SshMachine]:
     machine = SshMachine(node.endpoint(**ssh))
     try:
         yield machine
+    except ProviderUnavailable as error:
+        error.add_note(f"the server's log:\n{node.log()[-4000:]}")
+        raise
     finally:
         machine.close()
 
@@ -393,6 +398,44 @@ def test_more_commands_than_sessions_wait_for_each_other(sshd_nodes: SshdNodes) 
         )
     assert own.log().count("Accepted publickey") == 1
     own.kill()
+
+
+def below(pid: int) -> Iterator[int]:
+    for child in children(pid):
+        yield child
+        yield from below(child)
+
+
+@contextlib.contextmanager
+def without_files_for_more(node: SshdNode) -> Iterator[None]:
+    """What serves the connections of a server can open no more files, as a command's ends are."""
+    assert node.process is not None
+    limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in below(node.process.pid)}
+    for pid, (_, hard) in limits.items():
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, hard))
+    try:
+        yield
+    finally:
+        for pid, limit in limits.items():
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+
+
+def test_a_command_that_is_refused_is_asked_for_again(own: SshdNode) -> None:
+    with reached(own) as machine, ThreadPoolExecutor(1) as threads:
+        machine.run(["true"])
+        with without_files_for_more(own):
+            asked = threads.submit(machine.run, ["echo", "done"])
+            until(lambda: "Too many open files" in own.log(), "it is refused", seconds=PATIENCE)
+        assert asked.result(PATIENCE).out == b"done\n"
+    assert own.log().count("Accepted publickey") == 1, "on the same connection"
+
+
+def test_who_starts_no_commands_is_named(own: SshdNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("providers.machines.ssh.machine.MOST_REFUSALS", 2)
+    with reached(own) as machine:
+        machine.run(["true"])
+        with without_files_for_more(own), pytest.raises(NodeUnreachable, match="refuses to start a command"):
+            machine.run(["true"])
 
 
 def test_fifty_commands_and_files_share_one_connection(own: SshdNode, tmp_path: Path) -> None:

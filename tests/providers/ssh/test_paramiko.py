@@ -206,3 +206,11 @@ def test_lines_of_known_hosts_are_read_one_by_one() -> None:
     assert entry is not None and (entry.hostnames, entry.key) == (["a", "b"], HOST_KEY)
     hashed = paramiko.HostKeys.hash_host("a")
     assert paramiko.HostKeys.hash_host("a", hashed) == hashed != paramiko.HostKeys.hash_host("b", hashed)
+
+
+def test_why_a_connection_ended_is_told_to_everybody(ends: tuple[Transport, paramiko.Transport]) -> None:
+    ours, server = ends
+    server.sock.close()
+    until(lambda: not ours.is_active(), "it has ended")
+    why = ours.get_exception()
+    assert why is not None and ours.get_exception() is why
