@@ -57,7 +57,7 @@ spec:
   type: batch
   command: {command}
   env: {env}
-  resources: {{cpu: 500m, memory: 4GiB, {slot}: {amount}}}
+  resources: {{cpu: 1, memory: 4GiB, {slot}: {amount}}}
   mounts: [{{volume: load, path: /home/work/bench, readOnly: true}}]
 """
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from schemas.kinds.parts.docker import Capability
 from schemas.values.envelope import Count, Flag, Model, Positive, Resource
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
-from schemas.values.quantities import Duration, Memory, Shares, Timestamp
+from schemas.values.quantities import Cpu, Duration, Memory, Shares, Timestamp
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
 SessionType = Literal["interactive", "batch", "inference", "system"]
@@ -28,6 +28,8 @@ class Fractional(Model):
     enforcement: Literal["mps", "mig", "hami", "none"] = "none"
     """What holds a session to its part. Sessions get parts only on nodes that have it; with `none`, nothing
     does."""
+    min_cpu: Cpu | None = None
+    """Least CPU of a container for each GPU of which it has any part; a session with less is refused."""
 
 
 class QueueOptions(Model):

@@ -151,6 +151,10 @@ _TABLE = {
         "A line of CODEOWNERS that cannot be understood",
         "Write `pattern owner...`: patterns as in .gitignore, owners as e-mail addresses or @team.",
     ),
+    "BAI-V095": (
+        "Little CPU beside a GPU",
+        "Ask for a core or more: with half of one, half of a GPU did half of its work.",
+    ),
     "BAI-V090": (
         "Accepted, but nothing acts on it yet",
         "Nothing needs to be done; this release does not carry it out.",

@@ -19,6 +19,7 @@ from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_host, nodes_with_volumes
 from schemas.rules import volume_rules
 from schemas.rules.container_user import user_rules
+from schemas.rules.gpu_cpu_rules import least_cpu_rules
 from schemas.rules.image_rules import (
     default_image_rules,
     duplicate_image_rules,
@@ -129,6 +130,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         )
         return
     yield from _scratch_rules(session, group)
+    yield from least_cpu_rules(session, group)
     cluster: Any = repository.resources.get(identity_of("Cluster", repository.cluster_of(group) or ""))
     if cluster is not None:
         yield from _command_rules(session, cluster)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schemas.kinds.image import Registry
+from schemas.kinds.session import Session
 from schemas.problems.issues import Issue
 from schemas.profile import NodeProfile
 from schemas.profile.versions.compatibility import unchecked_gpus
 from schemas.rules import inactive_fields
+from schemas.rules.gpu_cpu_rules import little_cpu_warnings
 from schemas.rules.image_rules import is_loopback
 from schemas.values.envelope import Resource
 
@@ -20,6 +22,8 @@ def document_warnings(resource: Resource) -> Iterator[Issue]:
         yield from _registry_warnings(resource)
     if isinstance(resource, NodeProfile):
         yield from unchecked_gpus(resource)
+    if isinstance(resource, Session):
+        yield from little_cpu_warnings(resource)
 
 
 def _registry_warnings(registry: Registry) -> Iterator[Issue]:

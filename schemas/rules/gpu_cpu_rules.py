@@ -1,0 +1,66 @@
+"""How much CPU stands beside a GPU: the thread that starts kernels and waits for them needs a core's time, or
+the GPU idles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from schemas.kinds.parts.resources import Resources
+from schemas.kinds.resource_group import Fractional, ResourceGroup
+from schemas.kinds.session import Session
+from schemas.problems.issues import Issue, Loc
+from schemas.values.quantities import format_cpu
+
+_CORE = 1000
+_GPUS = ("cuda", "rocm")
+
+
+def little_cpu_warnings(session: Session) -> Iterator[Issue]:
+    """Containers that have a GPU, or a part of one, and less than one CPU."""
+    for at, resources in _requests(session):
+        if _has_gpu(resources.accelerators) and (resources.cpu or 0) < _CORE:
+            message = (
+                f"{_amount(resources)} beside a GPU: who waits for it is throttled meanwhile, and it idles"
+            )
+            yield Issue((*at, "cpu") if resources.cpu else at, message, "ask for cpu: 1 or more", "BAI-V095")
+
+
+def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+    """Containers with less CPU for each of their GPUs than `fractional.minCpu` of their group."""
+    least = group.spec.fractional.min_cpu or 0
+    for at, resources in _requests(session):
+        needed = least * _gpu_count(resources.accelerators, group.spec.fractional)
+        if (resources.cpu or 0) < needed:
+            message = f"{_amount(resources)} is less than resource group '{group.name}' wants beside its GPUs"
+            hint = f"ask for at least cpu: {format_cpu(needed)}"
+            yield Issue((*at, "cpu") if resources.cpu else at, message, hint, "BAI-V032")
+
+
+def _requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
+    """What containers ask for, with its place: the session's own where a role has none of its own."""
+    own = session.spec.cluster.per_role
+    if any(role not in own or own[role].resources is None for role in session.spec.cluster.roles):
+        yield ("spec", "resources"), session.spec.resources
+    for role, override in own.items():
+        if override.resources is not None:
+            yield ("spec", "cluster", "perRole", role, "resources"), override.resources
+
+
+def _has_gpu(accelerators: Mapping[str, int]) -> bool:
+    return any(amount and slot.partition(".")[0] in _GPUS for slot, amount in accelerators.items())
+
+
+def _gpu_count(accelerators: Mapping[str, int], rule: Fractional) -> int:
+    """GPUs of which it has any part: whole devices, instances, and as few as hold its shares."""
+    count = 0
+    for slot, amount in accelerators.items():
+        vendor, _, kind = slot.partition(".")
+        if vendor in _GPUS:
+            shares = kind == "shares"
+            count += math.ceil(amount / (_CORE * rule.shares_per_device)) if shares else amount
+    return count
+
+
+def _amount(resources: Resources) -> str:
+    return f"cpu: {format_cpu(resources.cpu or 0)}"
