@@ -212,7 +212,8 @@ class SessionSpec(Model):
     tty: Flag = False
     """Gives the command a terminal, which `bai attach` connects to: for shells and the like."""
     workdir: AbsolutePath | None = None
-    """Where the command starts; the container's own scratch folder when left out."""
+    """Where the command starts; when left out, the working directory that its image names (other than `/`),
+    else the home `/home/work`."""
     env: Mapping[EnvName, Text] = {}
     secrets: tuple[Secret, ...] = ()
     mounts: tuple[Mount, ...] = ()
