@@ -120,15 +120,23 @@ ready() {
     [ "$(cat "$stamp")" = "$wanted" ] || [ "$(cat "$stamp")" = "$(fingerprint) dev" ]
 }
 
-pip() { "$venv/bin/python" -m pip "$@" -q --disable-pip-version-check --no-input </dev/null; }
+# Who sits at a terminal sees how far it is.
+quiet=-q
+[ ! -t 2 ] || quiet=
+
+pip() { "$venv/bin/python" -m pip "$@" $quiet --disable-pip-version-check --no-input </dev/null >&2; }
+
+uv_install() {
+    set -- "$venv/bin/uv" pip install $quiet --python "$venv/bin/python" --require-hashes -r "$1"
+    if [ -n "$quiet" ]; then "$@" </dev/null >/dev/null 2>&1; else "$@" </dev/null >&2; fi
+}
 
 # uv installs several times as fast; where it finds no index (pip may be set up for one of its own), pip does.
 install() {
     lock=$1
     locked "$venv/uv.txt" uv
     if pip install --require-hashes -r "$venv/uv.txt" >/dev/null 2>&1; then
-        "$venv/bin/uv" pip install -q --python "$venv/bin/python" --require-hashes -r "$lock" </dev/null \
-            >/dev/null 2>&1 && return
+        uv_install "$lock" && return
     fi
     pip install --require-hashes -r "$lock"
 }
@@ -145,7 +153,8 @@ if [ ! -x "$venv/bin/python" ] || ! working; then
     say "making $venv with $python"
     make_venv "$python"
 fi
-say "installing bai and what it needs$([ "$level" = run ] || echo ' for development') into $venv"
+count=$(grep -c == "requirements/$([ "$level" = run ] && echo run || echo dev).txt")
+say "installing bai and the $count packages that it needs$([ "$level" = run ] || echo ' for development') into $venv"
 failed() { die "the packages could not be installed; see the message above (is a package index reachable?)"; }
 if [ "$level" = newest ]; then
     pip install --upgrade --upgrade-strategy eager -e '.[dev,docs]' || failed

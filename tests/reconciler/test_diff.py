@@ -12,7 +12,7 @@ from providers.base import Capabilities, Labels, Limit
 from providers.fake import Fault
 from reconciler.values.encoding.placement_json import canonical_json
 from schemas.problems.errors.plan import GuardRefused, PlanError
-from tests.reconciler.lab import BASE, Lab, action, session, summary, text
+from tests.reconciler.lab import BASE, NODE, Lab, action, session, summary, text
 
 
 @pytest.fixture
@@ -283,6 +283,7 @@ def test_destroy_leaves_nothing(lab: Lab) -> None:
     plan = lab.plan(destroy=True)
     assert {each.verb for each in plan.actions} == {"delete"}
     assert action(plan, "Project/p").depends_on == ("Session/p/a", "Session/p/big")
+    assert action(plan, "Node/n1").depends_on == ("Session/p/a",), "nodes go when nothing runs on them"
     assert lab.apply(plan).ok
     assert not lab.world.kernels and not lab.store.recorded("here")
     assert not lab.plan(destroy=True).actions
@@ -402,6 +403,19 @@ def test_changed_limits_are_drift_and_are_put_right(lab: Lab) -> None:
     assert not lab.plan(refresh_only=True).actions
     assert not lab.converge().changes
     assert lab.world.kernels[lab.kernel("a")].spec.cpus == right
+
+
+def test_a_node_that_goes_is_forgotten_after_its_sessions_have_left(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, nodes=2)
+    lab.write({"a": session("a", f"{ONE_GPU}, movable: true")})
+    lab.apply()
+    home = lab.world.kernels[lab.kernel("a")].spec.labels.node
+    left = "n2" if home == "n1" else "n1"
+    lab.write({"nodes": NODE.format(name=left)})
+    plan = lab.plan()
+    assert action(plan, f"Node/{home}").verb == "delete"
+    assert action(plan, f"Node/{home}").depends_on == ("Session/p/a",)
+    assert not lab.converge().changes
 
 
 def test_sessions_leave_a_drained_node(tmp_path: Path) -> None:

@@ -38,5 +38,5 @@ def destroy(
             return
         typer.echo("")
         confirm(f"{plan_summary(plan)} Really destroy?", yes=yes)
-        if not execute_completely(settings, workspace, plan, parallel):
+        if not execute_completely(settings, workspace, plan, parallel, destroys=True):
             raise typer.Exit(1)

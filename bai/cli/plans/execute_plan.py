@@ -15,21 +15,29 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.values.plan import Plan
-    from reconciler.values.results import ApplyResult
+    from reconciler.values.results import ApplyResult, Outcome
     from reconciler.workspace.workspace import Workspace
 
 
+_OUTCOMES: dict[Outcome, str] = {
+    "done": "done", "failed": "failed", "skipped": "skipped", "stopped": "not begun",
+}  # fmt: skip
+
+
 def execute_completely(
-    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False
-) -> bool:
-    """Apply and report; True when everything was done. Raises what `Workspace.apply` raises."""
-    result = execute_plan(settings, workspace, plan, parallel, quiet=quiet)
+    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False,
+    destroys: bool = False,
+) -> bool:  # fmt: skip
+    """Apply and report; True when everything was done. Raises what `Workspace.apply` raises. `destroys`: it
+    is `bai destroy`."""
+    result = execute_plan(settings, workspace, plan, parallel, quiet=quiet, destroys=destroys)
     return result.ok and not result.interrupted
 
 
 def execute_plan(
-    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False
-) -> ApplyResult:
+    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False,
+    destroys: bool = False,
+) -> ApplyResult:  # fmt: skip
     """The same, with all that came of it."""
     stop = threading.Event()
     with open_progress(settings, plan, quiet=quiet) as progress, _stop_on_signal(stop, progress):
@@ -37,7 +45,7 @@ def execute_plan(
             plan, holder=current_actor(), parallel=parallel, on_event=progress.on_event, stop=stop
         )
     if not quiet:
-        for line in result_lines(result):
+        for line in result_lines(plan, result, destroys=destroys):
             print(line)
     return result
 
@@ -54,8 +62,8 @@ def _stop_on_signal(stop: threading.Event, progress: Progress) -> AbstractContex
     return graceful_stop(stop.is_set, begin, leave)
 
 
-def result_lines(result: ApplyResult) -> Iterator[str]:
-    """What failed, what was left, and the sum."""
+def result_lines(plan: Plan, result: ApplyResult, *, destroys: bool = False) -> Iterator[str]:
+    """What failed, what was left, the sum, and what comes next."""
     from bai.render.humanize import clean, duration
 
     for item in result.results:
@@ -65,12 +73,24 @@ def result_lines(result: ApplyResult) -> Iterator[str]:
             because = f": it needs {clean(item.because)}" if item.because else ""
             yield f"skipped: {clean(item.action)}{because}"
         elif item.outcome == "stopped":
-            yield f"stopped: {clean(item.action)}"
-    parts = [f"{result.count('done')} done"]
-    parts += [
-        f"{result.count(word)} {word}" for word in ("failed", "skipped", "stopped") if result.count(word)
+            yield f"not begun: {clean(item.action)}"
+    parts = [
+        f"{result.count(outcome)} {word}" for outcome, word in _OUTCOMES.items() if result.count(outcome)
     ]
-    verdict = (
-        "Interrupted" if result.interrupted else "Applied" if result.ok else "Not everything was applied"
+    command, good = ("bai destroy", "Destroyed") if destroys else ("bai apply", "Applied")
+    bad = "Interrupted" if result.interrupted else f"Not everything was {good.lower()}"
+    verdict = good if result.ok and not result.interrupted else bad
+    yield f"{verdict}: {', '.join(parts) or '0 done'} in {duration(result.finished - result.started)}."
+    if result.interrupted or not result.ok:
+        yield f"What was done stays done; `{command}` goes on with the rest."
+    elif plan.waits:
+        yield _next_start(len(plan.waits))
+
+
+def _next_start(waiting: int) -> str:
+    """Who starts the sessions that wait."""
+    who, them = ("1 session waits", "it") if waiting == 1 else (f"{waiting} sessions wait", "them")
+    starter = (
+        f"a loop (`bai reconcile`, `bai serve`) or the next `bai apply` starts {them} once there is room"
     )
-    yield f"{verdict}: {', '.join(parts)} in {duration(result.finished - result.started)}."
+    return f"{who}: {starter}; `bai explain SESSION` says what is missing."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from bai.render.humanize import clean
@@ -47,17 +47,19 @@ def open_progress(settings: Settings, plan: Plan, *, quiet: bool = False) -> Ite
     if quiet:
         progress = NoProgress()
     elif is_terminal(sys.stdout):
-        progress = LiveProgress(console(settings), len(plan.changes))
+        progress = LiveProgress(console(settings), len(plan.changes), queue_places(plan))
     else:
-        progress = LineProgress()
+        progress = LineProgress(queue_places(plan))
     try:
         yield progress
     finally:
         progress.close()
 
 
-def event_line(event: ApplyEvent) -> str:
-    """One transition in words; empty for what need not be told."""
+def event_line(event: ApplyEvent, queued: Mapping[str, str] | None = None) -> str:
+    """One transition in words; empty for what need not be told. `queued`: sessions that are only put into
+    their queue, with their place in it."""
+    place = (queued or {}).get(event.action)
     name = clean(event.action)
     doing, did = WORDS.get(event.verb, (event.verb, event.verb))
     if event.kind == "retry":
@@ -74,10 +76,25 @@ def event_line(event: ApplyEvent) -> str:
     if event.kind != "action":
         return ""
     if event.state == "started":
-        return f"{name}: {doing}"
-    word = did if event.state == "done" else event.state
+        return "" if place else f"{name}: {doing}"
+    word = (place or did) if event.state == "done" else event.state
     error = f": {clean(event.error)}" if event.error else ""
     return f"{name}: {word}{error} ({event.done}/{event.total})"
+
+
+def queue_places(plan: Plan) -> dict[str, str]:
+    """Sessions that the plan puts into their queue and starts no more of → where each stands in it, in
+    words."""
+    from bai.render.plan.sections import change_kind
+
+    waits = {wait.session: wait for wait in plan.waits}
+    found = {}
+    for action in plan.changes:
+        if change_kind(action) == "queue":
+            wait = waits.get(action.id)
+            at = f", {wait.position} in line in group {clean(wait.group)}" if wait and wait.position else ""
+            found[action.id] = f"queued{at}"
+    return found
 
 
 class NoProgress:
@@ -96,11 +113,12 @@ class NoProgress:
 class LineProgress(NoProgress):
     """One line per finished action, and one per start of what takes time: sessions, kernels and images."""
 
-    def __init__(self) -> None:
+    def __init__(self, queued: Mapping[str, str] | None = None) -> None:
         self._pulling: set[tuple[str, str]] = set()
+        self._queued = queued
 
     def on_event(self, event: ApplyEvent) -> None:
-        line = event_line(event)
+        line = event_line(event, self._queued)
         if event.pull is not None:
             pulling = (event.pull.node, event.pull.image)
             if pulling in self._pulling and not event.pull.over:
@@ -116,7 +134,7 @@ class LineProgress(NoProgress):
 class LiveProgress:
     """A bar and what goes on now, below a growing list of what is done."""
 
-    def __init__(self, console: Console, total: int) -> None:
+    def __init__(self, console: Console, total: int, queued: Mapping[str, str] | None = None) -> None:
         from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -126,6 +144,7 @@ class LiveProgress:
         )
         self._task = self._bar.add_task("applying", total=total)
         self._doing: dict[str, str] = {}
+        self._queued = queued
         self._lock = threading.Lock()
         self._live: Live = Live(
             console=console, get_renderable=self._render, refresh_per_second=8, transient=True
@@ -143,7 +162,7 @@ class LiveProgress:
     def on_event(self, event: ApplyEvent) -> None:
         from rich.text import Text
 
-        line = event_line(event)
+        line = event_line(event, self._queued)
         with self._lock:
             if event.node is not None:
                 if line and event.action in self._doing:
@@ -158,7 +177,8 @@ class LiveProgress:
             elif event.kind == "step" and event.action in self._doing and event.step:
                 self._doing[event.action] = f"{clean(event.action)}: {clean(event.step)}"
             elif event.kind == "action" and event.state == "started":
-                self._doing[event.action] = line
+                if line:
+                    self._doing[event.action] = line
             elif event.kind == "action":
                 self._doing.pop(event.action, None)
         if event.kind == "action" and event.state != "started":

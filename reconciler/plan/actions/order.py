@@ -14,7 +14,7 @@ from reconciler.values.documents.recorded_documents import recorded_resource
 from reconciler.values.plan import Action
 from schemas.repository.repository import Repository
 from schemas.values.envelope import Resource
-from schemas.values.resource_ref import ref_of
+from schemas.values.resource_ref import identity_of, ref_of
 
 
 def order_actions(context: PlanContext, acted: ActionSet, placed: PlacementResult) -> ActionSet:
@@ -29,7 +29,7 @@ def _order_by_references(
     actions: Iterable[Action], resources: Mapping[str, Resource], repository: Repository
 ) -> tuple[Action, ...]:
     """Actions by identity, each with what must be done before it: what it refers to; for a deletion, the
-    deletions of what refers to it."""
+    deletions of what refers to it, and for a node's, what becomes of the sessions on it."""
     by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
     changing = {action.id for action in by_id.values() if action.verb != "no-op"}
     before = {identity: set(action.depends_on) for identity, action in by_id.items()}
@@ -43,6 +43,10 @@ def _order_by_references(
             for ref in references(gone, repository) if gone else ():
                 if ref in changing and by_id[ref].after is None:
                     before[ref].add(identity)
+        for node in _placement_nodes(action.placement_before):
+            leaves = by_id.get(identity_of("Node", node))
+            if leaves is not None and leaves.id in changing and leaves.after is None:
+                before[leaves.id].add(identity)
     return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
 
 
