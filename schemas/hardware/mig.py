@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from schemas.hardware.model import Gpu
 
-_NAME = re.compile(r"(\d+)g\.(\d+)gb([+-].*)?\Z")
+_NAME = re.compile(r"([0-9]{1,2})g\.([0-9]{1,4})gb([+-].*)?\Z")
 _GIB = 1 << 30
 _STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
     8: {
