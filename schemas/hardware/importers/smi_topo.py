@@ -216,6 +216,8 @@ def _matrix_facts(matrix: _Matrix) -> Facts:
     ]
     missing = {gpu["index"] for gpu in facts.gpus} - matrix.tails.keys()
     if missing:
-        facts.notes.append(f"what is near GPUs {format_cpus(missing)}: their rows are cut off")
+        facts.notes.append(
+            f"links among GPUs {format_cpus(missing)} and what is near them: their rows are cut off"
+        )
     add_affinity_nodes(facts, TITLES.findall(matrix.header), matrix.tails)
     return facts
