@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from bai.render.humanize import ascii_only, clean
 from bai.settings import Settings
+from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -134,4 +135,5 @@ def print_json(version: str, **fields: Any) -> None:
 
 def _plain_width() -> int:
     columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdigit() and 40 <= int(columns) <= 1000 else PLAIN_WIDTH
+    width = parse_natural(columns, 1000) or 0
+    return width if width >= 40 else PLAIN_WIDTH

@@ -12,6 +12,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
+from schemas.values.naturals import parse_natural
+
 READY = "READY=1"
 ALIVE = "WATCHDOG=1"
 STOPPING = "STOPPING=1"
@@ -24,7 +26,7 @@ class SystemdNotifier:
         self._address = environment.get("NOTIFY_SOCKET", "")
         micros = environment.get("WATCHDOG_USEC", "")
         ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        self.period = int(micros) / 1e6 if micros.isdigit() and ours and self._address else 0.0
+        self.period = (parse_natural(micros) or 0) / 1e6 if ours and self._address else 0.0
         """Seconds after which silence counts as death; 0: nobody watches."""
 
     def say(self, *lines: str) -> None:

@@ -11,6 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schemas.values.naturals import LARGEST, parse_natural
+
 LARGEST_BODY = 64 * 1024
 """Bytes of a request's body."""
 LARGEST_WEBHOOK = 8 * 2**20
@@ -104,7 +106,8 @@ def _header_value(name: str) -> bytes:
 
 def _content_length(scope: Scope) -> int:
     found = dict(scope["headers"]).get(b"content-length", b"0")
-    return int(found) if found.isdigit() else 0
+    number = parse_natural(found)
+    return (LARGEST if found.isdigit() else 0) if number is None else number
 
 
 def _limited(receive: Receive, most: int, on_part: Callable[[], None]) -> Receive:

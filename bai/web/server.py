@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bai.settings import Settings
+from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:
     import uvicorn
@@ -130,14 +131,15 @@ def open_socket(listen: str) -> socket.socket:
     from schemas.problems.errors.command import CommandError
 
     host, _, port = listen.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    number = parse_natural(port, 65_535)
+    if number is None:
         raise CommandError(
             why=f"--listen: {listen!r} is no address", hint="write 127.0.0.1:8080 or [::]:8080"
         )
     host = host.strip("[]") or "127.0.0.1"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = socket.create_server((host, int(port)), family=family, backlog=2048)
+        found = socket.create_server((host, number), family=family, backlog=2048)
     except OSError as error:
         raise CommandError(why=f"--listen {listen}: {_os_error_text(error)}") from None
     # Connections inherit it. An answer's head and body are two writes: without it the second one waits until

@@ -13,6 +13,7 @@ from planner.admission.quota import requested_slots
 from planner.model import slots
 from planner.model.types import SessionRequest
 from planner.simulation.values import JobResult, Replay
+from schemas.values.naturals import parse_natural
 
 Floats = npt.NDArray[np.float64]
 
@@ -164,8 +165,8 @@ def _waits_by(results: Iterable[JobResult], key: Callable[[JobResult], str]) -> 
 
 
 def _natural_order(name: str) -> tuple[int, int, str]:
-    number = name.partition(" ")[0]
-    return (1, int(number), "") if number.isdigit() else (0, 0, name)
+    number = parse_natural(name.partition(" ")[0])
+    return (0, 0, name) if number is None else (1, number, "")
 
 
 def _wait_statistics(results: Sequence[JobResult]) -> WaitStatistics:

@@ -20,6 +20,7 @@ from providers.docker.fleet import Fleet
 from providers.docker.labels import ID
 from providers.docker.observe import parse_time
 from schemas.problems.errors.provider import ProviderError
+from schemas.values.naturals import parse_natural
 
 KernelEventType = Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
 _WHAT: Mapping[str, KernelEventType] = {
@@ -132,5 +133,5 @@ def parse_event(said: Mapping[str, Any], node: str) -> KernelEvent:
         kernel=str(attributes.get(ID, "")),
         node=node,
         what=what,
-        exit_code=int(code) if what == "ended" and code.isdecimal() else None,
+        exit_code=parse_natural(code) if what == "ended" else None,
     )

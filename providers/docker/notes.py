@@ -18,6 +18,7 @@ from providers.base import Labels
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.http import quote_segment
 from providers.docker.labels import ID, from_engine_labels, to_engine_labels
+from schemas.values.naturals import parse_natural
 
 NOTE = "bai.note"
 """The kernel that a note is about; a note has no `bai.id`."""
@@ -56,7 +57,7 @@ def parse_notes(volumes: Iterable[Mapping[str, Any]]) -> dict[str, Note]:
 
 def _note_number(volume: Mapping[str, Any]) -> int:
     number = (volume.get("Labels") or {}).get(_NUMBER, "")
-    return int(number) if number.isdecimal() else 0
+    return parse_natural(number) or 0
 
 
 def _created_at(volume: Mapping[str, Any]) -> datetime | None:

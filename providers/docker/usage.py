@@ -14,6 +14,7 @@ from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.docker.fleet import Fleet
 from providers.docker.observe import kernel_id, parse_number, parse_time
 from schemas.problems.errors.provider import ProviderError
+from schemas.values.naturals import parse_natural
 
 NVIDIA = (
     "nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits",
@@ -107,6 +108,6 @@ def parse_gpu_usage(text: str) -> dict[str, GpuUsage]:
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
         if len(parts) == 3:
-            busy, memory = (int(part) if part.isdecimal() else None for part in parts[1:])
+            busy, memory = map(parse_natural, parts[1:])
             found[parts[0]] = GpuUsage(busy, None if memory is None else memory * MIB)
     return found

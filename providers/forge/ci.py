@@ -12,6 +12,7 @@ from providers.forge.gitlab import GitLab
 from schemas.files.regular_files import read_regular_file
 from schemas.files.strict_json import parse_json
 from schemas.problems.errors.forge import ForgeUnknown
+from schemas.values.naturals import parse_natural
 
 ForgeKind = Literal["github", "gitea", "gitlab"]
 TOKEN = "BAI_FORGE_TOKEN"
@@ -88,15 +89,15 @@ def _read_event(path: str) -> Mapping[str, Any]:
 
 
 def _gitlab_run(environment: Mapping[str, str]) -> PipelineRun:
-    number = environment.get("CI_MERGE_REQUEST_IID", "")
-    if not number.isdigit():
+    number = parse_natural(environment.get("CI_MERGE_REQUEST_IID", ""))
+    if number is None:
         hint = "run the job where $CI_PIPELINE_SOURCE is merge_request_event"
         raise ForgeUnknown(why="this pipeline is not for a merge request", hint=hint)
     return PipelineRun(
         kind="gitlab",
         url=environment["CI_API_V4_URL"],
         repository=environment["CI_PROJECT_ID"],
-        number=int(number),
+        number=number,
         base=environment["CI_MERGE_REQUEST_DIFF_BASE_SHA"],
         head=environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or environment["CI_COMMIT_SHA"],
         page=environment.get("CI_JOB_URL", ""),

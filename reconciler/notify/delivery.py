@@ -21,6 +21,7 @@ from schemas.kinds.notification import EmailTarget, HttpTarget, Notification, Sl
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.notification import NotSent, NotSentNow
 from schemas.problems.errors.plan import SecretMissing
+from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:
     import requests
@@ -88,7 +89,7 @@ def _request(method: str, url: str, message: Message, headers: Mapping[str, str]
     if 200 <= status < 300:
         return f"HTTP {status}"
     if status in _RETRYABLE_STATUSES:
-        raise NotSentNow(why=f"the server answered HTTP {status}", wait=int(wait) if wait.isdecimal() else 0)
+        raise NotSentNow(why=f"the server answered HTTP {status}", wait=parse_natural(wait) or 0)
     raise NotSent(why=f"the server answered HTTP {status}")
 
 

@@ -13,6 +13,7 @@ from reconciler.values.encoding.placement_json import canonical_json, kernel_pla
 from reconciler.values.records import Recorded
 from reconciler.values.session_phase import derive_phase, ending_kernel
 from schemas.problems.errors.plan import PlanError
+from schemas.values.naturals import parse_natural
 
 
 def record_from_labels(kernels: Sequence[Observed]) -> Recorded:
@@ -86,7 +87,7 @@ def _kernel_order(kernel: Observed) -> tuple[bool, str, int, str]:
     name = kernel.labels.kernel
     role = name.rstrip("0123456789")
     number = name[len(role) :]
-    return role != "main", role, int(number or 0), kernel.id
+    return role != "main", role, parse_natural(number) or 0, kernel.id
 
 
 def _group_name(document: Mapping[str, object]) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from schemas.hardware.model import Hardware
 from schemas.problems.problem import Problem, SourceLocation
 from schemas.problems.text import printable
+
+if TYPE_CHECKING:
+    from schemas.hardware.importers.facts import UnreadableCapture
 
 
 class HardwareError(Exception):
@@ -67,14 +71,17 @@ def read_captures(captures: Sequence[tuple[str, bytes]]) -> Hardware:
             saved = not _is_capture(name, data[:4096])
             found = [(0, hardware_facts(_read_probe(name, data), name))] if saved else read_facts(data)
         except UnreadableCapture as error:
-            raise HardwareError(
-                (Problem(SourceLocation(name, error.line), "BAI-V052", "", str(error)),)
-            ) from None
+            raise HardwareError((_problem(name, error),)) from None
         ranked += found
     try:
         return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
     except UnreadableCapture as error:
-        raise HardwareError((Problem(SourceLocation(captures[0][0]), "BAI-V052", "", str(error)),)) from None
+        raise HardwareError((_problem(captures[0][0], error),)) from None
+
+
+def _problem(name: str, error: UnreadableCapture) -> Problem:
+    place = SourceLocation(name, error.line, error.column)
+    return Problem(place, "BAI-V052", "", str(error), error.hint)
 
 
 def _is_probe(name: str, head: bytes) -> bool:
@@ -156,9 +163,7 @@ def _read_capture(name: str, data: bytes) -> Hardware:
     try:
         return import_captures([data])
     except UnreadableCapture as error:
-        raise HardwareError(
-            (Problem(SourceLocation(name, error.line), "BAI-V052", "", str(error)),)
-        ) from None
+        raise HardwareError((_problem(name, error),)) from None
 
 
 READERS: list[CaptureFormat] = [

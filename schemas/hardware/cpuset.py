@@ -19,6 +19,8 @@ def _parse_cpu_list(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CPU:
         return (value,)
     if isinstance(value, tuple | range):  # already read
+        if not all(isinstance(cpu, int) and 0 <= cpu <= MAX_CPU for cpu in value):
+            raise ValueError(f"a CPU number is at most {MAX_CPU}")
         return tuple(value)
     raise ValueError("a CPU list is a text such as 0-3,8")
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from schemas.hardware.model import Gpu
 
-_NAME = re.compile(r"(\d+)g\.(\d+)gb([+-].*)?\Z")
+_NAME = re.compile(r"([0-9]{1,2})g\.([0-9]{1,4})gb([+-].*)?\Z")
 _GIB = 1 << 30
 _STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
     8: {
@@ -28,6 +28,13 @@ _STARTS: dict[int, dict[tuple[int, int], tuple[int, ...]]] = {
 }
 """Memory slices of the GPU → (compute slices, memory slices) of a profile → its starts."""
 _WITHOUT_MEMORY = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
+_PROCESSORS: tuple[tuple[str, dict[tuple[int, int], int]], ...] = (
+    (r"A30X?|A[18]00X?", {(1, 1): 14, (1, 2): 14, (2, 2): 28, (3, 4): 42, (4, 4): 56, (7, 8): 98}),
+    (r"H[128]00|GH200", {(1, 1): 16, (1, 2): 26, (2, 2): 32, (3, 4): 60, (4, 4): 64, (7, 8): 132}),
+    (r"B200", {(1, 1): 18, (2, 2): 36, (4, 4): 72}),
+)
+"""Multiprocessors of the profiles, as `nvidia-smi mig -lgip` prints them; only where they are known. On
+Hopper and newer they are no multiple of one slice's."""
 
 
 class MigProfile(NamedTuple):
@@ -37,6 +44,17 @@ class MigProfile(NamedTuple):
     size: int
     starts: tuple[int, ...]
     alone: bool
+
+
+class MigInstance(NamedTuple):
+    """What the driver tells of an instance that exists. None: it did not tell."""
+
+    memory: int
+    """Bytes."""
+    multiprocessors: int
+    copy_engines: int | None = None
+    media_engines: int | None = None
+    """Engines for optical flow, which only one profile of one slice has: `+me`."""
 
 
 class MigProduct(NamedTuple):
@@ -118,6 +136,39 @@ def profile_of(product: MigProduct, name: str) -> MigProfile | None:
     if re.split(r"[+-]", name)[0] not in product.profiles:
         return None
     return profile_on(Gpu(id="", index=0, model=product.example, memory=product.memory * _GIB), name)
+
+
+def profile_of_instance(gpu: Gpu, instance: MigInstance) -> str | None:
+    """The name of an instance's profile: of those that this GPU has, the one with its memory and its
+    multiprocessors. None where these leave a choice."""
+    found = products_of(gpu.model, gpu.memory) if gpu.memory else ()
+    if not found or not instance.memory:
+        return None
+    slices = _memory_slices(gpu)
+    exact = instance.memory * slices / gpu.memory
+    size = next((size for size in (1, 2, 4, 8) if exact <= size * 1.02), 0)
+    if size > slices or exact < 0.75 * size:
+        return None
+    fits = {
+        int(name[0]): name
+        for name in found[0].profiles
+        if (profile := profile_of(found[0], name)) and profile.size == size
+    }
+    if len(fits) > 1:
+        fits = {compute: name for compute, name in fits.items() if _is_size_of(gpu, instance, compute, size)}
+    if len(fits) != 1:
+        return None
+    ((compute, name),) = fits.items()
+    return f"{name}+me" if (compute, size) == (1, 1) and instance.media_engines else name
+
+
+def _is_size_of(gpu: Gpu, instance: MigInstance, compute: int, size: int) -> bool:
+    """Whether so many compute slices have the multiprocessors and copy engines of an instance. Part of a
+    larger instance may have the same multiprocessors as all of a smaller one: the engines are the whole's."""
+    known = next((table for model, table in _PROCESSORS if re.search(rf"\b({model})\b", gpu.model)), {})
+    engines = instance.copy_engines
+    counted = engines is None or engines == compute or bool(re.search(r"\bB200\b", gpu.model))
+    return known.get((compute, size)) == instance.multiprocessors and counted
 
 
 def instances_fit(product: MigProduct, instances: Mapping[str, int]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schemas.kinds.parts.resources import is_slot
+from schemas.values.naturals import parse_natural
 from schemas.values.quantities import parse_cpu, parse_shares
 
 PREFIXES = ("ai.backend.", "bai.")
@@ -64,9 +65,10 @@ def _parse_amount(slot: str, value: str) -> int:
         raise ValueError(slot)
     if slot.endswith(".shares"):
         return parse_shares(value)
-    if not value.isdecimal():
+    number = parse_natural(value)
+    if number is None:
         raise ValueError(value)
-    return int(value)
+    return number
 
 
 def _parse_binary_memory(value: str) -> int:
@@ -98,8 +100,8 @@ def _parse_ports(labels: Mapping[str, str], bad: list[str]) -> Iterator[tuple[st
         for part in re.split(r",(?![^\[]*\])", labels[key]):
             found = _PORT.match(part.strip())
             if found:
-                numbers = [int(number) for number in (found[3] or found[4]).split(",") if number]
-                yield from ((found[1], found[2], number) for number in numbers if 0 < number < 65536)
+                numbers = [parse_natural(number, 65_535) for number in (found[3] or found[4]).split(",")]
+                yield from ((found[1], found[2], number) for number in numbers if number)
             elif part.strip():
                 bad.append(key)
         return

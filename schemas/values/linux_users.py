@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from schemas.values.naturals import parse_natural
+
 FIRST_REGULAR_ID = 1000
 """Users and groups below are the system's: no document opens their files to sessions."""
 LARGEST_ID = 2**32 - 2
@@ -11,7 +13,7 @@ LAST_IMAGE_ID = 65_535
 
 def numeric_id(word: str) -> int | None:
     """A user's or group's number; None for a name."""
-    return int(word) if word.isdecimal() else None
+    return parse_natural(word)
 
 
 def is_root(word: str) -> bool:

@@ -11,6 +11,7 @@ from bai.cli.run.request_values import only_project, parse_pairs
 from bai.cli.run.templates import parse_parameters
 from schemas.problems.errors.command import CommandError
 from schemas.repository.repository import Repository
+from schemas.values.naturals import parse_natural
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i")
@@ -71,7 +72,8 @@ class RunRequest:
         if self.template and not (self.cpu or self.memory or self.gpus):
             return {}
         cpu, memory = self.cpu or CPU, self.memory or MEMORY
-        found: dict[str, Any] = {"cpu": int(cpu) if cpu.isdigit() else cpu, "memory": memory}
+        cores = parse_natural(cpu)
+        found: dict[str, Any] = {"cpu": cpu if cores is None else cores, "memory": memory}
         if self.gpus:
             whole = self.gpus == int(self.gpus)
             found |= {"cuda.device": int(self.gpus)} if whole else {"cuda.shares": self.gpus}

@@ -18,6 +18,7 @@ from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.http import EngineRefusal, HttpSocket, quote_segment
 from providers.machines import streams
 from schemas.problems.errors.kernel import CopyRefused, KernelNotFound
+from schemas.values.linux_users import numeric_id
 
 MEMORY = ("/dev", "/proc", "/sys", "/run/bai")
 """Never a container's files, whatever its spec."""
@@ -100,10 +101,11 @@ def _find_owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
     name, _, group = user.partition(":")
     if not name:
         return 0, 0
-    if name.isdigit() and group.isdigit():
-        return int(name), int(group)
+    number, of_group = numeric_id(name), numeric_id(group)
+    if number is not None and of_group is not None:
+        return number, of_group
     uid, gid = _listed_owner(engine, kernel, name)
-    return uid, int(group) if group.isdigit() else gid
+    return uid, gid if of_group is None else of_group
 
 
 def _listed_owner(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
@@ -113,9 +115,11 @@ def _listed_owner(engine: Engine, kernel: str, name: str) -> tuple[int, int]:
         text = ""
     for line in text.splitlines():
         fields = line.split(":")
-        if len(fields) > 3 and name in (fields[0], fields[2]) and fields[2].isdigit() and fields[3].isdigit():
-            return int(fields[2]), int(fields[3])
-    return (int(name), 0) if name.isdigit() else (0, 0)
+        if len(fields) > 3 and name in (fields[0], fields[2]):
+            uid, gid = numeric_id(fields[2]), numeric_id(fields[3])
+            if uid is not None and gid is not None:
+                return uid, gid
+    return numeric_id(name) or 0, 0
 
 
 def _read_tar_text(chunks: Iterator[bytes]) -> str:

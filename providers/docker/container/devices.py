@@ -11,6 +11,8 @@ from providers.docker.container.edits import ContainerEdits
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.facts import EngineFacts
 from schemas.problems.errors.kernel import KernelRefused
+from schemas.values.linux_users import LARGEST_ID
+from schemas.values.naturals import parse_natural
 
 CDI_KIND = "nvidia.com/gpu"
 UNLIMITED = (-1, -1)
@@ -132,7 +134,7 @@ def _device_nodes(engine: Engine, spec: KernelSpec, pci: tuple[str, ...]) -> Con
         raise KernelRefused(provider="docker", kernel=spec.id, why=why)
     nodes = tuple(line for line in lines if line)
     said = engine.machine.run(["sh", "-c", GROUPS, "sh", *nodes]).out.decode(errors="replace").split()
-    groups = tuple(sorted({int(word) for word in said if word.isdecimal()} - {0}))
+    groups = tuple(sorted({number for word in said if (number := parse_natural(word, LARGEST_ID))}))
     if not spec.nics:
         return ContainerEdits(devices=nodes, groups=groups)
     # Registered memory cannot be swapped: it is locked, as much as an application asks for.

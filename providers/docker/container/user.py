@@ -121,8 +121,10 @@ def _supplementary(spec: KernelSpec, gid: int, more: tuple[int, ...] = ()) -> tu
 def _lookup_user(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], name: str) -> tuple[int, int]:
     """Numbers of user and group by the image's list."""
     for fields in _account_lines(engine, image, PASSWD):
-        if fields[0] == name and len(fields) > 3 and fields[2].isdecimal() and fields[3].isdecimal():
-            return int(fields[2]), int(fields[3])
+        if fields[0] == name and len(fields) > 3:
+            uid, own = numeric_id(fields[2]), numeric_id(fields[3])
+            if uid is not None and own is not None:
+                return uid, own
     hint = "write container.user: with a number"
     raise _refusal(spec, f"image {spec.image} has no user {name} in its {PASSWD}", hint)
 
@@ -132,8 +134,8 @@ def _lookup_group(engine: Engine, spec: KernelSpec, image: Mapping[str, Any], na
     if gid is not None:
         return gid
     for fields in _account_lines(engine, image, GROUP):
-        if fields[0] == name and len(fields) > 2 and fields[2].isdecimal():
-            gid = int(fields[2])
+        gid = numeric_id(fields[2]) if fields[0] == name and len(fields) > 2 else None
+        if gid is not None:
             if gid == 0:
                 raise _refusal(spec, f"group {name} of image {spec.image} is root's", "write another group")
             _require_own(spec, gid, f"group {name}")

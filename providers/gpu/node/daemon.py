@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,7 +104,7 @@ class MpsDaemon:
 
     def servers(self) -> list[int]:
         """Process numbers of its servers, one per user whose processes compute."""
-        return [int(word) for word in self.ask("get_server_list").split() if word.isdigit()]
+        return [int(word) for word in self.ask("get_server_list").split() if re.fullmatch("[0-9]{1,9}", word)]
 
     def set_limits(self, percent: int, memory: int) -> None:
         """The most that any client may have, whatever its environment says: it can only lower these. Bytes; 0

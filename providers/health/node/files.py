@@ -47,7 +47,7 @@ class Tree:
 
     def number(self, path: str) -> int | None:
         text = self.read(path, 64)
-        return int(text) if text.isdigit() else None
+        return int(text) if text.isascii() and text.isdigit() else None
 
 
 class NoAnswer(Exception):

@@ -13,14 +13,14 @@ from providers.health.node.files import Tree
 MARK = "bai: GPU errors before this line are settled"
 """Written into the log by `bai nodes check --settle`."""
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]*\): (\d+),? ?(.*)"
+    r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]*\): ([0-9]{1,9}),? ?(.*)"
 )
 _LOADED = re.compile(r"NVRM: loading NVIDIA UNIX")
 _READ_ONLY = re.compile(
     r"(EXT4-fs|XFS|BTRFS).*(Remounting filesystem read-only|Shutting down filesystem|forced readonly)"
 )
 _CHECK = re.compile(r"(?:mce: )?\[Hardware Error\]: .*(?:Uncorrected|uncorrected|UE )")
-_LINE = re.compile(r"^(\d+),(\d+),(\d+),[^;]*;(.*)$")
+_LINE = re.compile(r"^([0-9]{1,19}),([0-9]{1,19}),([0-9]{1,19}),[^;]*;(.*)$")
 _MOST = 2000
 
 

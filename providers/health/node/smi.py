@@ -65,7 +65,7 @@ def active_links(text: str) -> dict[int, int]:
     found: dict[int, int] = {}
     index = -1
     for line in text.splitlines():
-        heading = re.match(r"GPU (\d+):", line)
+        heading = re.match(r"GPU ([0-9]{1,9}):", line)
         if heading:
             index = int(heading.group(1))
         elif index >= 0 and re.match(r"\s*Link \d+: ", line):

@@ -11,6 +11,7 @@ import paramiko
 
 from providers.machines.base import Endpoint
 from schemas.kinds.cluster import Ssh
+from schemas.values.naturals import parse_natural
 
 PORT = 22
 TIMEOUT = 10.0
@@ -122,19 +123,24 @@ def _hop(text: str, config: paramiko.SSHConfig, ssh: Ssh, key: tuple[str, str]) 
     )
 
 
+_LAST_PORT = 65_535
+
+
 def _split_host_port(place: str) -> tuple[str, int]:
     if place.startswith("["):
         host, closed, rest = place[1:].partition("]")
         port = rest.removeprefix(":")
-        if not closed or (rest and not port.isdigit()):
+        number = parse_natural(port, _LAST_PORT) if rest else 0
+        if not closed or number is None:
             raise ValueError(f"{place!r} is no [host]:port")
-        return host, int(port or 0)
+        return host, number
     if place.count(":") != 1:
         return place, 0
     host, _, port = place.partition(":")
-    if not host or not port.isdigit():
+    number = parse_natural(port, _LAST_PORT)
+    if not host or number is None:
         raise ValueError(f"{place!r} is no host:port")
-    return host, int(port)
+    return host, number
 
 
 def _expand_home(path: str) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from schemas.values.naturals import parse_natural
+
 
 def current_process_identity() -> str:
     """A name for this process; empty where /proc cannot tell."""
@@ -22,8 +24,8 @@ def is_process_gone(process: str) -> bool:
     mine = current_process_identity()
     if not process or not mine or process.split("/")[:2] != mine.split("/")[:2]:
         return False
-    pid = process.split("/")[2]
-    return not pid.isdecimal() or _process_identity(int(pid)) != process
+    pid = parse_natural(process.split("/")[2])
+    return pid is None or _process_identity(pid) != process
 
 
 def _process_identity(pid: int) -> str | None:

@@ -9,7 +9,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schemas.hardware.importers import hwloc, nccl, numactl_lscpu, safe_xml, smi_query, smi_topo, snapshot
+from schemas.hardware.importers import (
+    hwloc,
+    lscpu,
+    nccl,
+    numactl,
+    safe_xml,
+    smi_query,
+    smi_topo,
+    snapshot,
+)
 from schemas.hardware.importers.combine import combine
 from schemas.hardware.importers.facts import Facts, UnreadableCapture
 from schemas.hardware.model import Hardware
@@ -27,7 +36,7 @@ __all__ = [
 
 _PROMPT = re.compile(r"(?:# ?)?(?:[$#] )?(?:\(\S+\) )?(?:\[?\w[\w.-]*@[^$#]*[$#]|[$#])\s+(\S.*)$")
 _COMMAND = re.compile(
-    r"(nvidia-smi\s+topo\s+-mp?|nvidia-smi\s+-q\s+-x|numactl\s+(-H|--hardware)|lscpu(\s+-[epJ]\S*)?)\s*$"
+    r"(nvidia-smi\s+topo\s+-mp?|nvidia-smi\s+-q\s+-x|nvidia-smi\s+(-L|--list-gpus)|numactl\s+(-H|--hardware)|lscpu(\s+-[epJ]\S*)?)\s*$"
 )
 _FENCE = re.compile(r"^(```|#{20,})")
 
@@ -69,7 +78,7 @@ FORMATS: tuple[Importer, ...] = (
         "lscpu -J",
         4,
         _contains(r'\A\s*\{\s*"lscpu"\s*:'),
-        lambda data, _: numactl_lscpu.read_lscpu_json(data),
+        lambda data, _: lscpu.read_lscpu_json(data),
     ),
     Importer(
         "nvidia-smi topo -m",
@@ -78,22 +87,28 @@ FORMATS: tuple[Importer, ...] = (
         lambda _, text: smi_topo.read_smi_topo(text),
     ),
     Importer(
+        "nvidia-smi -L",
+        4,
+        lambda _, text: smi_query.is_smi_list(text),
+        lambda _, text: smi_query.read_smi_list(text),
+    ),
+    Importer(
         "numactl -H",
         3,
-        _contains(r"^[^\S\n]*node \d+ cpus:"),
-        lambda _, text: numactl_lscpu.read_numactl(text),
+        _contains(r"^[^\S\n]*node [0-9]+ cpus:"),
+        lambda _, text: numactl.read_numactl(text),
     ),
     Importer(
         "lscpu -e",
         2,
         _contains(r"^[^\S\n]*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
-        lambda _, text: numactl_lscpu.read_lscpu_table(text),
+        lambda _, text: lscpu.read_lscpu_table(text),
     ),
     Importer(
         "lscpu",
         4,
-        _contains(r"^[^\S\n]*(On-line CPU\(s\) list|NUMA node\d+ CPU\(s\)):"),
-        lambda _, text: numactl_lscpu.read_lscpu(text),
+        _contains(r"^[^\S\n]*(On-line CPU\(s\) list|NUMA node[0-9]+ CPU\(s\)):"),
+        lambda _, text: lscpu.read_lscpu(text),
     ),
 )
 """In the order in which they are tried."""
@@ -114,11 +129,7 @@ def read_facts(data: bytes) -> list[tuple[int, Facts]]:
     text = "" if snapshot.is_tarball(data) else data.decode("utf-8-sig", "replace")
     parts = _split_transcript(text)
     if parts:
-        return [
-            (found.rank, found.read(part.encode(), part))
-            for part in parts
-            if (found := _matching_importer(part.encode(), part))
-        ]
+        return [_read_part(before, part) for before, part in parts]
     found = _matching_importer(data, text)
     if found is None:
         raise UnreadableCapture(
@@ -133,23 +144,34 @@ def import_captures(captures: Sequence[bytes]) -> Hardware:
     return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
 
 
-def _split_transcript(text: str) -> list[str]:
-    """The outputs of the known commands in a text that shows each command behind a prompt."""
-    parts: list[list[str]] = []
+def _read_part(before: int, part: str) -> tuple[int, Facts]:
+    """The output of one command, behind so many lines of a transcript."""
+    found = _matching_importer(part.encode(), part)
+    if found is None:
+        raise UnreadableCapture("not a known capture of a machine", before + 1)
+    try:
+        return found.rank, found.read(part.encode(), part)
+    except UnreadableCapture as error:
+        raise UnreadableCapture(str(error), before + error.line, error.column, error.hint) from None
+
+
+def _split_transcript(text: str) -> list[tuple[int, str]]:
+    """(lines before it, text) of the outputs of the known commands in a text that shows each command behind
+    a prompt."""
+    parts: list[tuple[int, list[str]]] = []
     taking = False
-    for line in text.splitlines():
-        found = _PROMPT.match(line)
+    for at, line in enumerate(text.splitlines(keepends=True)):
+        found = _PROMPT.match(line.rstrip())
         command = found[1] if found else None
         if command is not None:
             taking = bool(_COMMAND.match(command))
             if taking:
-                parts.append([])
+                parts.append((at + 1, []))
         elif _FENCE.match(line):
-            taking = taking and not parts[-1]
+            taking = taking and not "".join(parts[-1][1]).strip()
+            if taking:
+                parts[-1] = (at + 1, [])
         elif taking:
-            parts[-1].append(line)
-    return [
-        "\n".join(part)
-        for part in parts
-        if _matching_importer(b"", "\n".join(part)) or _matching_importer("\n".join(part).encode(), "")
-    ]
+            parts[-1][1].append(line)
+    joined = [(before, "".join(part)) for before, part in parts]
+    return [(before, part) for before, part in joined if _matching_importer(part.encode(), part)]

@@ -55,7 +55,19 @@ def combine(captures: Sequence[Facts]) -> Hardware:
         software=software,
         notes=notes,
     )
+    _require_disjoint_nodes(nodes)
     return _build_hardware(whole)
+
+
+def _require_disjoint_nodes(nodes: dict[int, NodeFacts]) -> None:
+    owners: dict[int, int] = {}
+    for number, node in sorted(nodes.items()):
+        for cpu in node.cpus or ():
+            if owners.setdefault(cpu, number) != number:
+                raise UnreadableCapture(
+                    f"CPU {cpu} is said to be of NUMA nodes {owners[cpu]} and {number}",
+                    hint="capture the machine anew, outside of any job",
+                )
 
 
 def _first_known(values: Iterable[Any]) -> Any:
@@ -224,7 +236,8 @@ def _hardware_document(facts: Facts) -> Fields:
 
 
 def _without_unknown(fields: Fields) -> Fields:
-    return {name: value for name, value in fields.items() if value is not None}
+    left_out = ("mig_devices_unknown",)
+    return {name: value for name, value in fields.items() if value is not None and name not in left_out}
 
 
 def _unknown_facts(facts: Facts) -> list[str]:
@@ -248,6 +261,10 @@ def _unknown_facts(facts: Facts) -> list[str]:
         "GPUs": facts.gpus is None,
         "models of GPUs": any(not gpu.get("model") for gpu in gpus),
         "memory of GPUs": any(not gpu.get("memory") for gpu in gpus),
+        "MIG instances of GPUs "
+        + format_cpus(int(gpu["index"]) for gpu in gpus if _has_unknown_instances(gpu)): any(
+            _has_unknown_instances(gpu) for gpu in gpus
+        ),
         "PCI addresses of GPUs": any(not gpu.get("pci") for gpu in gpus),
         "NUMA nodes of GPUs": any(gpu.get("numa_node") is None for gpu in gpus),
         "links between GPUs": len(gpus) > 1 and not among,
@@ -257,6 +274,10 @@ def _unknown_facts(facts: Facts) -> list[str]:
         "drives": facts.disks is None,
     }
     return [words for words, is_missing in missing.items() if is_missing]
+
+
+def _has_unknown_instances(gpu: Fields) -> bool:
+    return bool(gpu.get("mig_devices_unknown")) and not gpu.get("mig_devices")
 
 
 def _format_nodes_without(nodes: dict[int, NodeFacts], name: str) -> str:

@@ -11,10 +11,13 @@ from schemas.hardware.model import Hardware
 
 
 class UnreadableCapture(ValueError):
-    """A capture that is not what it seems, in words, with the line (from 1) where that is known."""
+    """A capture that is not what it seems, in words, with the line and column (from 1) where they are known,
+    and what would be right."""
 
-    def __init__(self, why: str, line: int = 1) -> None:
+    def __init__(self, why: str, line: int = 1, column: int = 1, hint: str = "") -> None:
         self.line = line
+        self.column = column
+        self.hint = hint
         super().__init__(why)
 
 
@@ -75,6 +78,7 @@ _TOLD_AGAIN = (
     "GPUs",
     "models of GPUs",
     "memory of GPUs",
+    "MIG instances of GPUs",
     "PCI addresses of GPUs",
     "links between",
     "NICs",

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.cpulist import MAX_CPU, format_cpus
 from schemas.hardware.importers.facts import Facts, UnreadableCapture
 from schemas.hardware.importers.hwloc_cpuset import parse_cpuset
 from schemas.hardware.importers.hwloc_devices import add_devices
@@ -36,24 +36,28 @@ def read_hwloc(data: bytes) -> Facts:
     processors = tuple(sorted(_os_index(element) for element in everything if element.get("type") == "PU"))
     if not processors:
         raise UnreadableCapture("an hwloc topology without processing units")
-    online = (
-        parse_cpuset(machine.get("online_cpuset"), processors) if machine.get("online_cpuset") else processors
-    )
-    usable = frozenset(online)
+    online = parse_cpuset(machine.get("online_cpuset"), processors) or processors
+    usable = frozenset(online).intersection(processors)
+    if not usable:
+        raise UnreadableCapture("an hwloc topology of which no processing unit is online")
     _add_nodes(facts, machine, everything, usable)
     cores = (
         parse_cpuset(element.get("cpuset"), processors)
         for element in everything
         if element.get("type") == "Core"
     )
+    of_nodes = {cpu for node in facts.nodes.values() for cpu in node.cpus or ()}
     facts.siblings = tuple(
-        sorted(core for core in (tuple(sorted(usable & set(core))) for core in cores) if len(core) > 1)
+        sorted(core for core in (tuple(sorted(of_nodes & set(core))) for core in cores) if len(core) > 1)
     )
     complete = parse_cpuset(machine.get("complete_cpuset"), processors)
-    facts.offline = tuple(cpu for cpu in complete if cpu not in usable)
+    facts.offline = tuple(cpu for cpu in complete if cpu not in usable and cpu not in set(online))
+    withheld = set(online) - usable
+    if withheld:
+        facts.notes.append(f"CPUs {format_cpus(withheld)}: online, but hwloc was not shown them")
     if facts.offline:
-        withheld = format_cpus(facts.offline)
-        facts.notes.append(f"whether CPUs {withheld} are offline, or were withheld from who ran hwloc")
+        doubtful = format_cpus(facts.offline)
+        facts.notes.append(f"whether CPUs {doubtful} are offline, or were withheld from who ran hwloc")
     _add_infos(facts, [*machine.findall("info"), *root.findall("info")])
     add_distances(
         facts, root, [_os_index(element) for element in everything if element.get("type") in _NODE_TYPES]
@@ -64,8 +68,10 @@ def read_hwloc(data: bytes) -> Facts:
 
 def _os_index(element: Element) -> int:
     found = parse_number(element.get("os_index", "0"))
-    if found is None or found > 1 << 16:
-        raise UnreadableCapture(f"{element.get('os_index')!r} is not a number of a {element.get('type')}")
+    if found is None or found > MAX_CPU:
+        raise UnreadableCapture(
+            f"{element.get('os_index')!r} is not a number of a {element.get('type')} up to {MAX_CPU}"
+        )
     return found
 
 
@@ -95,8 +101,11 @@ def _add_nodes(facts: Facts, machine: Element, everything: list[Element], usable
         found.memory, found.kind = node.memory, _KINDS.get(node.subtype)
         if not found.cpus and node.near and found.kind is None:
             facts.notes.append(f"what kind of memory NUMA node {node.number} (without CPUs) is")
-    if usable - taken:
-        raise UnreadableCapture("some processing units are near no NUMA node")
+    homeless = usable - taken
+    if homeless == usable:
+        raise UnreadableCapture("no processing unit is near a NUMA node")
+    if homeless:
+        facts.notes.append(f"NUMA node of CPUs {format_cpus(homeless)}: hwloc shows them online, of no node")
 
 
 def _add_infos(facts: Facts, infos: list[Element]) -> None:

@@ -17,6 +17,15 @@ from schemas.hardware.sysfs.pci import PciFunction, normalize_address
 _VENDORS = {"10de": ("cuda", "nvidia"), "1002": ("rocm", "amd")}
 _RDMA, _NETWORK = (3, 1 << 5), (2, 1 << 4)
 """The operating system's kinds of device: a number until version 2, a bit from version 3."""
+_INFINIBAND = (0x0207, 0x0C06)
+"""PCI classes of InfiniBand controllers: of networks, and of serial buses, as older cards have it."""
+_AMD_COMPUTE = (
+    *("6860", "66a0", "66a1", "738c", "738e", "7408", "740c", "740f"),  # MI25 to MI250X
+    *("74a0", "74a1", "74a2", "74a5", "74a9", "75a0", "75a3"),  # MI300A to MI355X
+)
+"""Instinct; some of them say that they are VGA controllers."""
+_AMD_CONSOLES = frozenset(["4752", "4759", "5159", "515e", "5960", "5965"])
+"""Rage XL, RV100, ES1000: what server boards have for their console."""
 _UNITS = (25_000, 20_000)
 
 
@@ -25,6 +34,7 @@ class _PciDevice(NamedTuple):
     place: PciFunction
     kind: int
     vendor: str
+    device: str
     system: list[Element]
     """The operating system's devices below it."""
     version: int
@@ -121,18 +131,20 @@ def _nearest_node(element: Element, near: int | None, cpus: Mapping[int, tuple[i
 
 def _pci_device(element: Element, place: PciFunction, version: int) -> _PciDevice:
     told = re.match(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", (element.get("pci_type") or "").lower())
-    kind, vendor = (int(told[1], 16), told[2]) if told else (0, "")
+    kind, vendor, device = (int(told[1], 16), told[2], told[3]) if told else (0, "", "")
     system = [child for child in element.iter("object") if child.get("type") == "OSDev"]
-    return _PciDevice(element, place, kind, vendor, system, version)
+    return _PciDevice(element, place, kind, vendor, device, system, version)
 
 
 def _device_fields(pci: _PciDevice, facts: Facts) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     names = [str(element.get("name")) for element in pci.system]
+    _note_doubtful_gpu(facts, pci, names)
     if facts.gpus is not None and _is_compute_gpu(pci, names):
         return [(_gpu_fields(pci, names), facts.gpus)]
-    if pci.kind >> 8 == 0x02 and facts.nics is not None:
+    if (pci.kind >> 8 == 0x02 or pci.kind in _INFINIBAND) and facts.nics is not None:
         fields = {"interface": next(iter(pci.names_of_kind(_NETWORK)), None)}
-        return [({"id": name, **fields}, facts.nics) for name in pci.names_of_kind(_RDMA)]
+        unnamed = [pci.place.address] if pci.kind in _INFINIBAND else []
+        return [({"id": name, **fields}, facts.nics) for name in pci.names_of_kind(_RDMA) or unnamed]
     drives = [name for name in names if re.match(r"nvme\d+", name)]
     if pci.kind == 0x0108 and drives and facts.disks is not None:
         size = re.match(r"(\d{1,15})", pci.info("Size") or "")
@@ -147,9 +159,21 @@ def _is_compute_gpu(pci: _PciDevice, names: list[str]) -> bool:
     """Whether a display device is a GPU to compute on: NVIDIA's are; AMD made server consoles, too."""
     if pci.kind >> 8 != 0x03 or pci.vendor not in _VENDORS:
         return pci.kind == 0x1200 and pci.vendor in _VENDORS
-    return (
-        pci.vendor == "10de" or pci.kind != 0x0300 or any(re.match("(rsmi|opencl)", name) for name in names)
-    )
+    return pci.vendor == "10de" or _is_amd_compute(pci, names)
+
+
+def _is_amd_compute(pci: _PciDevice, names: list[str]) -> bool:
+    known = pci.kind != 0x0300 or pci.device in _AMD_COMPUTE
+    return known or any(re.match("(rsmi|opencl)", name) for name in names)
+
+
+def _note_doubtful_gpu(facts: Facts, pci: _PciDevice, names: list[str]) -> None:
+    """hwloc 1 knows no ROCm, so that nothing tells a GPU from what only draws."""
+    doubtful = pci.vendor == "1002" and pci.kind == 0x0300 and pci.device not in _AMD_CONSOLES
+    if doubtful and not _is_amd_compute(pci, names):
+        facts.notes.append(
+            f"whether the AMD device at {pci.place.address} (1002:{pci.device}) is a GPU to compute on"
+        )
 
 
 def _gpu_fields(pci: _PciDevice, names: list[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from schemas.hardware.importers.facts import Facts
+from schemas.hardware.importers.safe_xml import parse_number
 
 _LATENCY = 4
 _MOST = 4096
@@ -30,9 +31,9 @@ def matrices(root: Element) -> list[Matrix]:
     for element in [*root.findall("distances2"), *root.findall("distances2hetero")]:
         objects = _split_values(element, "indexes")
         values = [
-            int(word) for word in _split_values(element, "u64values") if re.fullmatch(r"\d{1,18}", word)
+            int(word) for word in _split_values(element, "u64values") if re.fullmatch(r"[0-9]{1,18}", word)
         ]
-        kind = int(element.get("kind", "0")) if element.get("kind", "0").isdigit() else 0
+        kind = parse_number(element.get("kind")) or 0
         name = element.get("name") or (
             "NUMALatency" if element.get("type") == "NUMANode" and kind & _LATENCY else ""
         )
@@ -49,7 +50,7 @@ def add_distances(facts: Facts, root: Element, order: list[int]) -> None:
     """NUMA distances of version 2 and 3 (by OS index), else of version 1 (in the order of the nodes,
     relative to a base)."""
     for matrix in matrices(root):
-        numbers = [int(name) for name in matrix.objects if name.isdigit()]
+        numbers = [int(name) for name in matrix.objects if re.fullmatch("[0-9]{1,6}", name)]
         if matrix.name != "NUMALatency" or len(numbers) != len(matrix.objects):
             continue
         for row, node in enumerate(numbers):

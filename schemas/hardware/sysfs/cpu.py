@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Tuple
 
+from schemas.hardware.cpulist import MAX_CPU
 from schemas.hardware.sysfs.tree import Tree, numbered_entries, read_cpus, read_text
 
 CPU = "/sys/devices/system/cpu"
@@ -21,7 +22,9 @@ class Processors(NamedTuple):
 
 def read_processors(tree: Tree) -> Processors | None:
     """None when the tree says nothing about CPUs."""
-    present = read_cpus(tree, CPU + "/present") or tuple(numbered_entries(tree, CPU, "cpu"))
+    present = read_cpus(tree, CPU + "/present") or tuple(
+        cpu for cpu in numbered_entries(tree, CPU, "cpu") if cpu <= MAX_CPU
+    )
     if not present:
         present = _read_cpuinfo(tree)
     online = read_cpus(tree, CPU + "/online")
@@ -43,7 +46,11 @@ def _read_cpuinfo(tree: Tree) -> Cpus:
     numbers = (
         line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == "processor"
     )
-    return tuple(sorted(int(number) for number in numbers if re.fullmatch("[0-9]{1,5}", number)))
+    return tuple(sorted(int(number) for number in numbers if _is_cpu(number)))
+
+
+def _is_cpu(number: str) -> bool:
+    return bool(re.fullmatch("[0-9]{1,5}", number)) and int(number) <= MAX_CPU
 
 
 def _read_siblings(tree: Tree, online: Cpus) -> tuple[Cpus, ...]:

@@ -166,5 +166,8 @@ def _kfd_address(facts: dict[str, int]) -> str | None:
     return f"{facts.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
 
 
-def _natural_key(name: str) -> list[object]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+def _natural_key(name: str) -> list[tuple[int, str]]:
+    """Numbers by their value, however long, which is by their length first."""
+    parts = re.split("([0-9]+)", name)
+    words = (part.lstrip("0") if at % 2 else part for at, part in enumerate(parts))
+    return [(len(word) if at % 2 else 0, word) for at, word in enumerate(words)]

@@ -58,6 +58,7 @@ def describe_machine(
     _note_withheld_cpus(found, usable, unknown)
     nodes = numa_nodes(tree, usable.online, unknown)
     nodes = _restrict_memory(nodes, own, unknown)
+    of_nodes = {cpu for node in nodes for cpu in node.cpus}
     gpu_memory = accelerators.memory_nodes if accelerators else ()
     nodes = [node._replace(kind="gpu") if node.id in gpu_memory and not node.cpus else node for node in nodes]
     on_pci = pci_functions(tree, [node.id for node in nodes if node.cpus])
@@ -72,7 +73,7 @@ def describe_machine(
         if own
         else read_text(tree, "/proc/sys/kernel/hostname") or read_text(tree, "/etc/hostname"),
         "numaNodes": [node.as_dict() for node in nodes],
-        "siblings": [format_cpus(core) for core in usable.siblings],
+        "siblings": [format_cpus(core) for core in usable.siblings if of_nodes.issuperset(core)],
         "offlineCpus": format_cpus(usable.offline),
         "isolatedCpus": format_cpus(usable.isolated),
         "gpus": [gpu.fields for gpu in gpus],

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
+from schemas.hardware.sysfs.cpu import CPU
 from schemas.hardware.sysfs.tree import Tree, numbered_entries, read_cpus, read_integer, read_text
 
 NODE = "/sys/devices/system/node"
@@ -38,26 +39,60 @@ def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[
     ids = numbered_entries(tree, NODE, "node")
     if not ids:
         return [NumaFacts(0, online, parse_memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
-    here = set(online)
     whole = parse_memory_total(tree.read("/proc/meminfo")) if len(ids) == 1 else None
     gpu_nodes, dax = _gpu_nodes(tree), _dax_nodes(tree)
+    listed = {node: _listed_cpus(tree, node) for node in ids}
+    owned = _owned_cpus(tree, listed, online, unknown)
     found = []
-    for node in ids:
+    for node in sorted(owned):
         folder = f"{NODE}/node{node}"
-        own = read_cpus(tree, folder + "/cpulist", folder + "/cpumap") or ()
         # A guest that was given memory later counts it for the machine, not for the node.
-        memory = whole or parse_memory_total(tree.read(folder + "/meminfo"))
+        memory = (whole if node in listed else None) or parse_memory_total(tree.read(folder + "/meminfo"))
         if memory is None:
             unknown.append(f"memory of NUMA node {node}")
         kind = "gpu" if node in gpu_nodes else dax.get(node, "dram")
-        usable = tuple(cpu for cpu in own if cpu in here)
-        found.append(NumaFacts(node, usable, memory or 0, kind, _read_distances(tree, node, ids)))
+        found.append(NumaFacts(node, owned[node], memory or 0, kind, _read_distances(tree, node, ids)))
     if len(found) > 1 and not any(node.distances for node in found):
         unknown.append("NUMA distances")
-    cpuless = {
-        node for node in ids if not read_cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap")
-    }
+    cpuless = {node for node in ids if not listed[node]}
     return [_classify_by_bandwidth(tree, node, cpuless, unknown) for node in found]
+
+
+def _listed_cpus(tree: Tree, node: int) -> tuple[int, ...]:
+    return read_cpus(tree, f"{NODE}/node{node}/cpulist", f"{NODE}/node{node}/cpumap") or ()
+
+
+def _owned_cpus(
+    tree: Tree, listed: dict[int, tuple[int, ...]], online: tuple[int, ...], unknown: list[str]
+) -> dict[int, tuple[int, ...]]:
+    """The online CPUs of each node, each of one. What several nodes list is of the one that lists fewest:
+    nodes of slower memory list the CPUs of all that are near. What none lists is of the node that the CPU
+    itself names, which may be offline."""
+    here = set(online)
+    taken: set[int] = set()
+    doubled: set[int] = set()
+    owned: dict[int, set[int]] = {}
+    for node in sorted(listed, key=lambda one: (len(here.intersection(listed[one])), one)):
+        own = here.intersection(listed[node])
+        owned[node] = own - taken
+        doubled |= own & taken
+        taken |= own
+    if doubled:
+        nodes = format_cpus(node for node, cpus in listed.items() if not doubled.isdisjoint(cpus))
+        unknown.append(
+            f"NUMA node of CPUs {format_cpus(doubled)}: nodes {nodes} list them, "
+            "taken as of the one that lists fewest"
+        )
+    homeless = []
+    for cpu in sorted(here - taken):
+        named = numbered_entries(tree, f"{CPU}/cpu{cpu}", "node")
+        if len(named) == 1:
+            owned.setdefault(named[0], set()).add(cpu)
+        else:
+            homeless.append(cpu)
+    if homeless:
+        unknown.append(f"NUMA node of CPUs {format_cpus(homeless)}: online, but of no node")
+    return {node: tuple(sorted(cpus)) for node, cpus in owned.items()}
 
 
 def parse_memory_total(meminfo: str | None) -> int | None:

@@ -12,6 +12,7 @@ from schemas.problems.issues import value_error
 from schemas.problems.text import did_you_mean, format_value
 from schemas.values.envelope import Flag, Model, Positive
 from schemas.values.names import AbsolutePath, SecretReference, Text
+from schemas.values.naturals import parse_natural
 from schemas.values.quantities import Memory
 
 CAPABILITY_NAMES = (
@@ -62,7 +63,7 @@ def _validate_default_capability(value: str) -> str:
 def _validate_host(value: str) -> str:
     rest = value.removeprefix("tcp://")
     name, colon, port = rest.rpartition(":")
-    if rest != value and colon and name and port.isdecimal() and 0 < int(port) < 65_536:
+    if rest != value and colon and name and parse_natural(port, 65_535):
         return value
     raise value_error(f"{format_value(value)} is not of the form tcp://host:port", code="BAI-V033")
 

@@ -113,7 +113,7 @@ def _nearest_profile(name: str, names: Sequence[str]) -> str:
 
 
 def _profile_gigabytes(name: str) -> int:
-    found = re.search(r"\.(\d+)gb", name)
+    found = re.search(r"\.([0-9]{1,9})gb", name)
     return int(found[1]) if found else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NUMBERS = re.compile(r"(?:\d+:)?v?(\d+(?:\.\d+)*)")
+_NUMBERS = re.compile(r"(?:[0-9]{1,18}:)?v?([0-9]{1,18}(?:\.[0-9]{1,18})*)")
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
