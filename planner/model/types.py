@@ -229,6 +229,9 @@ class Reason:
 
     code: str
     message: str
+    lacks: str = ""
+    """What there is too little of, for everybody whom it holds back: `GPUs`, `quota vision-gpus`; empty where
+    that is not one thing. Left out of the JSON then."""
 
 
 @dataclass(frozen=True, slots=True)

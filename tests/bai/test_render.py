@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from bai.render.nodes import svg
 from bai.render.nodes.picture import HeldPlacement, node_picture
 from bai.render.nodes.picture_text import ASCII, draw_node
-from bai.render.plan import markdown, sections, terminal
+from bai.render.plan import markdown, placements, terminal, waits
 from bai.render.plan.sections import plan_summary
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
 from reconciler.values.changes.cause import NEW, Cause, CauseCode
@@ -108,7 +108,7 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
         == f"**Plan: {sessions} to create; {sessions} wait{'s' if sessions == 1 else ''}.**"
     )
     if sessions == 4000:
-        assert "more not shown here" in text
+        assert "4000 x Session: vision/s[00000-03999]" in text and "nlp/w[00000-03999]" in text
 
 
 def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
@@ -173,7 +173,7 @@ def test_picture_shows_parts_of_devices_and_devices_without_a_numa_node() -> Non
     held = [HeldPlacement(Placement("Session/a/b", "g", (kernel,)))]
     lines = [line.plain for line in draw_node(node_picture(NodeInfo("n", hardware, "g"), held), ASCII)]
     assert lines[2] == "  gpus  (NUMA node unknown) gpu 0/0.5"
-    assert lines[3] == "  0.5 shared cpu, on cores nobody has pinned"
+    assert lines[3] == "  0.5 cores shared, on cores that no session has alone"
 
 
 def test_memory_only_numa_nodes_have_no_cores() -> None:
@@ -198,7 +198,7 @@ def test_svg_is_well_formed_and_tells_owners() -> None:
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
     """Below the table, over as many lines as it takes: nothing is cut off."""
-    reasons = [row.why for row in sections.placement_rows(full_plan(), NODES) if row.why]
+    reasons = [row.why for row in placements.placement_rows(full_plan(), NODES) if row.why]
     lines = text_of(terminal.render_plan(full_plan(), NODES), width=width).splitlines()
     flowing = " ".join(line.strip() for line in lines)
     assert reasons and all(reason in flowing for reason in reasons)
@@ -213,7 +213,7 @@ def test_names_are_not_broken_at_usual_widths(width: int) -> None:
     shown = text_of(
         terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=width
     )
-    assert "    language/inference-bench  main1   gpu-001  2-49, " in shown
+    assert "    language/inference-bench  gpu-001  2-49, " in shown
     narrow = text_of(
         terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=44
     )
@@ -231,6 +231,6 @@ def test_a_long_change_stays_below_its_entry() -> None:
 
 def test_a_search_that_was_cut_short_is_told() -> None:
     wait = Wait("Session/p/s", "g", 1, (Reason("no-capacity", "full"),))
-    assert sections.wait_lines(wait) == ["no-capacity: full"]
-    (_, said) = sections.wait_lines(replace(wait, cut_short=True))
+    assert waits.wait_lines(wait) == ["no-capacity: full"]
+    (_, said) = waits.wait_lines(replace(wait, cut_short=True))
     assert said.startswith("what would free it is not known")

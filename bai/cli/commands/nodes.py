@@ -130,10 +130,16 @@ def show(
         Path | None,
         typer.Option("--nccl", metavar="FILE", help="Write its `NCCL_TOPO_FILE` as well."),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Draw it as this plan, saved by `bai plan --out`, leaves it."
+        ),
+    ] = None,
     format: FormatOption = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""
     from bai.cli.nodes.show import show_node
 
-    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, format=format, offline=offline)
+    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, plan=plan, format=format, offline=offline)

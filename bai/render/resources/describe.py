@@ -12,7 +12,8 @@ from bai.render.humanize import clean, iso_time, plural, size
 from bai.render.nodes.picture import node_picture
 from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.nodes.rows import running_placements
-from bai.render.plan.sections import kernel_cores, kernel_devices, kernel_memory, wait_lines
+from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
+from bai.render.plan.waits import wait_lines
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
 from bai.render.resources.volumes import volume_json, volume_lines

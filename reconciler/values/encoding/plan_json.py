@@ -62,6 +62,8 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     _drop_empty(value, "unreached", "rollout", "violations", "overridden")
     for wait in value["waits"]:
         _drop_empty(wait, "cut_short")
+        for reason in wait["reasons"]:
+            _drop_empty(reason, "lacks")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):
         _flatten_action(action, dumped)
     return value
