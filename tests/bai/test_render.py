@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console, RenderableType
 
+from bai.render.humanize import name_list
 from bai.render.nodes import svg
 from bai.render.nodes.picture import HeldPlacement, node_picture
-from bai.render.nodes.picture_text import ASCII, draw_node
+from bai.render.nodes.picture_text import ASCII, STYLES, UNICODE, draw_node, legend
 from bai.render.plan import markdown, placements, terminal, waits
 from bai.render.plan.sections import plan_summary
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
@@ -234,3 +236,54 @@ def test_a_search_that_was_cut_short_is_told() -> None:
     assert waits.wait_lines(wait) == ["no-capacity: full"]
     (_, said) = waits.wait_lines(replace(wait, cut_short=True))
     assert said.startswith("what would free it is not known")
+
+
+def changed(before: object, after: object) -> list[str]:
+    """What a plan says of one field, line by line."""
+    values = [None if value is None else json.dumps(value) for value in (before, after)]
+    both = placed("Session/a/b", (1,), ())
+    change = Change("spec.script", *values, forces=True)
+    act = replace(
+        action("Session/a/b", side(1, both, "RUNNING"), side(2, both, "RUNNING")), changes=(change,)
+    )
+    lines = text_of(terminal.render_plan(plan(act)), width=100).splitlines()
+    first = next(at for at, line in enumerate(lines) if "spec.script" in line)
+    return lines[first : lines.index("", first)]
+
+
+def test_a_text_of_several_lines_is_told_by_the_lines_that_change() -> None:
+    before = "\n".join(f"step {at}" for at in range(200))
+    after = before.replace("step 7\n", "step seven\n").replace("step 190", "step \x1b[31m190")
+    assert changed(before, after) == [
+        "        spec.script: these lines change  # forces replacement",
+        "          - step 7",
+        "          + step seven",
+        "          - step 190",
+        "          + step \\x1b[31m190",
+    ]
+    assert changed(None, "a\nb")[1:] == ["          + a", "          + b"]
+    many = changed("\n".join("ab"), "\n".join(f"x{at}" for at in range(100)))
+    assert len(many) == 14 and many[-1] == "          and 90 more lines"
+    whole = " ".join(" ".join(changed("\n" * 3, "x\n" * 500)).split())
+    assert whole.startswith('spec.script: "\\n\\n\\n" -> "x\\nx')
+    assert changed("half \ud800\n", "a\nb")[1] == "          - half \\ud800"
+
+
+def test_texts_of_one_line_and_other_values_are_told_whole() -> None:
+    assert changed("a", "b") == ['        spec.script: "a" -> "b"  # forces replacement']
+    assert changed(["a\n"], 4) == ['        spec.script: ["a\\n"] -> 4  # forces replacement']
+
+
+def test_uses_are_told_apart_without_colour() -> None:
+    for glyphs in (ASCII, UNICODE):
+        marks = [glyphs.of(use) for use in STYLES] + [glyphs.mixed]
+        assert len(set(marks)) == len(marks)
+        explained = " ".join(line.plain for line in legend(glyphs))
+        assert all(f"{mark} " in explained for mark in marks) and "gpu:" in explained
+
+
+def test_names_are_joined_only_where_nothing_is_lost() -> None:
+    names = [f"n{at:02}" for at in range(8, 12)] + ["n9", "n10", "n11", "x", "n009", "n10", "n11", "a1", "a2"]
+    assert name_list(names, 20) == "n[08-11], n[9-11], x, n009, n10, n11, a1, a2"
+    assert name_list(names, 2) == "n[08-11], n[9-11] and 6 more"
+    assert name_list([], 2) == "" and name_list(["7", "8", "9"], 1) == "[7-9]"

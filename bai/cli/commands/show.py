@@ -25,8 +25,8 @@ def show(
     plan: Annotated[
         str,
         typer.Argument(
-            metavar="DIGEST|FILE",
-            help="As `bai history` shows it, may be short; or a file that `bai plan --out` wrote.",
+            metavar="PLAN",
+            help="Its digest as `bai history` shows it, may be short; or a file by `bai plan --out`.",
         ),
     ],
     format: PlanFormatOption = PlanFormat.text,
