@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def test_a_node_is_drawn_as_a_plan_leaves_it(dgx: Repo, tmp_path: Path) -> None:
     now = dgx.ok("nodes", "show", "dgx-09", "--offline").out
     assert "gpu . . . ." in now and "holds" not in now
     then = dgx.ok("nodes", "show", "dgx-09", "--offline", "--plan", str(file)).out
-    assert then.startswith(f"As {file} plans it:\ndgx-09 (h100)\n")
+    digest = json.loads(file.read_text())["plan"]["digest"][:16]
+    assert then.startswith(f"As plan {digest} leaves it:\ndgx-09 (h100)\n")
     assert "1TiB     gpu 0 1 2 3\n" in then and "1TiB     gpu 4 . . .\n" in then
     assert "Session/vision/finetune holds 32 cores, 4 GPUs" in then
     assert "# planned  + in use  x reserved  ! offline  . free" in then
@@ -78,7 +80,7 @@ def test_a_plan_of_another_cluster_draws_no_node(dgx: Repo, bare: Repo, tmp_path
     file = str(tmp_path / "plan.json")
     bare.ok("plan", "--offline", "--out", file)
     said = dgx("nodes", "show", "dgx-09", "--offline", "--plan", file)
-    assert said.code == 1 and "is a plan of cluster here, not of dgx" in said.err
+    assert said.code == 1 and "the plan is of cluster here, not of dgx" in said.err
     assert "--plan is of a node of the cluster" in dgx("nodes", "show", ".", "--plan", file).err
 
 

@@ -141,5 +141,7 @@ def show(
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""
     from bai.cli.nodes.show import show_node
+    from bai.cli.plans.show_plan import read_plan
 
-    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, plan=plan, format=format, offline=offline)
+    saved = read_plan(plan) if plan is not None else None
+    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, plan=saved, format=format, offline=offline)

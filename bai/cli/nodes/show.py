@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from planner.model.types import NodeInfo
     from providers.health.values import NodeHealth
     from reconciler.plan.nodes.profile_status import ProfileStatus
+    from reconciler.values.plan import Plan
     from reconciler.values.state import Actual
 
     Found = tuple[NodeInfo, NodePicture, NodeHealth | None, ProfileStatus | None]
@@ -30,12 +31,12 @@ def show_node(
     *,
     svg: Path | None,
     nccl: Path | None,
-    plan: Path | None,
+    plan: Plan | None,
     format: Format,
     offline: bool,
 ) -> None:
-    """Print a node of the cluster, or this machine for `.`; with `plan` as that saved plan leaves it. Raises
-    NoSuchResource, CommandError, and what reading a plan raises."""
+    """Print a node of the cluster, or this machine for `.`; with `plan` as that plan leaves it. Raises
+    NoSuchResource, CommandError."""
     found = _this_machine(plan) if name == "." else _node_of_cluster(settings, name, offline, plan)
     node, drawn, health, how = found
     if svg is not None:
@@ -49,7 +50,7 @@ def show_node(
         _print_json(node, drawn, health, how)
         return
     if plan is not None:
-        typer.echo(f"As {clean(str(plan))} plans it:")
+        typer.echo(f"As plan {clean(plan.digest[:16])} leaves it:")
     _print_text(settings, node, drawn, health, how)
     if svg is not None:
         typer.echo(f"Drawn into {svg}.")
@@ -69,7 +70,7 @@ def _write_topology(node: NodeInfo, file: Path) -> None:
     write_atomically(file, export_nccl(node.hardware))
 
 
-def _this_machine(plan: Path | None) -> Found:
+def _this_machine(plan: Plan | None) -> Found:
     from bai.render.nodes.picture import node_picture
     from planner.model.types import NodeInfo
     from providers.probe import probe_local
@@ -84,7 +85,7 @@ def _this_machine(plan: Path | None) -> Found:
     return node, node_picture(node), None, None
 
 
-def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Path | None) -> Found:
+def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Plan | None) -> Found:
     from bai.cli.nodes.node_infos import node_infos
     from bai.cli.resource_names import resolve_name
     from bai.render.nodes.picture import node_picture
@@ -107,19 +108,17 @@ def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Path | 
     return node, node_picture(node, held), actual.health.get(wanted), how
 
 
-def _holdings(actual: Actual, cluster: str, file: Path | None) -> list[HeldPlacement]:
-    """What is taken now, or once a saved plan is carried out: what the plan does not speak of stays."""
-    from bai.cli.plans.show_plan import read_plan
+def _holdings(actual: Actual, cluster: str, plan: Plan | None) -> list[HeldPlacement]:
+    """What is taken now, or once a plan is carried out: what the plan does not speak of stays."""
     from bai.render.nodes.rows import running_placements
     from bai.render.plan.placements import held_placements
     from schemas.problems.errors.command import CommandError
 
     running = running_placements(actual)
-    if file is None:
+    if plan is None:
         return running
-    plan = read_plan(file)
     if plan.cluster != cluster:
-        raise CommandError(why=f"{file} is a plan of cluster {plan.cluster}, not of {cluster}")
+        raise CommandError(why=f"the plan is of cluster {plan.cluster}, not of {cluster}")
     planned = {action.id for action in plan.actions}
     others = (one for one in running if one.placement.session not in planned)
     return [*held_placements(plan), *others]
