@@ -212,6 +212,15 @@ class Choice:
     runner_up: str = ""
     numa_nodes: int = 1
     detail: str = ""
+    """What else a reader of the plan should know: leaf switches, what is borrowed."""
+    connection: str = ""
+    """How the devices of its first container are connected; left out of the JSON of a plan where it says
+    nothing."""
+
+    @property
+    def notes(self) -> str:
+        """Both."""
+        return "; ".join(part for part in (self.detail, self.connection) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,9 @@ def _locality_lines(choice: Choice) -> Iterator[str]:
     else:
         yield "all on one NUMA node"
     if choice.detail:
-        yield f"its devices are connected by {choice.detail}"
+        yield choice.detail
+    if choice.connection:
+        yield f"how its devices are connected: {choice.connection}"
 
 
 def _queue_lines(wait: Wait, found: Explanation) -> Iterator[str]:

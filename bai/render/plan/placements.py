@@ -249,4 +249,5 @@ def _choice_text(placement: Placement) -> str:
         return ""
     numa = "" if choice.numa_nodes <= 1 else f", over {choice.numa_nodes} NUMA nodes"
     runner = f", before {choice.runner_up}" if choice.runner_up else ""
-    return clean(f"{choice.strategy} {choice.score}{runner}{numa}".strip())
+    detail = f": {choice.detail}" if choice.detail else ""
+    return clean(f"{choice.strategy} {choice.score}{runner}{numa}{detail}".strip())

@@ -87,7 +87,7 @@ def _head(found: Description) -> Iterator[Text]:
     if record.placement and record.placement.choice:
         choice = record.placement.choice
         yield Text(
-            f"  chosen by   {clean(choice.strategy)} {clean(choice.score)} {clean(choice.detail)}".rstrip()
+            f"  chosen by   {clean(choice.strategy)} {clean(choice.score)} {clean(choice.notes)}".rstrip()
         )
 
 

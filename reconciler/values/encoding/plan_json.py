@@ -100,6 +100,7 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
             _drop_empty(mount, "file_systems", "sub_path")
         if "login" in spec:
             del spec["login"]["seed"]
+    _drop_empty((side["placement"] or {}).get("choice") or {}, "connection")
     for part in (side["placement"] or {}).get("kernels", ()):
         without_unset(part)
 
