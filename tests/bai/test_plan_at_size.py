@@ -16,7 +16,7 @@ from bai.render.plan import markdown, terminal
 from bai.render.plan.contents import plan_contents
 from bai.render.plan.placements import new_placements
 from bai.render.plan.waits import wait_groups
-from planner.model.types import NodeInfo, Reason, Wait
+from planner.model.types import NodeInfo, Placement, Reason, Wait
 from reconciler.values.changes.cause import REMOVED, SPEC_CHANGED
 from reconciler.values.changes.change import Change
 from reconciler.values.plan import Plan
@@ -193,3 +193,27 @@ def test_a_cost_that_grows_with_what_is_planned() -> None:
     waits = [Wait(f"Session/p/s{at}", f"g{at % 50}", at, (Reason("r", str(at)),)) for at in range(20_000)]
     lines = text_of(terminal.render_plan(plan_of(waits=tuple(waits)))).splitlines()
     assert len(lines) < 120 and any("more sessions, for other reasons" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 120, 200])
+def test_a_gang_is_one_line_and_nothing_is_cut(width: int) -> None:
+    cpus, gpus = (*range(2, 50), *range(58, 106)), (0, 1, 2)
+    parts = [
+        replace(placed("", cpus, gpus, node=f"dgx-{at:02}").kernels[0], kernel=f"sub{at}")
+        for at in range(1, 17)
+    ]
+    gang = Placement("Session/language/pretrain", "h100", tuple(parts))
+    apart = replace(
+        placed("Session/p/sweep", (1,), ()),
+        kernels=(
+            replace(placed("", (1,), ()).kernels[0], kernel="main1"),
+            replace(placed("", (2,), ()).kernels[0], kernel="sub1"),
+        ),
+    )
+    made = plan_of(*(action(one.session, None, side(1, one, "RUNNING")) for one in (gang, apart)))
+    lines = section(text_of(terminal.render_plan(made), width=width), "Placement").splitlines()
+    assert max(map(len, lines)) <= width
+    shown = " ".join(lines)
+    assert "language/pretrain" in shown and "sub[1-16]" in shown and shown.count("dgx-[01-16]") == 1
+    assert "gpu GPU-0-2" in " ".join(shown.split()) and "main1" in shown and "sub1" in shown
+    assert shown.count("gpu-001") == 2 and ("container" in shown) == (width >= 80)

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 app = new_app()
 CHANGES = 2
+Base = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="REVISION",
+        help="Show only what the documents change since they left this commit: for a pull request.",
+    ),
+]
 
 
 @app.command()
@@ -50,14 +58,7 @@ def plan(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save it for `bai apply FILE`.")
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base",
-            metavar="REVISION",
-            help="Show only what the documents change since they left this commit: for a pull request.",
-        ),
-    ] = None,
+    base: Base = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,

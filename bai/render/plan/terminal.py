@@ -186,28 +186,47 @@ def _shape_table(rows: Sequence[ShapeRow]) -> Table:
         table.add_row(str(len(row.sessions)), row.names, row.group, row.each, row.node)
     table.columns[0].no_wrap = True
     for column, texts in ((1, [row.names for row in rows]), (4, [row.node for row in rows])):
-        longest = max(len(word) for text in texts for word in text.split(" "))
-        table.columns[column].min_width = min(longest, REST)
+        table.columns[column].min_width = min(_longest_word(texts), REST)
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class _PlacementTable:
-    """The table of places. Names are broken only where the rest would have no room beside them."""
+    """The table of places. Where it is narrow, containers stand below their session; names are broken only
+    where the rest would have no room beside them."""
 
     rows: Sequence[PlacementRow]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        beside = [(row.session, row.container, row.node) for row in self.rows]
+        below = [(_stacked(row), row.node) for row in self.rows]
         gangs = any(row.containers for row in self.rows)
-        columns = ("session", *(("container",) if gangs else ()), "node")
-        table = _plain_table(*columns, "cores", "memory", "devices")
-        names = [(row.session, *((row.container,) if gangs else ()), row.node) for row in self.rows]
+        wide = gangs and _width(beside) + REST <= options.max_width
+        names: Sequence[tuple[str, ...]] = beside if wide else below
+        heads = ("session", "container", "node") if wide else ("session", "node")
+        table = _plain_table(*heads, "cores", "memory", "devices")
         for row, named in zip(self.rows, names, strict=True):
             table.add_row(*named, row.cores, row.memory, row.devices)
-        widths = [max(map(len, column)) + 2 for column in zip(*names, strict=True)]
-        for column in table.columns[: len(columns)]:
-            column.no_wrap = sum(widths) + REST <= options.max_width
+        for column in table.columns[: len(heads)]:
+            column.no_wrap = _width(names) + REST <= options.max_width
         yield table
+
+
+def _stacked(row: PlacementRow) -> str:
+    """Session and containers in one cell, over each other."""
+    return "\n".join(part for part in (row.session, f"  {row.container}" if row.containers else "") if part)
+
+
+def _width(names: Sequence[tuple[str, ...]]) -> int:
+    """Columns that these cells take unbroken."""
+    return sum(
+        max(len(line) for cell in column for line in cell.split("\n")) + 2
+        for column in zip(*names, strict=True)
+    )
+
+
+def _longest_word(texts: Sequence[str]) -> int:
+    return max(len(word) for text in texts for word in text.split(" "))
 
 
 def _waits(told: PlanContents) -> list[RenderableType]:
