@@ -162,7 +162,7 @@ def _why(placement: Placement) -> str:
         return ""
     spread = f", over {choice.numa_nodes} NUMA nodes" if choice.numa_nodes > 1 else ""
     runner = f", before {choice.runner_up}" if choice.runner_up else ""
-    detail = f": {choice.detail}" if choice.detail else ""
+    detail = f": {choice.notes}" if choice.notes else ""
     return f"{choice.score}{runner}{spread}{detail}"
 
 

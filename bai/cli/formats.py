@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -26,3 +27,13 @@ class PlanFormat(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """How a plan is printed as text. `everything`: what tells of each where similar things are told
+    together."""
+
+    details: bool = False
+    pager: bool = False
+    everything: str = "--details"

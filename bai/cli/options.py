@@ -36,6 +36,10 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.
 FormatOptionWithShort = Annotated[Format, typer.Option("--format", "-o", help="How to print it.")]
 PlanFormatOption = Annotated[PlanFormat, typer.Option("--format", help="How to print it.")]
 ListFormatOption = Annotated[ListFormat, typer.Option("--format", "-o", help="How to print it.")]
+Details = Annotated[bool, typer.Option("--details", help="Tell everything one by one, however much it is.")]
+NoPager = Annotated[
+    bool, typer.Option("--no-pager", help="Do not put it through $BAI_PAGER, $PAGER or `less` at a terminal.")
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", "--auto-approve", help="Do not ask; needed without a terminal.")
 ]

@@ -13,6 +13,7 @@ _BYTE_UNITS = ((1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "
 _DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _YEAR_10000 = 253_402_300_800
 _NUMBERED = re.compile(r"(|.*\D)(0|[1-9]\d{0,8})")
+_COUNTED = re.compile(r"(|.*[^0-9])([0-9]{1,9})")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -113,6 +114,45 @@ def join_limited(items: Iterable[object], most: int = 6) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def name_list(names: Iterable[str], most: int) -> str:
+    """Names with neighbouring numbers joined, at most so many parts: `dgx-[01-16], lab-3 and 12 more`."""
+    parts = name_ranges(names)
+    rest = sum(count for _, count in parts[most:])
+    shown = ", ".join(text for text, _ in parts[:most])
+    return f"{shown} and {rest} more" if rest else shown
+
+
+def name_ranges(names: Iterable[str]) -> list[tuple[str, int]]:
+    """The names in their order, three and more that only count up as one text, each with how many it stands
+    for: `dgx-[01-16]` for 16, `lab-3` for one."""
+    runs: list[list[str]] = []
+    last: tuple[str, int, int] | None = None
+    for name in names:
+        found = _COUNTED.fullmatch(name)
+        here = (found[1], int(found[2]), len(found[2])) if found else None
+        if runs and here and last and _is_next(last, here):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+        last = here
+    return [part for run in runs for part in _run_parts(run)]
+
+
+def _is_next(last: tuple[str, int, int], here: tuple[str, int, int]) -> bool:
+    """Whether `here` is the name after `last`: `n-9` and `n-10`, or `n-09` and `n-10`; stem, number,
+    digits."""
+    plain = here[2] == len(str(here[1])) and last[2] == len(str(last[1]))
+    return last[0] == here[0] and here[1] == last[1] + 1 and (here[2] == last[2] or plain)
+
+
+def _run_parts(run: list[str]) -> list[tuple[str, int]]:
+    if len(run) < 3:
+        return [(name, 1) for name in run]
+    first, last = _COUNTED.fullmatch(run[0]), _COUNTED.fullmatch(run[-1])
+    assert first and last
+    return [(f"{first[1]}[{first[2]}-{last[2]}]", len(run))]
 
 
 def number_ranges(names: Iterable[object]) -> str:

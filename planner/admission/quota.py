@@ -251,7 +251,8 @@ def _limit_on(limit: QuotaLimit, given: Mapping[str, int], slot: str) -> int | N
 
 def _reason(limit: QuotaLimit, text: str) -> Reason:
     where = f" in group {limit.group}" if limit.group else ""
-    return Reason("quota", f"quota {limit.name} ({_subject_text(limit)}{where}): {text}")
+    text = f"quota {limit.name} ({_subject_text(limit)}{where}): {text}"
+    return Reason("quota", text, f"quota {limit.name}")
 
 
 def _subject_text(limit: QuotaLimit) -> str:

@@ -212,6 +212,15 @@ class Choice:
     runner_up: str = ""
     numa_nodes: int = 1
     detail: str = ""
+    """What else a reader of the plan should know: leaf switches, what is borrowed."""
+    connection: str = ""
+    """How the devices of its first container are connected; left out of the JSON of a plan where it says
+    nothing."""
+
+    @property
+    def notes(self) -> str:
+        """Both."""
+        return "; ".join(part for part in (self.detail, self.connection) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +238,9 @@ class Reason:
 
     code: str
     message: str
+    lacks: str = ""
+    """What there is too little of, for everybody whom it holds back: `GPUs`, `quota vision-gpus`; empty where
+    that is not one thing. Left out of the JSON then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,13 +226,13 @@ def kernel_placements(
 
 def _explain_choice(scorer: NodeScorer, chosen: list[ChosenNode]) -> Choice:
     first = chosen[0]
-    connection = scorer.placement_builder(first.node).connection(first.mappings[0])
     return Choice(
         strategy=scorer.name,
         score=scorer.describe(first.score),
         runner_up=scorer.runner_up(first),
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
-        detail="; ".join(part for part in (_leaf_text(scorer, chosen), connection) if part),
+        detail=_leaf_text(scorer, chosen),
+        connection=scorer.placement_builder(first.node).connection(first.mappings[0]),
     )
 
 

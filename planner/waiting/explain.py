@@ -87,21 +87,22 @@ def _need_reason(scorer: NodeScorer, need: Need, count: int, group: str, exclude
     if len(able) < count:
         if count > 1 and len(able):
             why = f"group {group} has {len(able)} of that size"
-            return Reason("impossible", f"needs {count} nodes with {demand_text(need.sum)} each; {why}")
-        why = _scarcest_resource_text(table, need.sum, admitted, table.capacity, "has")
+            needs = f"needs {count} nodes with {demand_text(need.sum)} each"
+            return Reason("impossible", f"{needs}; {why}", "nodes")
+        lacks, why = _scarcest_resource(table, need.sum, admitted, table.capacity, "has")
         if fits(table, need.sum, admitted, empty=True).any():
+            lacks = ""
             why = f"no node of group {group}, even an empty one, can give that: {unmappable_text(need.sum)}"
             if need.sum.joined:
                 why = f"no node of group {group} has so many joined by NVLink"
-        return Reason("impossible", f"needs {demand_text(need.sum)} on {nodes}; {why}")
+        return Reason("impossible", f"needs {demand_text(need.sum)} on {nodes}; {why}", lacks)
     admitted, able = _exclude(admitted, excluded), _exclude(able, excluded)
     fitting = admitted[fits(table, need.sum, admitted)]
     if len(fitting) and count > 1:
         each = f"needs {count} nodes with {demand_text(need.sum)} each"
-        return Reason(
-            "no-capacity", f"{each}; {slots.plural(len(fitting), 'node')} of {len(able)} could take one now"
-        )
-    return Reason("no-capacity", _shortage_text(table, need, able, nodes, len(fitting)))
+        could = f"{slots.plural(len(fitting), 'node')} of {len(able)} could take one now"
+        return Reason("no-capacity", f"{each}; {could}", "nodes")
+    return _shortage(table, need, able, nodes, len(fitting))
 
 
 def _leaf_reason(
@@ -133,13 +134,13 @@ def _fullest_leaf(leaves: Leaves, nodes: Index) -> tuple[int, str]:
     return counts.get(leaf, 0), (leaves.names[leaf] or "one without a name") if leaf >= 0 else "none"
 
 
-def _shortage_text(table: NodeTable, need: Need, able: Index, nodes: str, fitting: int) -> str:
+def _shortage(table: NodeTable, need: Need, able: Index, nodes: str, fitting: int) -> Reason:
+    needs = f"needs {demand_text(need.sum)} on {nodes}"
     if fitting:
         where = slots.plural(fitting, "node")
-        why = unmappable_text(need.sum)
-        return f"needs {demand_text(need.sum)} on {nodes}; {where} would have it, but {why}"
-    why = _scarcest_resource_text(table, need.sum, able, table.totals, "is")
-    return f"needs {demand_text(need.sum)} on {nodes}; {why}"
+        return Reason("no-capacity", f"{needs}; {where} would have it, but {unmappable_text(need.sum)}")
+    lacks, why = _scarcest_resource(table, need.sum, able, table.totals, "is")
+    return Reason("no-capacity", f"{needs}; {why}", lacks)
 
 
 def unmappable_text(demand: Demand) -> str:
@@ -151,17 +152,20 @@ def unmappable_text(demand: Demand) -> str:
     return "the free parts of its devices cannot be combined"
 
 
-def _scarcest_resource_text(table: NodeTable, demand: Demand, nodes: Index, have: Ints, verb: str) -> str:
-    """The first resource that no node offers, among the nodes that offer those before it."""
+def _scarcest_resource(
+    table: NodeTable, demand: Demand, nodes: Index, have: Ints, verb: str
+) -> tuple[str, str]:
+    """The first resource that no node offers, among the nodes that offer those before it, and how much there
+    is of it."""
     left = nodes
     met = ""
     for kind, needed, values, unit in wanted_resources(table, demand, have):
         enough = values[left] >= needed
         if not enough.any():
-            return _largest_block_text(table, left, values, unit, met, kind, verb)
+            return kind, _largest_block_text(table, left, values, unit, met, kind, verb)
         left = left[enough]
         met = f"{met} and {unit(needed)}" if met else unit(needed)
-    return "no node offers all of it at once"
+    return "", "no node offers all of it at once"
 
 
 def _largest_block_text(

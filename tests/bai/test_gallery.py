@@ -12,7 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PICTURES = sorted((ROOT / "docs/gallery").glob("*.svg"))
+GALLERY = ROOT / "docs/gallery"
+PICTURES = sorted(GALLERY.rglob("*.svg"))
+SCREENS = sorted(GALLERY.glob("screens/*.txt"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -29,7 +31,7 @@ def test_the_gallery_is_fresh() -> None:
 
 def test_every_picture_is_on_the_page() -> None:
     shown = re.findall(r"\]\(gallery/([^)]+)\)", (ROOT / "docs/gallery.md").read_text(encoding="utf-8"))
-    assert sorted(shown) == [path.name for path in PICTURES]
+    assert sorted(shown) == sorted(str(path.relative_to(GALLERY)) for path in [*PICTURES, *SCREENS])
 
 
 def box(item: ElementTree.Element) -> tuple[float, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console, RenderableType
 
+from bai.render.humanize import name_list
 from bai.render.nodes import svg
 from bai.render.nodes.picture import HeldPlacement, node_picture
-from bai.render.nodes.picture_text import ASCII, draw_node
-from bai.render.plan import markdown, sections, terminal
+from bai.render.nodes.picture_text import ASCII, STYLES, UNICODE, draw_node, legend
+from bai.render.plan import markdown, placements, terminal, waits
 from bai.render.plan.sections import plan_summary
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement, Reason, Wait
 from reconciler.values.changes.cause import NEW, Cause, CauseCode
@@ -108,7 +110,7 @@ def test_markdown_is_bounded_and_counts_what_it_leaves_out(sessions: int, limit:
         == f"**Plan: {sessions} to create; {sessions} wait{'s' if sessions == 1 else ''}.**"
     )
     if sessions == 4000:
-        assert "more not shown here" in text
+        assert "4000 x Session: vision/s[00000-03999]" in text and "nlp/w[00000-03999]" in text
 
 
 def test_texts_from_outside_cannot_steer_the_terminal_or_the_page() -> None:
@@ -173,7 +175,7 @@ def test_picture_shows_parts_of_devices_and_devices_without_a_numa_node() -> Non
     held = [HeldPlacement(Placement("Session/a/b", "g", (kernel,)))]
     lines = [line.plain for line in draw_node(node_picture(NodeInfo("n", hardware, "g"), held), ASCII)]
     assert lines[2] == "  gpus  (NUMA node unknown) gpu 0/0.5"
-    assert lines[3] == "  0.5 shared cpu, on cores nobody has pinned"
+    assert lines[3] == "  0.5 cores shared, on cores that no session has alone"
 
 
 def test_memory_only_numa_nodes_have_no_cores() -> None:
@@ -198,7 +200,7 @@ def test_svg_is_well_formed_and_tells_owners() -> None:
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_why_a_place_was_chosen_is_told_in_full(width: int) -> None:
     """Below the table, over as many lines as it takes: nothing is cut off."""
-    reasons = [row.why for row in sections.placement_rows(full_plan(), NODES) if row.why]
+    reasons = [row.why for row in placements.placement_rows(full_plan(), NODES) if row.why]
     lines = text_of(terminal.render_plan(full_plan(), NODES), width=width).splitlines()
     flowing = " ".join(line.strip() for line in lines)
     assert reasons and all(reason in flowing for reason in reasons)
@@ -213,7 +215,7 @@ def test_names_are_not_broken_at_usual_widths(width: int) -> None:
     shown = text_of(
         terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=width
     )
-    assert "    language/inference-bench  main1   gpu-001  2-49, " in shown
+    assert "    language/inference-bench  gpu-001  2-49, " in shown
     narrow = text_of(
         terminal.render_plan(plan(action(made.session, None, side(1, made, "RUNNING"))), NODES), width=44
     )
@@ -231,6 +233,57 @@ def test_a_long_change_stays_below_its_entry() -> None:
 
 def test_a_search_that_was_cut_short_is_told() -> None:
     wait = Wait("Session/p/s", "g", 1, (Reason("no-capacity", "full"),))
-    assert sections.wait_lines(wait) == ["no-capacity: full"]
-    (_, said) = sections.wait_lines(replace(wait, cut_short=True))
+    assert waits.wait_lines(wait) == ["no-capacity: full"]
+    (_, said) = waits.wait_lines(replace(wait, cut_short=True))
     assert said.startswith("what would free it is not known")
+
+
+def changed(before: object, after: object) -> list[str]:
+    """What a plan says of one field, line by line."""
+    values = [None if value is None else json.dumps(value) for value in (before, after)]
+    both = placed("Session/a/b", (1,), ())
+    change = Change("spec.script", *values, forces=True)
+    act = replace(
+        action("Session/a/b", side(1, both, "RUNNING"), side(2, both, "RUNNING")), changes=(change,)
+    )
+    lines = text_of(terminal.render_plan(plan(act)), width=100).splitlines()
+    first = next(at for at, line in enumerate(lines) if "spec.script" in line)
+    return lines[first : lines.index("", first)]
+
+
+def test_a_text_of_several_lines_is_told_by_the_lines_that_change() -> None:
+    before = "\n".join(f"step {at}" for at in range(200))
+    after = before.replace("step 7\n", "step seven\n").replace("step 190", "step \x1b[31m190")
+    assert changed(before, after) == [
+        "        spec.script: these lines change  # forces replacement",
+        "          - step 7",
+        "          + step seven",
+        "          - step 190",
+        "          + step \\x1b[31m190",
+    ]
+    assert changed(None, "a\nb")[1:] == ["          + a", "          + b"]
+    many = changed("\n".join("ab"), "\n".join(f"x{at}" for at in range(100)))
+    assert len(many) == 14 and many[-1] == "          and 90 more lines"
+    whole = " ".join(" ".join(changed("\n" * 3, "x\n" * 500)).split())
+    assert whole.startswith('spec.script: "\\n\\n\\n" -> "x\\nx')
+    assert changed("half \ud800\n", "a\nb")[1] == "          - half \\ud800"
+
+
+def test_texts_of_one_line_and_other_values_are_told_whole() -> None:
+    assert changed("a", "b") == ['        spec.script: "a" -> "b"  # forces replacement']
+    assert changed(["a\n"], 4) == ['        spec.script: ["a\\n"] -> 4  # forces replacement']
+
+
+def test_uses_are_told_apart_without_colour() -> None:
+    for glyphs in (ASCII, UNICODE):
+        marks = [glyphs.of(use) for use in STYLES] + [glyphs.mixed]
+        assert len(set(marks)) == len(marks)
+        explained = " ".join(line.plain for line in legend(glyphs))
+        assert all(f"{mark} " in explained for mark in marks) and "gpu:" in explained
+
+
+def test_names_are_joined_only_where_nothing_is_lost() -> None:
+    names = [f"n{at:02}" for at in range(8, 12)] + ["n9", "n10", "n11", "x", "n009", "n10", "n11", "a1", "a2"]
+    assert name_list(names, 20) == "n[08-11], n[9-11], x, n009, n10, n11, a1, a2"
+    assert name_list(names, 2) == "n[08-11], n[9-11] and 6 more"
+    assert name_list([], 2) == "" and name_list(["7", "8", "9"], 1) == "[7-9]"

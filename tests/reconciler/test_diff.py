@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.plan.sections import change_entries
+from bai.render.plan.changes import change_entries
 from providers.base import Capabilities, Labels, Limit
 from providers.fake import Fault
 from reconciler.values.encoding.placement_json import canonical_json

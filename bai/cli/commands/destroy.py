@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel, Targets, Yes
 
@@ -32,7 +32,8 @@ def destroy(
     with settings.workspace() as workspace:
         targets = resolve_targets(target or (), workspace.desired(), workspace.existing_store)
         plan = workspace.plan(PlanOptions(targets=targets, destroy=True))
-        show_plan(settings, workspace, plan, PlanFormat.text, offline=False)
+        view = PlanView(everything="`bai plan --destroy --details`")
+        show_plan(settings, workspace, plan, PlanFormat.text, offline=False, view=view)
         raise_if_violated(plan)
         if not plan.changes:
             return

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import PlanFormatOption
+from bai.cli.options import Details, NoPager, PlanFormatOption
 
 app = new_app()
 
@@ -24,6 +24,8 @@ def diff(
         typer.Argument(metavar="[COMMIT]", help="Where it leads; default: the documents."),
     ] = None,
     format: PlanFormatOption = PlanFormat.text,
+    details: Details = False,
+    no_pager: NoPager = False,
 ) -> None:
     """Show what the step from one commit to another does: resources, places, who waits. Changes nothing.
 
@@ -36,4 +38,5 @@ def diff(
     if after is not None:
         settings = replace(settings, revision=after)
     with settings.workspace() as workspace:
-        show_review(settings, review_since(workspace, before, exactly=True), format)
+        found = review_since(workspace, before, exactly=True)
+        show_review(settings, found, format, PlanView(details, not no_pager))

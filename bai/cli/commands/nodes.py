@@ -130,10 +130,18 @@ def show(
         Path | None,
         typer.Option("--nccl", metavar="FILE", help="Write its `NCCL_TOPO_FILE` as well."),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Draw it as this plan, saved by `bai plan --out`, leaves it."
+        ),
+    ] = None,
     format: FormatOption = Format.text,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """Draw a node: NUMA nodes, cores and GPUs, and who has them."""
     from bai.cli.nodes.show import show_node
+    from bai.cli.plans.show_plan import read_plan
 
-    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, format=format, offline=offline)
+    saved = read_plan(plan) if plan is not None else None
+    show_node(settings_of(ctx), node, svg=svg, nccl=nccl, plan=saved, format=format, offline=offline)

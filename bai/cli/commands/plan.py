@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
     Defragment,
+    Details,
     MaxMoves,
     NoCheck,
+    NoPager,
     PlanFormatOption,
     RefreshHardware,
     RefreshOnly,
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
 
 app = new_app()
 CHANGES = 2
+Base = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="REVISION",
+        help="Show only what the documents change since they left this commit: for a pull request.",
+    ),
+]
 
 
 @app.command()
@@ -48,17 +58,12 @@ def plan(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save it for `bai apply FILE`.")
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base",
-            metavar="REVISION",
-            help="Show only what the documents change since they left this commit: for a pull request.",
-        ),
-    ] = None,
+    base: Base = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 when there are changes.")
     ] = False,
+    details: Details = False,
+    no_pager: NoPager = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.plans.node_waves import role_check_announcer
@@ -66,10 +71,15 @@ def plan(
     from bai.cli.resource_names import resolve_plan_options
     from reconciler.values.plan_options import PlanOptions
 
-    settings = settings_of(ctx)
+    settings, view = settings_of(ctx), PlanView(details, not no_pager)
     if base is not None:
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
-        _review(settings, base, format, out, whole=whole, detailed_exitcode=detailed_exitcode)
+        if not whole:
+            raise typer.BadParameter(
+                "goes with options of printing, --out, --offline and --detailed-exitcode only",
+                param_hint="--base",
+            )
+        _review(settings, base, format, out, view, detailed_exitcode=detailed_exitcode)
         return
     with _open_trusted(settings) as workspace:
         if refresh_hardware:
@@ -85,7 +95,7 @@ def plan(
         )
         if out is not None:
             save_plan(made, out)
-        show_plan(settings, workspace, made, format, offline)
+        show_plan(settings, workspace, made, format, offline, view)
     if defragment and format is PlanFormat.text:
         print_if_nothing_moves(made)
     if out is not None and format is PlanFormat.text:
@@ -117,21 +127,17 @@ def _review(
     base: str,
     format: PlanFormat,
     out: Path | None,
+    view: PlanView,
     *,
-    whole: bool,
     detailed_exitcode: bool,
 ) -> None:
     from bai.cli.plans.post_review import commit_gate
     from bai.cli.plans.show_review import save_review, show_review
     from reconciler.review.between_commits import review_since
 
-    if not whole:
-        raise typer.BadParameter(
-            "goes with --format, --out, --offline and --detailed-exitcode only", param_hint="--base"
-        )
     with settings.workspace() as workspace:
         found = review_since(workspace, base, gate=commit_gate(settings, workspace.source))
         if out is not None:
             save_review(found, out)
-        show_review(settings, found, format)
+        show_review(settings, found, format, view)
     _exit(found.plan, refused=not found.passes, detailed=detailed_exitcode)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import PlanFormatOption
+from bai.cli.options import Details, NoPager, PlanFormatOption
 
 app = new_app()
 
@@ -32,6 +32,8 @@ def review(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Save the whole of it as JSON.")
     ] = None,
+    details: Details = False,
+    no_pager: NoPager = False,
 ) -> None:
     """Show what a pull request does to the cluster and nothing else, and say so where it is talked about.
 
@@ -41,6 +43,6 @@ def review(
     from bai.cli.plans.post_review import PullRequestComment, review_and_post
 
     comment = PullRequestComment.from_current_pipeline() if post else None
-    good = review_and_post(settings_of(ctx), base, comment, format, out)
+    good = review_and_post(settings_of(ctx), base, comment, format, out, PlanView(details, not no_pager))
     if not good:
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import ReasonOption, Yes
 
@@ -35,7 +35,8 @@ def rollback(
         by = target.new_directive(why, commit)
         there = replace(settings, revision=by.commit, cluster=target.cluster)
         with there.workspace() as workspace:
-            show_plan(there, workspace, workspace.plan(), PlanFormat.text, offline=False)
+            view = PlanView(everything=f"`bai plan --revision {by.commit[:12]} --details`")
+            show_plan(there, workspace, workspace.plan(), PlanFormat.text, offline=False, view=view)
         confirm(f"Hold cluster {target.cluster} at {by.commit[:12]}?", yes=yes)
         target.give("pin", by)
         name = target.cluster

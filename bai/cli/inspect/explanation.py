@@ -50,7 +50,7 @@ def explain_session(workspace: Workspace, name: str, *, offline: bool) -> Explan
 
 
 def _planned_effect(action: Action | None) -> str:
-    from bai.render.plan.sections import change_kind
+    from bai.render.plan.changes import change_kind
 
     if action is None or action.verb == "no-op":
         return ""

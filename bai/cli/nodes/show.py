@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING
 import typer
 
 from bai.cli.formats import Format
+from bai.render.humanize import clean
 from bai.settings import Settings
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from bai.render.nodes.picture import NodePicture
+    from bai.render.nodes.picture import HeldPlacement, NodePicture
     from planner.model.types import NodeInfo
     from providers.health.values import NodeHealth
     from reconciler.plan.nodes.profile_status import ProfileStatus
+    from reconciler.values.plan import Plan
+    from reconciler.values.state import Actual
 
     Found = tuple[NodeInfo, NodePicture, NodeHealth | None, ProfileStatus | None]
 
 
 def show_node(
-    settings: Settings, name: str, *, svg: Path | None, nccl: Path | None, format: Format, offline: bool
+    settings: Settings,
+    name: str,
+    *,
+    svg: Path | None,
+    nccl: Path | None,
+    plan: Plan | None,
+    format: Format,
+    offline: bool,
 ) -> None:
-    """Print a node of the cluster, or this machine for `.`; raises NoSuchResource, CommandError."""
-    node, drawn, health, how = _this_machine() if name == "." else _node_of_cluster(settings, name, offline)
+    """Print a node of the cluster, or this machine for `.`; with `plan` as that plan leaves it. Raises
+    NoSuchResource, CommandError."""
+    found = _this_machine(plan) if name == "." else _node_of_cluster(settings, name, offline, plan)
+    node, drawn, health, how = found
     if svg is not None:
         from bai.cli.atomic_files import write_atomically
         from bai.render.nodes.svg import render_node_svg
@@ -37,6 +49,8 @@ def show_node(
     if format is Format.json:
         _print_json(node, drawn, health, how)
         return
+    if plan is not None:
+        typer.echo(f"As plan {clean(plan.digest[:16])} leaves it:")
     _print_text(settings, node, drawn, health, how)
     if svg is not None:
         typer.echo(f"Drawn into {svg}.")
@@ -56,21 +70,26 @@ def _write_topology(node: NodeInfo, file: Path) -> None:
     write_atomically(file, export_nccl(node.hardware))
 
 
-def _this_machine() -> Found:
+def _this_machine(plan: Plan | None) -> Found:
     from bai.render.nodes.picture import node_picture
     from planner.model.types import NodeInfo
     from providers.probe import probe_local
+    from schemas.problems.errors.command import CommandError
 
+    if plan is not None:
+        raise CommandError(
+            why="--plan is of a node of the cluster; `.` is this machine, whatever it is called"
+        )
     hardware = probe_local()
     node = NodeInfo(name=hardware.hostname or "this machine", hardware=hardware, group="")
     return node, node_picture(node), None, None
 
 
-def _node_of_cluster(settings: Settings, name: str, offline: bool) -> Found:
+def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Plan | None) -> Found:
     from bai.cli.nodes.node_infos import node_infos
     from bai.cli.resource_names import resolve_name
     from bai.render.nodes.picture import node_picture
-    from bai.render.nodes.rows import provision_lines, running_placements
+    from bai.render.nodes.rows import provision_lines
     from reconciler.plan.nodes.profile_status import profile_status
     from schemas.problems.errors.command import CommandError
 
@@ -85,7 +104,24 @@ def _node_of_cluster(settings: Settings, name: str, offline: bool) -> Found:
             why=f"what node {wanted} is has never been seen{status}",
             hint="declare it with `hardware` or `hardwareFrom`, or let bai reach it",
         )
-    return node, node_picture(node, running_placements(actual)), actual.health.get(wanted), how
+    held = _holdings(actual, desired.cluster, plan)
+    return node, node_picture(node, held), actual.health.get(wanted), how
+
+
+def _holdings(actual: Actual, cluster: str, plan: Plan | None) -> list[HeldPlacement]:
+    """What is taken now, or once a plan is carried out: what the plan does not speak of stays."""
+    from bai.render.nodes.rows import running_placements
+    from bai.render.plan.placements import held_placements
+    from schemas.problems.errors.command import CommandError
+
+    running = running_placements(actual)
+    if plan is None:
+        return running
+    if plan.cluster != cluster:
+        raise CommandError(why=f"the plan is of cluster {plan.cluster}, not of {cluster}")
+    planned = {action.id for action in plan.actions}
+    others = (one for one in running if one.placement.session not in planned)
+    return [*held_placements(plan), *others]
 
 
 def _print_text(
@@ -101,14 +137,14 @@ def _print_text(
     from rich.text import Text
 
     from bai.cli.output import drawing_style, print_renderable
-    from bai.render.humanize import clean, plural
+    from bai.render.humanize import plural
     from bai.render.nodes.picture_text import draw_node, legend
     from bai.render.nodes.rows import provision_lines
 
     glyphs = drawing_style().glyphs
     lines = [
         *draw_node(drawn, glyphs, most_cells=64),
-        legend(glyphs),
+        *legend(glyphs),
         *_hardware_lines(node),
         *_finding_lines(health),
     ]
@@ -124,7 +160,7 @@ def _print_text(
 def _hardware_lines(node: NodeInfo) -> list[Text]:
     from rich.text import Text
 
-    from bai.render.humanize import clean, join_limited
+    from bai.render.humanize import join_limited
     from planner.model.unhealthy_devices import unhealthy_sentences
 
     hardware = node.hardware

@@ -60,6 +60,8 @@ def apply_new(
 
 
 def apply_saved(settings: Settings, path: Path, parallel: int) -> None:
+    """Carry out a plan as it was saved, whatever the documents say by now; where they say something else,
+    tell what that is."""
     from bai.cli.plans.execute_plan import execute_completely
     from bai.cli.plans.node_waves import print_remaining_nodes
     from bai.cli.plans.show_plan import read_plan
@@ -74,6 +76,9 @@ def apply_saved(settings: Settings, path: Path, parallel: int) -> None:
         refuse_unfit(plan, lambda: workspace.actual().health)
         if not execute_completely(settings, workspace, plan, parallel):
             raise typer.Exit(1)
+        if plan.tree != workspace.desired().tree:
+            typer.echo("The documents have changed since this plan was saved. What `bai apply` would do now:")
+            typer.echo(plan_summary(workspace.plan()))
     print_remaining_nodes(plan)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def review_and_post(
     comment: PullRequestComment | None,
     format: PlanFormat,
     out: Path | None,
+    view: PlanView,
 ) -> bool:
     """Whether the change may be applied. Raises BaiError; documents that cannot be used are told on the
     forge first."""
@@ -67,7 +68,7 @@ def review_and_post(
             found = review_since(workspace, start, gate=commit_gate(settings, workspace.source))
             if out is not None:
                 save_review(found, out)
-            show_review(settings, found, format)
+            show_review(settings, found, format, view)
             if comment is not None:
                 _publish_review(comment, found)
     except InvalidRepository as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ LARGEST_PLAN = 1 << 30
 
 
 def show_plan(
-    settings: Settings, workspace: Workspace, plan: Plan, format: PlanFormat, offline: bool
+    settings: Settings,
+    workspace: Workspace,
+    plan: Plan,
+    format: PlanFormat,
+    offline: bool,
+    view: PlanView | None = None,
 ) -> None:
     """Print `plan`; text and Markdown draw the nodes whose hardware is known."""
     if format is PlanFormat.json:
@@ -37,10 +42,13 @@ def show_plan(
 
         write_document(markdown(plan, nodes))
         return
-    from bai.cli.output import drawing_style, print_renderable
-    from bai.render.plan.terminal import render_plan
+    from bai.cli.output import drawing_style
+    from bai.cli.pager import print_paged
+    from bai.render.plan.terminal import Fullness, render_plan
 
-    print_renderable(settings, render_plan(plan, nodes, drawing_style()))
+    view = view or PlanView(everything="`bai plan --details`")
+    fullness = Fullness(view.details, view.everything)
+    print_paged(settings, render_plan(plan, nodes, drawing_style(), fullness), pager=view.pager)
 
 
 def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, PlanView
 from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.review import Review
 
 
-def show_review(settings: Settings, review: Review, format: PlanFormat) -> None:
+def show_review(settings: Settings, review: Review, format: PlanFormat, view: PlanView) -> None:
     """Print it; text and Markdown draw the nodes whose hardware is known."""
-    from bai.cli.output import drawing_style, print_renderable, write_document
+    from bai.cli.output import drawing_style, write_document
+    from bai.cli.pager import print_paged
 
     if format is PlanFormat.json:
         from reconciler.review.review_json import dump_review
@@ -27,8 +28,10 @@ def show_review(settings: Settings, review: Review, format: PlanFormat) -> None:
         write_document(markdown(review))
         return
     from bai.render.plan.review_text import render_review
+    from bai.render.plan.terminal import Fullness
 
-    print_renderable(settings, render_review(review, drawing_style()))
+    fullness = Fullness(view.details, view.everything)
+    print_paged(settings, render_review(review, drawing_style(), fullness), pager=view.pager)
 
 
 def save_review(review: Review, path: Path) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from bai.render.analysis.report import ReportTable, Section
 from bai.render.humanize import clean, format_milli, join_limited, plural, short_name
-from bai.render.plan.sections import kernel_memory, wait_lines
+from bai.render.plan.placements import kernel_memory
+from bai.render.plan.waits import wait_lines
 from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict
 from planner.model.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.values.session_phase import ENDED
@@ -149,7 +150,9 @@ def _locality_lines(choice: Choice) -> Iterator[str]:
     else:
         yield "all on one NUMA node"
     if choice.detail:
-        yield f"its devices are connected by {choice.detail}"
+        yield choice.detail
+    if choice.connection:
+        yield f"how its devices are connected: {choice.connection}"
 
 
 def _queue_lines(wait: Wait, found: Explanation) -> Iterator[str]:

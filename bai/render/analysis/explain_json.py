@@ -38,7 +38,7 @@ def _placement_json(placement: Placement | None, found: Explanation) -> dict[str
             "score": choice.score,
             "runnerUp": choice.runner_up,
             "numaNodes": choice.numa_nodes,
-            "detail": choice.detail,
+            "detail": choice.notes,
         },
     }
 

@@ -1,13 +1,16 @@
-"""The picture of a node as lines of text: `numa0 [xx■■■■··] 64GiB  gpu 0 1 · ·`."""
+"""The picture of a node as lines of text: `numa0 [xx■■■■··] 64GiB  gpu 0 1 · ·`.
+
+Each use has a character of its own: colour only underlines what can be read without it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from bai.render.humanize import clean, format_milli, size
+from bai.render.humanize import clean, format_milli, name_list, size
 from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
 
 STYLES: dict[CellUse, str] = {
@@ -17,6 +20,7 @@ STYLES: dict[CellUse, str] = {
     "reserved": "yellow",
     "offline": "red",
 }
+_MIXED_STYLE = "cyan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Glyphs:
 
     free: str = "·"
     new: str = "■"
-    busy: str = "▪"
+    busy: str = "□"
     reserved: str = "×"
     offline: str = "!"
     mixed: str = "▨"
@@ -38,12 +42,31 @@ UNICODE = Glyphs()
 ASCII = Glyphs(free=".", new="#", busy="+", reserved="x", offline="!", mixed="%")
 
 
+_MOST_NAMES = 4
+
+
 def draw_node(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int = 32) -> list[Text]:
     """One line per NUMA node, headed by the node's name; cores are joined so as to fit into `most_cells`."""
+    return [_title([picture]), *_body(picture, glyphs, most_cells)]
+
+
+def draw_alike(
+    pictures: Iterable[NodePicture], glyphs: Glyphs = UNICODE, *, most_cells: int = 32
+) -> list[tuple[int, list[Text]]]:
+    """Each look once, headed by the names of all nodes that look like it, and how many they are."""
+    looks: dict[object, tuple[list[Text], list[NodePicture]]] = {}
+    for picture in pictures:
+        body = _body(picture, glyphs, most_cells)
+        key = (picture.group, picture.state, tuple(line.plain for line in body))
+        looks.setdefault(key, (body, []))[1].append(picture)
+    return [(len(those), [_title(those), *body]) for body, those in looks.values()]
+
+
+def _body(picture: NodePicture, glyphs: Glyphs, most_cells: int) -> list[Text]:
     heads = [f"numa{row.id}" for row in picture.rows]
     width = max((len(head) for head in heads), default=0)
     cells = max((min(len(row.cells), most_cells) for row in picture.rows), default=0)
-    lines = [_title(picture)]
+    lines = []
     for head, row in zip(heads, picture.rows, strict=True):
         lines.append(_numa_line(head.ljust(width), row, glyphs, most_cells, cells))
     if picture.unlocated_gpus:
@@ -51,15 +74,16 @@ def draw_node(picture: NodePicture, glyphs: Glyphs = UNICODE, *, most_cells: int
             _append_gpus(Text(f"  {'gpus'.ljust(width)} (NUMA node unknown)"), picture.unlocated_gpus, glyphs)
         )
     if picture.shared_milli:
-        lines.append(Text(f"  {format_milli(picture.shared_milli)} shared cpu, on cores nobody has pinned"))
+        shared = format_milli(picture.shared_milli)
+        lines.append(Text(f"  {shared} cores shared, on cores that no session has alone"))
     return lines
 
 
-def legend(glyphs: Glyphs = UNICODE) -> Text:
+def legend(glyphs: Glyphs = UNICODE) -> list[Text]:
     """What the characters mean."""
     text = Text("  ")
     words: tuple[tuple[CellUse, str], ...] = (
-        ("new", "this plan"),
+        ("new", "planned"),
         ("busy", "in use"),
         ("reserved", "reserved"),
         ("offline", "offline"),
@@ -67,16 +91,20 @@ def legend(glyphs: Glyphs = UNICODE) -> Text:
     )
     for use, word in words:
         text.append(glyphs.of(use), STYLES[use]).append(f" {word}  ", "dim")
-    text.rstrip()
-    return text
+    text.append(glyphs.mixed, _MIXED_STYLE).append(" cores of several uses", "dim")
+    gpus = "  gpu: a mark for each; a number is a GPU that is planned, /0.5 how much of it"
+    return [text, Text(gpus, "dim")]
 
 
-def _title(picture: NodePicture) -> Text:
-    text = Text(clean(picture.name), "bold")
-    if picture.group:
-        text.append(f" ({clean(picture.group)})", "not bold dim")
-    if picture.state != "active":
-        text.append(f" {picture.state}", "yellow")
+def _title(pictures: Sequence[NodePicture]) -> Text:
+    """The names of nodes that look alike."""
+    text = Text(name_list((clean(picture.name) for picture in pictures), _MOST_NAMES), "bold")
+    if pictures[0].group:
+        text.append(f" ({clean(pictures[0].group)})", "not bold dim")
+    if pictures[0].state != "active":
+        text.append(f" {pictures[0].state}", "yellow")
+    if len(pictures) > 1:
+        text.append(f"  {len(pictures)} nodes, each:", "not bold dim")
     return text
 
 
@@ -86,7 +114,7 @@ def _numa_line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: 
     for group in _group_cells(row.cells, most_cells):
         use = group[0].use
         mixed = any(cell.use != use for cell in group)
-        text.append(glyphs.mixed if mixed else glyphs.of(use), "cyan" if mixed else STYLES[use])
+        text.append(glyphs.mixed if mixed else glyphs.of(use), _MIXED_STYLE if mixed else STYLES[use])
         drawn += 1
     text.append("]" + " " * (cells - drawn))
     memory = size(row.memory) if row.memory else ""

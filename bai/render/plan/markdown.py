@@ -9,22 +9,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bai.render.humanize import clean, plural, short_name
-from bai.render.nodes.picture_text import ASCII, draw_node, legend
+from bai.render.humanize import clean, plural
+from bai.render.nodes.picture_text import ASCII, draw_alike, legend
+from bai.render.plan.changes import SYMBOLS, ChangeEntry, legend_of, stops_line
+from bai.render.plan.contents import PlanContents, plan_contents
 from bai.render.plan.node_rollout import rollout_lines
+from bai.render.plan.placements import node_pictures
 from bai.render.plan.sections import (
     REFUSED,
-    SYMBOLS,
-    ChangeEntry,
-    change_entries,
-    node_pictures,
     override_lines,
-    placement_rows,
     plan_source,
     plan_summary,
-    unreached_lines,
     violation_lines,
-    wait_lines,
 )
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
 from planner.model.types import NodeInfo
@@ -72,18 +68,26 @@ def render_plan_markdown(
 
 def plan_blocks(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[Block]]:
     """What the plan says, section by section, the most important first."""
+    told = plan_contents(plan, nodes, details=False)
     yield _refusals(plan)
     yield _overrides(plan)
-    yield _warnings(plan)
+    yield _warnings(told)
     yield _drift(plan)
-    yield _changes(plan)
+    yield _changes(told)
     yield _rollout(plan)
-    yield _waits(plan)
-    yield _placement(plan, nodes)
+    yield _waits(told)
+    yield _placement(told)
     yield _usage("Quotas", quota_rows(plan))
     yield _usage("Resource groups", group_rows(plan))
     yield _fits(plan)
     yield _pictures(plan, nodes)
+    if told.short:
+        yield [
+            (
+                "",
+                "_Similar things are told together: `--details` of `bai plan` and `bai review` lists each._",
+            )
+        ]
 
 
 def assemble_page(parts: Iterable[Iterable[Block]], *, limit: int, closing: Block = ()) -> str:
@@ -128,45 +132,56 @@ def _rollout(plan: Plan) -> Iterator[Block]:
     yield from ((f"- {escape(line)}",) for line in lines)
 
 
-def _changes(plan: Plan) -> Iterator[Block]:
-    found = change_entries(plan)
-    if not found:
+def _changes(told: PlanContents) -> Iterator[Block]:
+    if not told.entries:
         return
-    yield table_head("Changes", ("", "resource", "why", "fields"))
-    for entry in found:
+    yield table_head(f"Changes ({legend_of(told.entries)})", ("", "resource", "why", "fields"))
+    for entry in told.entries:
         yield (table_row((code(SYMBOLS[entry.kind]), code(entry.title), escape(entry.why), _fields(entry))),)
+    yield from _left_out(told.more_entries)
+
+
+def _left_out(text: str) -> Iterator[Block]:
+    if text:
+        yield ("", f"_{escape(text)}_")
 
 
 def _fields(entry: ChangeEntry) -> str:
-    notes = [code(detail) for detail in entry.details]
+    notes = [code(line) for detail in (*entry.details, stops_line(entry)) for line in detail.split("\n")]
     notes += [f"⚠ {escape(warning)}" for warning in entry.warnings]
-    return "<br>".join(notes)
+    return "<br>".join(note for note in notes if note)
 
 
-def _waits(plan: Plan) -> Iterator[Block]:
-    if plan.waits:
+def _waits(told: PlanContents) -> Iterator[Block]:
+    if told.waits:
         yield table_head("Waiting", ("session", "group", "position", "why"))
-    for wait in plan.waits:
-        why = "<br>".join(escape(line) for line in wait_lines(wait))
-        yield (table_row((code(short_name(wait.session)), code(wait.group), str(wait.position or "-"), why)),)
+    for group in told.waits:
+        why = "<br>".join(escape(line) for line in group.reasons)
+        place = "-" if len(group.waits) > 1 else str(group.waits[0].position or "-")
+        yield (table_row((code(group.names), code(group.group), place, why)),)
+    yield from _left_out(told.more_waits)
 
 
-def _placement(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
-    rows = placement_rows(plan, nodes)
-    if rows:
-        yield table_head(
-            "Placement", ("session", "kernel", "node", "cores", "memory", "devices", "chosen by")
-        )
-    for row in rows:
-        cells = (row.session, row.kernel, row.node, row.cores, row.memory, row.devices)
+def _placement(told: PlanContents) -> Iterator[Block]:
+    if told.rows:
+        columns = ("session", "container", "node", "cores", "memory", "devices", "chosen by")
+        yield table_head("Placement", columns)
+    for row in told.rows:
+        cells = (row.session, row.container, row.node, row.cores, row.memory, row.devices)
         yield (table_row((*map(code, cells), escape(row.why))),)
+    if told.shapes:
+        yield table_head("Placement", ("sessions", "", "group", "each is given", "on"))
+    for shape in told.shapes:
+        texts = (shape.names, shape.group, shape.each, shape.node)
+        yield (table_row((str(len(shape.sessions)), *map(code, texts))),)
+    yield from _left_out(told.more_shapes)
 
 
 def _pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Block]:
-    for at, node in enumerate(node_pictures(plan, nodes)):
-        lines = [line.plain for line in draw_node(node, ASCII)]
+    for at, (_, drawn) in enumerate(draw_alike(node_pictures(plan, nodes), ASCII)):
+        lines = [line.plain for line in drawn]
         if at == 0:
-            lines.append(legend(ASCII).plain)
+            lines += [line.plain for line in legend(ASCII)]
         yield ("", "```text", *lines, "```")
 
 
@@ -202,9 +217,8 @@ def _overrides(plan: Plan) -> Iterator[Block]:
         yield from ((f"- ⚠ {escape(line)}",) for line in lines)
 
 
-def _warnings(plan: Plan) -> Iterator[Block]:
-    warnings = [*unreached_lines(plan), *plan.warnings]
-    if warnings:
+def _warnings(told: PlanContents) -> Iterator[Block]:
+    if told.warnings:
         yield ("", "### Warnings", "")
-    for warning in warnings:
+    for warning in told.warnings:
         yield (f"- ⚠ {escape(warning)}",)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bai.render.humanize import clean, join_limited, plural, short_name
-from bai.render.plan.sections import kernel_cores, kernel_devices, plan_summary, violation_lines
+from bai.render.plan.placements import kernel_cores, kernel_devices
+from bai.render.plan.sections import plan_summary, violation_lines
 from planner.model.types import NodeInfo, Placement
 from reconciler.review import Disruption, Review
 

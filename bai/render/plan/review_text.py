@@ -9,17 +9,19 @@ from rich.text import Text
 
 from bai.render.humanize import clean, short_name
 from bai.render.plan import review_sections
-from bai.render.plan.terminal import DrawingStyle, heading, plan_parts
+from bai.render.plan.terminal import DrawingStyle, Fullness, heading, plan_parts
 from reconciler.review import Review
 
 
-def render_review(review: Review, look: DrawingStyle | None = None) -> RenderableType:
+def render_review(
+    review: Review, look: DrawingStyle | None = None, fullness: Fullness | None = None
+) -> RenderableType:
     """The change, then what stands behind it as `bai plan` shows it."""
     title = f"bai plan: cluster {clean(review.plan.cluster)}, {review_sections.commit_range(review)}"
     parts: list[RenderableType] = [Text(title, "bold")]
     if review.disruptions:
         parts += [Text(""), heading("Running sessions that it touches"), _moved_sessions(review)]
-    parts += plan_parts(review.plan, review.nodes, look or DrawingStyle())
+    parts += plan_parts(review.plan, review.nodes, look or DrawingStyle(), fullness or Fullness())
     parts += [Text(""), *(Text(note, "yellow") for note in review_sections.review_notes(review))]
     if distrust := review_sections.untrusted_commit_lines(review):
         parts += [

@@ -12,7 +12,8 @@ from bai.render.humanize import clean, iso_time, plural, size
 from bai.render.nodes.picture import node_picture
 from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.nodes.rows import running_placements
-from bai.render.plan.sections import kernel_cores, kernel_devices, kernel_memory, wait_lines
+from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
+from bai.render.plan.waits import wait_lines
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
 from bai.render.resources.volumes import volume_json, volume_lines
@@ -86,7 +87,7 @@ def _head(found: Description) -> Iterator[Text]:
     if record.placement and record.placement.choice:
         choice = record.placement.choice
         yield Text(
-            f"  chosen by   {clean(choice.strategy)} {clean(choice.score)} {clean(choice.detail)}".rstrip()
+            f"  chosen by   {clean(choice.strategy)} {clean(choice.score)} {clean(choice.notes)}".rstrip()
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bai.render.humanize import clean, iso_time
-from bai.render.plan.sections import SYMBOLS
+from bai.render.plan.changes import SYMBOLS
 from reconciler.values.records import Audit
 
 _DIRECTIVE_WORDS = {

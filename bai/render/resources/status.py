@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
-from bai.render.plan.sections import kernel_cores, kernel_memory, wait_lines
+from bai.render.plan.placements import kernel_cores, kernel_memory
+from bai.render.plan.waits import wait_lines
 from planner.model.types import Wait
 from reconciler.values.state import Actual, Existing
 from schemas.values.resource_ref import ref_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from bai.render.humanize import iso_time
-from bai.render.plan.sections import wait_lines
+from bai.render.plan.waits import wait_lines
 from bai.render.resources.events import event_json
 from bai.render.resources.status import resource_rows, session_json, session_rows
 from bai.web.auth.roles import Overseer, Principal, Viewer

@@ -62,6 +62,8 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     _drop_empty(value, "unreached", "rollout", "violations", "overridden")
     for wait in value["waits"]:
         _drop_empty(wait, "cut_short")
+        for reason in wait["reasons"]:
+            _drop_empty(reason, "lacks")
     for action, dumped in zip(plan.actions, value["actions"], strict=True):
         _flatten_action(action, dumped)
     return value
@@ -98,6 +100,7 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
             _drop_empty(mount, "file_systems", "sub_path")
         if "login" in spec:
             del spec["login"]["seed"]
+    _drop_empty((side["placement"] or {}).get("choice") or {}, "connection")
     for part in (side["placement"] or {}).get("kernels", ()):
         without_unset(part)
 
