@@ -33,6 +33,7 @@ COMMANDS = {
     "resume": ("bai.cli.commands.resume", "Have the loop go on."),
     "approve": ("bai.cli.commands.approve", "Let the loop carry out a commit that waits for it."),
     "destroy": ("bai.cli.commands.destroy", "Remove everything that this repository runs."),
+    "status": ("bai.cli.commands.status", "Show a cluster on one screen: loop, queue, what is free."),
     "get": ("bai.cli.commands.get", "List sessions, nodes and other resources."),
     "describe": ("bai.cli.commands.describe", "Show everything about one resource."),
     "explain": ("bai.cli.commands.explain", "Say why a session is where it is, or why it waits."),

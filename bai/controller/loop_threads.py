@@ -34,9 +34,10 @@ class LoopSettings:
         """One for each cluster that is opened. Raises BaiError when one cannot be opened."""
         from bai.controller.document_sources import open_workspaces
         from reconciler.controller.loop import Loop
+        from reconciler.controller.pass_note import PassRecorder
 
         found = list(open_workspaces(settings, origin))
-        return [
+        loops = [
             Loop(
                 workspace,
                 self.options,
@@ -45,6 +46,9 @@ class LoopSettings:
             )
             for workspace, documents in found
         ]
+        for loop in loops:
+            loop.add_listener(PassRecorder(loop).record)
+        return loops
 
 
 def run_loops(

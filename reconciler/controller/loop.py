@@ -97,6 +97,10 @@ class Loop:
         self._wake.set()
 
     @property
+    def options(self) -> LoopOptions:
+        return self._options
+
+    @property
     def halted(self) -> bool:
         return self._stop.is_set()
 

@@ -148,3 +148,25 @@ def test_events_of_others_are_followed_over_the_server(shared: Repo) -> None:
             )
         finally:
             follower.kill()
+
+
+def test_status_knows_a_loop_on_a_server_by_its_lead(shared: Repo) -> None:
+    assert shared.ok("status", "--format", "json").json["loop"]["state"] == "never"
+    with shared.start("reconcile", "--interval", "1s") as loop:
+        try:
+            shown = until(
+                lambda: (
+                    found
+                    if (found := shared.ok("status", "--format", "json").json)["lastPass"]
+                    and found["lastPass"]["endedAt"]
+                    else None
+                ),
+                "the leader has told of a pass",
+            )
+            assert shown["loop"]["state"] == "running" and shown["lastPass"]["good"]
+            assert f"process {loop.pid}" in shown["loop"]["holder"]
+            loop.terminate()
+            loop.communicate(timeout=120)
+        finally:
+            loop.kill()
+    assert shared.ok("status", "--format", "json").json["loop"]["state"] == "stopped"

@@ -40,6 +40,7 @@ def audit(
     """
     import time
 
+    from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
     from bai.cli.resource_names import resolve_with_past
     from bai.cli.time_arguments import parse_time
 
@@ -58,16 +59,19 @@ def audit(
                 cluster, resource=identity, actor=actor, commit=commit, plan=plan, since=begin, until=end,
                 limit=tail,
             )  # fmt: skip
+        facts = read_commit_facts(workspace.source.git, (entry.commit for entry in found))
+    entries = [(entry, facts.get(entry.commit, CommitFacts()).author) for entry in found]
     if format is Format.json:
         from bai.cli.output import print_json
         from bai.render.resources.audit import audit_json
 
-        print_json("bai.audit/v1", cluster=cluster, entries=[audit_json(entry) for entry in found])
+        shown = [audit_json(entry) | {"author": author} for entry, author in entries]
+        print_json("bai.audit/v1", cluster=cluster, entries=shown)
         return
     from bai.render.resources.audit import audit_lines
 
     if not found:
         typer.echo("There is no such entry.", err=True)
-    for entry in found:
-        for line in audit_lines(entry, changes=changes):
+    for entry, author in entries:
+        for line in audit_lines(entry, author, changes=changes):
             typer.echo(line)

@@ -24,10 +24,14 @@ def describe(
 ) -> None:
     """Show a resource: document, placement, what its kernels really have, and what happened to it."""
     from bai.cli.inspect.description import describe_resource
+    from bai.cli.inspect.loop_status import tell_holds
+    from schemas.values.resource_ref import ref_of
 
     settings = settings_of(ctx)
     with settings.reading_workspace() as workspace:
         found = describe_resource(workspace, resource)
+        if ref_of(found.id).kind == "Cluster":
+            tell_holds(workspace.existing_store, workspace.cluster.name)
     if format is Format.json:
         from bai.cli.output import print_json
         from bai.render.resources.describe import description_json

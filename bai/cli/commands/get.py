@@ -27,18 +27,39 @@ def get(
     format: ListFormatOption = ListFormat.table,
     project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project's.")] = None,
     usage: Annotated[bool, typer.Option("--usage", help="Of volumes: how much they hold.")] = False,
+    mine: Annotated[
+        bool,
+        typer.Option(
+            "--mine",
+            help="Sessions whose `owner` is me: git's user.email or user.name, or the Linux user, or the User"
+            " document that one of these means.",
+        ),
+    ] = False,
+    phase: Annotated[
+        str, typer.Option("--phase", metavar="PHASE", help="Sessions in it, or in one of several: a,b.")
+    ] = "",
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector", "-l", metavar="TERMS", help="Sessions with labels: key=value,key!=value,key,!key."
+        ),
+    ] = "",
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            metavar="BY",
+            help="Sessions by name, age (youngest first), phase, project, or gpus (most first).",
+        ),
+    ] = "",
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Of sessions: then a line for each change, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """List resources with their phase, as they are now."""
-    from bai.cli.inspect.resource_list import (
-        chosen_identities,
-        find_waits,
-        list_volume_usage,
-        print_resources,
-        print_resources_json,
-        print_sessions,
-    )
+    from bai.cli.inspect.resource_list import ResourceQuery, list_resources, list_volume_usage
+    from bai.cli.inspect.session_choice import SessionChoice
     from bai.cli.kind_names import kind_of
-    from bai.cli.nodes.list import list_nodes
 
     settings = settings_of(ctx)
     found = "" if kind.lower() == "all" else kind_of(kind)
@@ -46,25 +67,13 @@ def get(
         if name is not None:
             raise _no_kind(kind)
         found, name = "Session", kind
+    choice = SessionChoice(mine, phase, selector, sort)
+    choice.check(found, watch=watch)
     if usage:
         list_volume_usage(settings, found, name, project, as_json=format is ListFormat.json)
         return
     with settings.reading_workspace() as workspace:
-        desired, actual = workspace.desired(), workspace.actual()
-        waits = find_waits(workspace, actual) if found in ("Session", "") else {}
-    if found == "Node":
-        list_nodes(settings, desired, actual, name, format)
-        return
-    only = chosen_identities(name, found, project, {*desired.digests, *actual.existing})
-    if format is ListFormat.json:
-        print_resources_json(desired, actual, found, only, waits)
-        return
-    if found in ("Session", ""):
-        print_sessions(settings, desired, actual, only, waits, wide=format is ListFormat.wide)
-    if found != "Session":
-        print_resources(settings, desired, actual, found, only)
-    for error in actual.errors:
-        typer.echo(f"warning: not everything could be observed: {error}", err=True)
+        list_resources(settings, workspace, ResourceQuery(found, name, project, choice), format, watch=watch)
 
 
 def _no_kind(word: str) -> NoSuchResource:

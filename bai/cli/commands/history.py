@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from bai.cli.context import settings_of
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import FormatOption
-
-if TYPE_CHECKING:
-    pass
 
 app = new_app()
 
@@ -27,6 +24,7 @@ def history(
 
     `bai show DIGEST` has the whole plan, `bai audit` every single change.
     """
+    from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
     from bai.cli.output import print_json
     from bai.render.resources.history import history_entries, history_json, history_line
 
@@ -34,23 +32,16 @@ def history(
     with settings.reading_workspace() as workspace:
         entries = workspace.store.audit(workspace.cluster.name) if workspace.has_store else ()
         found = history_entries(entries)[:tail]
-        git = workspace.source.git
+        facts = read_commit_facts(workspace.source.git, (each.commit for each in found))
+    unknown = CommitFacts()
     if format is Format.json:
-        print_json("bai.history/v1", items=[history_json(each) for each in found])
+        print_json(
+            "bai.history/v1",
+            items=[history_json(each, facts.get(each.commit, unknown).author) for each in found],
+        )
         return
     if not found:
         typer.echo("Nothing was applied yet.", err=True)
     for each in found:
-        typer.echo(history_line(each, _commit_subject(git, each.commit)))
-
-
-def _commit_subject(git: object, commit: str) -> str:
-    """The commit's first line, where it is known here."""
-    from pathlib import Path
-
-    from schemas.files.git_process import git_lines
-
-    if not commit or not isinstance(git, Path):
-        return ""
-    found = git_lines(git, "show", "--no-patch", "--format=%s", commit, "--")
-    return found[0] if found else ""
+        author, subject = facts.get(each.commit, unknown)
+        typer.echo(history_line(each, subject, author))

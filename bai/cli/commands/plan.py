@@ -67,7 +67,7 @@ def plan(
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.plans.node_waves import role_check_announcer
-    from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan, show_plan
+    from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan
     from bai.cli.resource_names import resolve_plan_options
     from reconciler.values.plan_options import PlanOptions
 
@@ -95,12 +95,22 @@ def plan(
         )
         if out is not None:
             save_plan(made, out)
-        show_plan(settings, workspace, made, format, offline, view)
+        _show(settings, workspace, made, format, offline, view)
     if defragment and format is PlanFormat.text:
         print_if_nothing_moves(made)
     if out is not None and format is PlanFormat.text:
         typer.echo(_saved_text(out, unseen=offline))
     _exit(made, refused=bool(made.violations), detailed=detailed_exitcode)
+
+
+def _show(
+    settings: Settings, workspace: Workspace, made: Plan, format: PlanFormat, offline: bool, view: PlanView
+) -> None:
+    from bai.cli.inspect.loop_status import tell_holds
+    from bai.cli.plans.show_plan import show_plan
+
+    show_plan(settings, workspace, made, format, offline, view)
+    tell_holds(workspace.existing_store, workspace.cluster.name)
 
 
 def _exit(made: Plan, *, refused: bool, detailed: bool) -> None:

@@ -85,7 +85,7 @@ def event_line(event: ApplyEvent, queued: Mapping[str, str] | None = None) -> st
 def queue_places(plan: Plan) -> dict[str, str]:
     """Sessions that the plan puts into their queue and starts no more of → where each stands in it, in
     words."""
-    from bai.render.plan.sections import change_kind
+    from bai.render.plan.changes import change_kind
 
     waits = {wait.session: wait for wait in plan.waits}
     found = {}

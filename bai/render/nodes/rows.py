@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from bai.render.humanize import clean, format_milli, iso_time, join_limited, size
@@ -12,6 +12,7 @@ from reconciler.plan.nodes.profile_status import ProfileStatus
 from reconciler.provisioning.reasons import ReasonKind
 from reconciler.values.records import HOLDING
 from reconciler.values.state import Actual
+from schemas.hardware.model import Gpu
 
 WORDS: Mapping[ReasonKind, str] = {
     "never": "never",
@@ -75,14 +76,17 @@ def node_row(
         memory=sum(numa.memory for numa in hardware.numa_nodes),
         used_memory=sum(kernel.memory for kernel in held),
         gpus=len(hardware.gpus),
-        used_gpus=sum(
-            gpu.id in names or any(m.id in names for m in gpu.mig_devices) for gpu in hardware.gpus
-        ),
+        used_gpus=sum(is_gpu_held(gpu, names) for gpu in hardware.gpus),
         gpu_models=tuple(sorted({gpu.model for gpu in hardware.gpus if gpu.model})),
         numa_nodes=len(hardware.numa_nodes),
         address=address,
         profile_status=profile_status,
     )
+
+
+def is_gpu_held(gpu: Gpu, names: Collection[str]) -> bool:
+    """Whether any of the devices named so is the GPU, or a part of it."""
+    return gpu.id in names or any(part.id in names for part in gpu.mig_devices)
 
 
 def node_cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> list[str]:

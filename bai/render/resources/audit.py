@@ -5,6 +5,9 @@ from __future__ import annotations
 from bai.render.humanize import clean, iso_time, truncate_around_difference
 from reconciler.values.records import Audit
 
+_MOST_AUTHOR = 80
+"""Characters of a name and address."""
+
 
 def audit_json(entry: Audit) -> dict[str, object]:
     """One entry of `bai.audit/v1`."""
@@ -24,11 +27,11 @@ def audit_json(entry: Audit) -> dict[str, object]:
     }
 
 
-def audit_lines(entry: Audit, *, changes: bool) -> list[str]:
-    """One entry in words."""
+def audit_lines(entry: Audit, author: str = "", *, changes: bool) -> list[str]:
+    """One entry in words; `author`: of its commit, as git says."""
     what = f"{clean(entry.verb)} {clean(entry.resource)}".rstrip()
     cause = f": {clean(entry.cause)}" if entry.cause else ""
-    commit = f" at {clean(entry.commit[:12])}" if entry.commit else ""
+    commit = f" at {clean(entry.commit[:12])}{author_text(author)}" if entry.commit else ""
     plan = f" plan {clean(entry.plan[:12])}" if entry.plan else ""
     lines = [f"{iso_time(entry.at)}  {what}{cause}  by {clean(entry.actor)}{commit}{plan}"]
     if changes:
@@ -36,3 +39,8 @@ def audit_lines(entry: Audit, *, changes: bool) -> list[str]:
             before, after = truncate_around_difference(each.before or "-", each.after or "-", 60)
             lines.append(f"    {clean(each.path)}: {before} -> {after}")
     return lines
+
+
+def author_text(author: str) -> str:
+    """Who wrote a commit, after its name; nothing where git does not know."""
+    return f" of {clean(author, _MOST_AUTHOR)}" if author else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bai.render.humanize import clean, iso_time
 from bai.render.plan.changes import SYMBOLS
+from bai.render.resources.audit import author_text
 from reconciler.values.records import Audit
 
 _DIRECTIVE_WORDS = {
@@ -70,13 +71,14 @@ def outcome_text(each: HistoryEntry) -> str:
     return " ".join([*parts, *failed]) or "nothing"
 
 
-def history_json(each: HistoryEntry) -> dict[str, object]:
-    """One item of `bai.history/v1`."""
+def history_json(each: HistoryEntry, author: str = "") -> dict[str, object]:
+    """One item of `bai.history/v1`; `author`: of its commit, as git says."""
     return {
         "at": iso_time(each.at),
         "verb": each.verb,
         "actor": each.actor,
         "commit": each.commit,
+        "author": author,
         "plan": each.plan,
         "why": each.why,
         "done": dict(each.done),
@@ -84,9 +86,9 @@ def history_json(each: HistoryEntry) -> dict[str, object]:
     }
 
 
-def history_line(each: HistoryEntry, subject: str) -> str:
-
+def history_line(each: HistoryEntry, subject: str, author: str = "") -> str:
+    """One entry in words; `subject` and `author`: of its commit, as git says."""
     commit = each.commit[:12] or ("(files)" if each.verb == "apply" else "")
-    about = f"  {clean(subject)}" if subject else ""
+    about = f"  {clean(subject)}{author_text(author)}" if subject or author else ""
     plan = f"  plan {each.plan[:12]}" if each.plan else ""
     return f"{iso_time(each.at)}  {commit:12}  {outcome_text(each)}  by {clean(each.actor)}{plan}{about}"

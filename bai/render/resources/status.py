@@ -30,6 +30,10 @@ class SessionRow:
     memory: str = ""
     devices: str = ""
     generation: int = 0
+    seconds: float | None = None
+    """Of its age; None where there is none yet."""
+    gpu_milli: int = 0
+    """Thousandths of devices that it was given."""
 
 
 def session_rows(actual: Actual, wanted: Iterable[str], now: float) -> list[SessionRow]:
@@ -51,18 +55,21 @@ def _session_row(item: Existing, now: float) -> SessionRow:
     running = sum(kernel.state == "running" for kernel in item.kernels)
     since = record.started_at if record.started_at is not None else record.enqueued_at
     ended = item.finished_at
+    seconds = None if since is None else (ended if ended is not None else now) - since
     return SessionRow(
         id=item.id,
         phase=item.phase or record.phase,
         ready=f"{running}/{len(record.kernels)}" if record.kernels else "",
         nodes=join_limited(dict.fromkeys(kernel.node for kernel in kernels), 3),
-        age="" if since is None else duration((ended if ended is not None else now) - since),
+        age="" if seconds is None else duration(seconds),
         about=session_note(item),
         group=record.placement.group if record.placement else "",
         cores="; ".join(kernel_cores(kernel) for kernel in kernels),
         memory="; ".join(kernel_memory(kernel) for kernel in kernels),
         devices=_devices_text(item),
         generation=record.generation,
+        seconds=seconds,
+        gpu_milli=sum(grant.milli for kernel in kernels for grant in kernel.devices),
     )
 
 
@@ -92,11 +99,12 @@ def _devices_text(item: Existing) -> str:
 
 
 def wait_line(wait: Wait | None) -> str:
-    """Place in the queue and the first reason."""
+    """Place in the queue, the first reason, and the forecast where there is one."""
     if wait is None or not wait.reasons:
         return ""
     place = f"{wait.position} in queue; " if wait.position else ""
-    return place + wait_lines(wait)[0]
+    forecast = f"; starts at the latest at {iso_time(wait.latest)}" if wait.latest is not None else ""
+    return place + wait_lines(wait)[0] + forecast
 
 
 def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = None) -> dict[str, object]:
@@ -117,6 +125,7 @@ def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = Non
         "finishedAt": iso_time(item.finished_at),
         "commit": record.commit,
         "waits": wait_lines(wait) if wait else [],
+        "startsBy": iso_time(wait.latest) if wait else "",
         "missing": list(item.missing),
         "kernels": kernels_json(item),
     }

@@ -21,11 +21,16 @@ def current_process_identity() -> str:
 
 def is_process_gone(process: str) -> bool:
     """True only when the process named so is certainly not running any more."""
-    mine = current_process_identity()
-    if not process or not mine or process.split("/")[:2] != mine.split("/")[:2]:
+    if not is_process_near(process):
         return False
     pid = parse_natural(process.split("/")[2])
     return pid is None or _process_identity(pid) != process
+
+
+def is_process_near(process: str) -> bool:
+    """Whether this process could know of the one named so: they share a boot and a PID namespace."""
+    mine = current_process_identity()
+    return bool(process and mine) and process.split("/")[:2] == mine.split("/")[:2]
 
 
 def _process_identity(pid: int) -> str | None:
