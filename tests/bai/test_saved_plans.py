@@ -32,13 +32,13 @@ spec: {domain: default}
 @pytest.fixture
 def dgx(tmp_path: Path) -> Repo:
     shutil.copytree(DGX, tmp_path / "dgx", ignore=shutil.ignore_patterns(".bai"))
-    return Repo(tmp_path / "dgx")
+    return Repo(tmp_path / "dgx", {"COLUMNS": "120"})
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Repo:
     (tmp_path / "documents").mkdir()
-    repo = Repo(tmp_path / "documents")
+    repo = Repo(tmp_path / "documents", {"COLUMNS": "120"})
     repo.write("cluster.yaml", BARE)
     return repo
 
