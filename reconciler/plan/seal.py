@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from reconciler.plan.actions.action_set import ActionSet
@@ -20,6 +21,7 @@ from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Drift, Plan, Unreached
 from reconciler.values.state import Actual
+from schemas.problems.problem import Problem
 
 
 def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet) -> Plan:
@@ -75,13 +77,23 @@ def _warnings(
     actual, starting = context.actual, [each for each in acted.actions if each.verb != "no-op"]
     found = list(_observation_warnings(actual))
     if not context.destroy:
-        found += map(str, context.desired.repository.warnings)
+        found += _document_warnings(context.desired.repository.warnings)
         found += (*context.node_warnings, *decisions.notes)
         found += (*health_notes(context.nodes.values(), actual), *placed.notes)
     found += (*acted.notes, *placed.outcome.warnings)
     if any(action.session_after and action.session_after.specs for action in starting):
         found += cluster_warnings(actual.capabilities)
     return tuple(found)
+
+
+def _document_warnings(warnings: Iterable[Problem]) -> Iterator[str]:
+    """Of those that say the same, the first, and how many others there are."""
+    alike: dict[tuple[str, str], list[Problem]] = {}
+    for warning in warnings:
+        alike.setdefault((warning.code, warning.message), []).append(warning)
+    for first, *others in alike.values():
+        more = f" (and {len(others)} more like it: `bai validate`)" if others else ""
+        yield f"{first}{more}"
 
 
 def _drifts(context: PlanContext) -> tuple[Drift, ...]:

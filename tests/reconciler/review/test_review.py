@@ -184,6 +184,8 @@ def test_the_page_is_bounded_and_always_ends_with_what_was_reviewed(tmp_path: Pa
     lab.write({f"s{n}": session(f"session-{n}", "resources: {cuda.device: 1}") for n in range(900)})
     found = review(base, lab.desired(), lab.actual(), 1000.0)
     assert len(render_review_markdown(found)) < 8_000, "what is alike is told together"
+    (warning,) = (one for one in found.plan.warnings if "BAI-V095" in one)
+    assert warning.endswith("(and 899 more like it: `bai validate`)")
     found = replace(found, plan=replace(found.plan, warnings=tuple(f"warning {n} " * 20 for n in range(900))))
     page = render_review_markdown(found)
     assert len(page) <= LIMIT
