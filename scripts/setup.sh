@@ -138,7 +138,9 @@ install() {
     if pip install --require-hashes -r "$venv/uv.txt" >/dev/null 2>&1; then
         uv_install "$lock" && return
     fi
-    pip install --require-hashes -r "$lock"
+    # Older ones do not take a locked package for one that is wanted with an extra of it.
+    locked "$venv/pip.txt" pip
+    pip install --require-hashes -r "$venv/pip.txt" && pip install --require-hashes -r "$lock"
 }
 
 ready && exit 0
