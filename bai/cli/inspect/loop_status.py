@@ -39,11 +39,11 @@ def read_loop_status(workspace: Workspace) -> LoopStatus:
 
 def tell_holds(store: Store | None, cluster: str) -> None:
     """Say on stderr when the loop is suspended or held, so that nobody wonders why nothing happens."""
+    if store is None:  # Who has none does not load what reads one.
+        return
     from bai.render.resources.loop_status import hold_lines
     from reconciler.gitops.directives import read_directives
 
-    if store is None:
-        return
     for line in hold_lines(read_directives(store, cluster)):
         typer.echo(f"note: {line}", err=True)
 
