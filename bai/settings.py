@@ -73,7 +73,7 @@ class Settings:
         from reconciler.sources.source import open_source
 
         found = open_source(self.directory, self.revision, stores=self.stores, final=acting)
-        if self.directory.expanduser().absolute().resolve() != found.directory:
+        if self.directory.expanduser().resolve() != found.directory:
             self.notify_user(f"note: the repository is {printable(str(found.directory))}")
         return found
 

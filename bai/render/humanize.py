@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from schemas.values.resource_ref import ref_of
@@ -127,17 +128,22 @@ def name_list(names: Iterable[str], most: int) -> str:
 def name_ranges(names: Iterable[str]) -> list[tuple[str, int]]:
     """The names in their order, three and more that only count up as one text, each with how many it stands
     for: `dgx-[01-16]` for 16, `lab-3` for one."""
+    return [part for run in _runs(names, _COUNTED) for part in _run_parts(run)]
+
+
+def _runs(names: Iterable[str], numbered: re.Pattern[str]) -> list[list[str]]:
+    """The names in their order, neighbours that only count up together; `numbered` has stem and number."""
     runs: list[list[str]] = []
     last: tuple[str, int, int] | None = None
     for name in names:
-        found = _COUNTED.fullmatch(name)
+        found = numbered.fullmatch(name)
         here = (found[1], int(found[2]), len(found[2])) if found else None
         if runs and here and last and _is_next(last, here):
             runs[-1].append(name)
         else:
             runs.append([name])
         last = here
-    return [part for run in runs for part in _run_parts(run)]
+    return runs
 
 
 def _is_next(last: tuple[str, int, int], here: tuple[str, int, int]) -> bool:
@@ -157,21 +163,22 @@ def _run_parts(run: list[str]) -> list[tuple[str, int]]:
 
 def number_ranges(names: Iterable[object]) -> str:
     """Names with neighbouring numbers joined: `0-3, 6`, `mlx5_0-3, mlx5_6`; others as they are."""
-    parts: list[tuple[str, int, int]] = []
-    for name in map(str, names):
-        found = _NUMBERED.fullmatch(name)
-        stem, number = (found[1], int(found[2])) if found else (name, -1)
-        if found and parts and parts[-1][0] == stem and parts[-1][2] == number - 1:
-            parts[-1] = (stem, parts[-1][1], number)
-        else:
-            parts.append((stem, number, number))
-    return ", ".join(_format_range(*part) for part in parts)
+    return ", ".join(map(_format_range, _runs(map(str, names), _NUMBERED)))
 
 
-def _format_range(stem: str, first: int, last: int) -> str:
-    if first < 0:
-        return stem
-    return f"{stem}{first}-{last}" if last > first else f"{stem}{first}"
+def _format_range(run: list[str]) -> str:
+    last = _NUMBERED.fullmatch(run[-1])
+    return f"{run[0]}-{last[2]}" if last and len(run) > 1 else run[0]
+
+
+def shared_lines(sets: Collection[Iterable[str]], most: int, others: Callable[[int], str]) -> Iterator[str]:
+    """The lines that most of the sets have, and how many of these do; `others` tells of the rest by its
+    number."""
+    ranked = Counter(line for lines in sets for line in dict.fromkeys(lines)).most_common()
+    for line, count in ranked[:most]:
+        yield line if count == len(sets) else f"{count} of them: {line}"
+    if len(ranked) > most:
+        yield others(len(ranked) - most)
 
 
 def short_name(identity: str) -> str:

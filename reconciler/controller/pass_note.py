@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from reconciler.controller.cycle import ReconcileCycle
-from reconciler.controller.loop import Loop
-from reconciler.controller.loop_options import LoopOptions
 from reconciler.store.database.process_identity import current_process_identity
 from reconciler.store.store import Store
 from schemas.problems.errors.store import StoreError
+
+if TYPE_CHECKING:  # Who reads a note does not load the loop.
+    from reconciler.controller.cycle import ReconcileCycle
+    from reconciler.controller.loop import Loop
+    from reconciler.controller.loop_options import LoopOptions
 
 MOST_NOTES = 20
 """Of what a pass said; the rest is in the loop's log."""

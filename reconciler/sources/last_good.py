@@ -14,6 +14,8 @@ from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
 MAX_COMMITS = 10
 """Commits that are tried, from the newest."""
+MAX_FILES = 10
+"""Files with mistakes whose commits are looked for."""
 MAX_ROUNDS = 5
 """Times that files are left out: what named something in them is wrong then, too."""
 T = TypeVar("T")
@@ -51,7 +53,7 @@ def _commits(source: Source, invalid: InvalidRepository) -> Iterator[str]:
     if source.git is None or not source.head:
         return
     yield source.head
-    files = sorted({problem.place.file for problem in invalid.problems})[:MAX_COMMITS]
+    files = sorted({problem.place.file for problem in invalid.problems})[:MAX_FILES]
     folder = f"{source.subpath}/" if source.subpath else ""
     parents = git_lines(
         source.git, "log", "--first-parent", "--format=%P", f"--max-count={MAX_COMMITS}", source.head,

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from schemas.files.git_process import git_lines
-from schemas.files.sources import DirectorySource
+from schemas.files.sources import DirectorySource, mentions_api_version
 
 _CLUSTER = re.compile(rb"""\bkind['"]?\s*:\s*['"]?Cluster['"]?\s*(?:[,}#\r\n]|\Z)""")
-_VERSION = re.compile(rb"""\bapiVersion['"]?\s*:\s*['"]?bai/""")
 
 
 def find_repository_root(folder: Path) -> Path:
@@ -32,4 +31,4 @@ def find_repository_root(folder: Path) -> Path:
 def declares_cluster(folder: Path) -> bool:
     """Whether a file in it, or below, seems to have a Cluster document; reads until one is found."""
     files = DirectorySource(folder).files()
-    return any(_CLUSTER.search(file.data) and _VERSION.search(file.data) for file in files)
+    return any(_CLUSTER.search(file.data) and mentions_api_version(file.data) for file in files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,7 @@ from schemas.problems.problem import Problem, SourceLocation
 from schemas.problems.text import printable
 
 SUFFIXES = (".yaml", ".yml")
+_API_VERSION = re.compile(rb"""\bapiVersion['"]?\s*:\s*['"]?bai/""")
 LARGEST_DATA = 64 * 1024 * 1024
 """Bytes of a file that is data and not documents (`hardwareFrom`)."""
 
@@ -42,6 +44,11 @@ class Source(Protocol):
     def data(self, path: str) -> bytes:
         """The bytes of any other file. Raises CannotRead; never leaves the root."""
         ...
+
+
+def mentions_api_version(data: bytes) -> bool:
+    """Whether a file has a document of bai, as far as can be told without parsing it."""
+    return _API_VERSION.search(data) is not None
 
 
 def is_document_file(name: str) -> bool:

@@ -7,12 +7,11 @@ in, pools expanded → references, rules. Every stage adds to one list of proble
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from schemas.files.sources import DirectorySource, Source, SourceFile
+from schemas.files.sources import DirectorySource, Source, SourceFile, mentions_api_version
 from schemas.files.yaml_reader import MOST_PROBLEMS, RawDocument, read_documents, too_many_problems
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node, NodePool
@@ -47,7 +46,6 @@ MOST_IN_ALL = 1000
 """Problems of a repository that are told."""
 MOST_FOREIGN = 10
 """Files that are read before one with a document of bai must have come."""
-_VERSION = re.compile(rb"""\bapiVersion['"]?\s*:\s*['"]?bai/""")
 _POSITIONS = 2
 """Files of which the places of all values are kept: they are larger than the files."""
 __all__ = ["load", "load_commit", "load_directory"]
@@ -134,7 +132,7 @@ class _Loading:
         following = self.source.files()
         for file in following:
             files.append(file)
-            if _VERSION.search(file.data):
+            if mentions_api_version(file.data):
                 return [*files, *following]
             if file.problem is not None or _holds_anything(file):
                 foreign.append(file)

@@ -8,7 +8,6 @@ from typing import Any
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
-from schemas.kinds.parts.resources import Resources
 from schemas.kinds.policy import Policy
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
@@ -19,7 +18,6 @@ from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_host, nodes_with_volumes
 from schemas.rules import volume_rules
 from schemas.rules.container_user import user_rules
-from schemas.rules.gpu_cpu_rules import least_cpu_rules
 from schemas.rules.image_rules import (
     default_image_rules,
     duplicate_image_rules,
@@ -28,8 +26,8 @@ from schemas.rules.image_rules import (
 )
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
+from schemas.rules.request_rules import least_cpu_rules, scratch_rules
 from schemas.values.envelope import Resource
-from schemas.values.quantities import format_memory
 from schemas.values.resource_ref import identity_of
 
 
@@ -129,7 +127,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
             repository, session.spec.resource_group, ResourceGroup, ("spec", "resourceGroup")
         )
         return
-    yield from _scratch_rules(session, group)
+    yield from scratch_rules(session, group)
     yield from least_cpu_rules(session, group)
     cluster: Any = repository.resources.get(identity_of("Cluster", repository.cluster_of(group) or ""))
     if cluster is not None:
@@ -137,19 +135,6 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from _mount_rules(repository, session, cluster)
         yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
-
-
-def _scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
-    most = group.spec.scratch.max
-    roles = session.spec.cluster.per_role.items()
-    asked: list[tuple[Loc, Resources | None]] = [(("spec", "resources"), session.spec.resources)]
-    asked += [(("spec", "cluster", "perRole", role, "resources"), own.resources) for role, own in roles]
-    for at, resources in asked:
-        if most and resources and resources.scratch and resources.scratch > most:
-            asked_for = format_memory(resources.scratch)
-            message = f"{asked_for} of scratch is more than resource group '{group.name}' allows"
-            hint = f"ask for at most {format_memory(most)}"
-            yield Issue((*at, "scratch"), message, hint, "BAI-V032")
 
 
 def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:

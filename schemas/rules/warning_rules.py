@@ -10,8 +10,8 @@ from schemas.problems.issues import Issue
 from schemas.profile import NodeProfile
 from schemas.profile.versions.compatibility import unchecked_gpus
 from schemas.rules import inactive_fields
-from schemas.rules.gpu_cpu_rules import little_cpu_warnings
 from schemas.rules.image_rules import is_loopback
+from schemas.rules.request_rules import little_cpu_warnings
 from schemas.values.envelope import Resource
 
 

@@ -25,9 +25,14 @@ _OUTCOMES: dict[Outcome, str] = {
 
 
 def execute_completely(
-    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False,
+    settings: Settings,
+    workspace: Workspace,
+    plan: Plan,
+    parallel: int,
+    *,
+    quiet: bool = False,
     destroys: bool = False,
-) -> bool:  # fmt: skip
+) -> bool:
     """Apply and report; True when everything was done. Raises what `Workspace.apply` raises. `destroys`: it
     is `bai destroy`."""
     result = execute_plan(settings, workspace, plan, parallel, quiet=quiet, destroys=destroys)
@@ -35,9 +40,14 @@ def execute_completely(
 
 
 def execute_plan(
-    settings: Settings, workspace: Workspace, plan: Plan, parallel: int, *, quiet: bool = False,
+    settings: Settings,
+    workspace: Workspace,
+    plan: Plan,
+    parallel: int,
+    *,
+    quiet: bool = False,
     destroys: bool = False,
-) -> ApplyResult:  # fmt: skip
+) -> ApplyResult:
     """The same, with all that came of it."""
     stop = threading.Event()
     with open_progress(settings, plan, quiet=quiet) as progress, _stop_on_signal(stop, progress):

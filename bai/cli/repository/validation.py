@@ -58,11 +58,10 @@ def _locate(settings: Settings, path: Path) -> tuple[Path, str]:
 
     if not path.exists():
         raise CannotRead(what=path, why="there is no such file or folder")
-    found = path.expanduser().absolute()
-    folder = found if found.is_dir() else found.parent
-    root = find_repository_root(folder.resolve())
-    found = folder.resolve() / ("" if found.is_dir() else found.name)
-    named = find_repository_root(settings.directory.expanduser().absolute().resolve())
+    folder = (path if path.is_dir() else path.parent).resolve()
+    found = folder if path.is_dir() else folder / path.name
+    root = find_repository_root(folder)
+    named = find_repository_root(settings.directory.expanduser().resolve())
     if found.is_relative_to(named) and not declares_cluster(root):
         root = named
     file = found.relative_to(root)

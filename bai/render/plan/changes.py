@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from bai.render.humanize import (
     join_limited,
     name_list,
     plural,
+    shared_lines,
     short_name,
     size,
     truncate_around_difference,
@@ -156,21 +156,19 @@ def _merged(entries: Sequence[ChangeEntry]) -> ChangeEntry:
         kind=first.kind,
         names=tuple(name for entry in entries for name in entry.names),
         why=first.why,
-        details=tuple(_shared_lines([entry.details for entry in entries], "detail")),
-        warnings=tuple(_shared_lines([entry.warnings for entry in entries], "warning")),
+        details=_alike([entry.details for entry in entries], "detail"),
+        warnings=_alike([entry.warnings for entry in entries], "warning"),
         paths=first.paths,
         containers=tuple(name for entry in entries for name in entry.containers),
         similar=True,
     )
 
 
-def _shared_lines(sets: Sequence[tuple[str, ...]], noun: str) -> Iterator[str]:
-    """The lines that most of the sets have, and how many of them; the others are counted."""
-    ranked = Counter(line for lines in sets for line in dict.fromkeys(lines)).most_common()
-    for line, count in ranked[:_MOST_SHARED_LINES]:
-        yield line if count == len(sets) else f"{count} of them: {line}"
-    if len(ranked) > _MOST_SHARED_LINES:
-        yield f"and {plural(len(ranked) - _MOST_SHARED_LINES, f'other {noun}')}, each of some of them"
+def _alike(sets: Sequence[tuple[str, ...]], noun: str) -> tuple[str, ...]:
+    def others(count: int) -> str:
+        return f"and {plural(count, f'other {noun}')}, each of some of them"
+
+    return tuple(shared_lines(sets, _MOST_SHARED_LINES, others))
 
 
 def stops_line(entry: ChangeEntry) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bai.render.humanize import clean, iso_time, name_list, plural, short_name
+from bai.render.humanize import clean, iso_time, name_list, plural, shared_lines, short_name
 from planner.model.types import Reason, Wait
 
 FEW_WAITS = 8
@@ -84,15 +83,10 @@ def _wait_verb(reason: Reason) -> str:
 
 def _common_lines(waits: Sequence[Wait]) -> Iterator[str]:
     """The reasons that most of them have, how many have each, and who gets room first."""
-    counts = Counter(reason for wait in waits for reason in dict.fromkeys(wait.reasons))
-    ranked = counts.most_common()
-    for reason, count in ranked[:_MOST_REASONS]:
-        whom = "" if count == len(waits) else f"{count} of them: "
-        yield f"{whom}{clean(reason.code)}: {clean(reason.message)}"
-    if len(ranked) > _MOST_REASONS:
-        yield f"and {plural(len(ranked) - _MOST_REASONS, 'more reason')} of these kinds, with other numbers"
+    reasons = [list(map(_reason_text, wait.reasons)) for wait in waits]
+    yield from shared_lines(reasons, _MOST_REASONS, _other_reasons)
     yield from _release_lines(waits)
-    unknown, passed = _count(wait.cut_short for wait in waits), _count(wait.passed_over for wait in waits)
+    unknown, passed = sum(wait.cut_short for wait in waits), sum(wait.passed_over for wait in waits)
     if unknown:
         yield (
             f"what would free {unknown} of them is not known: more runs and waits than the plan plays through"
@@ -101,8 +95,12 @@ def _common_lines(waits: Sequence[Wait]) -> Iterator[str]:
         yield f"later sessions were placed before {passed} of them"
 
 
-def _count(values: Iterable[bool]) -> int:
-    return sum(values)
+def _reason_text(reason: Reason) -> str:
+    return f"{clean(reason.code)}: {clean(reason.message)}"
+
+
+def _other_reasons(count: int) -> str:
+    return f"and {plural(count, 'more reason')} of these kinds, with other numbers"
 
 
 def _release_lines(waits: Sequence[Wait]) -> Iterator[str]:
@@ -121,7 +119,7 @@ def _release_lines(waits: Sequence[Wait]) -> Iterator[str]:
 
 def wait_lines(wait: Wait) -> list[str]:
     """Why a session waits, one reason to a line, then what would end the wait."""
-    lines = [f"{clean(reason.code)}: {clean(reason.message)}" for reason in wait.reasons]
+    lines = list(map(_reason_text, wait.reasons))
     if wait.freed_by:
         lines.append(f"first freed by {clean(wait.freed_by)}")
     if wait.latest is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bai.render.humanize import clean, duration, iso_time
-from reconciler.controller.pass_note import PassNote
 from reconciler.gitops.directives import Directive, Directives
+
+if TYPE_CHECKING:  # Commands that only say that the loop is held do not load the loop.
+    from reconciler.controller.pass_note import PassNote
 
 Presence = Literal["running", "stopped", "unknown", "never"]
 """Whether its process runs; `unknown`: it is on another machine, or in a container of its own."""

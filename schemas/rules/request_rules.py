@@ -1,8 +1,12 @@
-"""How much CPU stands beside a GPU: the thread that starts kernels and waits for them needs a core's time, or
-the GPU idles."""
+"""What containers ask for, and how much of it suits them and their resource group.
+
+Beside a GPU a core is wanted: the thread that starts kernels and waits for them needs its time, or the GPU
+idles.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +14,7 @@ from schemas.kinds.parts.resources import Resources
 from schemas.kinds.resource_group import Fractional, ResourceGroup
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue, Loc
-from schemas.values.quantities import format_cpu
+from schemas.values.quantities import format_cpu, format_memory
 
 _CORE = 1000
 _GPUS = ("cuda", "rocm")
@@ -18,7 +22,7 @@ _GPUS = ("cuda", "rocm")
 
 def little_cpu_warnings(session: Session) -> Iterator[Issue]:
     """Containers that have a GPU, or a part of one, and less than one CPU."""
-    for at, resources in _requests(session):
+    for at, resources in _used_requests(session):
         if _has_gpu(resources.accelerators) and (resources.cpu or 0) < _CORE:
             message = (
                 f"{_amount(resources)} beside a GPU: who waits for it is throttled meanwhile, and it idles"
@@ -26,10 +30,21 @@ def little_cpu_warnings(session: Session) -> Iterator[Issue]:
             yield Issue((*at, "cpu") if resources.cpu else at, message, "ask for cpu: 1 or more", "BAI-V095")
 
 
+def scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+    """Requests of more scratch than the group allows."""
+    most = group.spec.scratch.max
+    for at, resources in _written_requests(session):
+        if most and resources.scratch and resources.scratch > most:
+            asked_for = format_memory(resources.scratch)
+            message = f"{asked_for} of scratch is more than resource group '{group.name}' allows"
+            hint = f"ask for at most {format_memory(most)}"
+            yield Issue((*at, "scratch"), message, hint, "BAI-V032")
+
+
 def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
     """Containers with less CPU for each of their GPUs than `fractional.minCpu` of their group."""
     least = group.spec.fractional.min_cpu or 0
-    for at, resources in _requests(session):
+    for at, resources in _used_requests(session):
         needed = least * _gpu_count(resources.accelerators, group.spec.fractional)
         if (resources.cpu or 0) < needed:
             message = f"{_amount(resources)} is less than resource group '{group.name}' wants beside its GPUs"
@@ -37,14 +52,19 @@ def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
             yield Issue((*at, "cpu") if resources.cpu else at, message, hint, "BAI-V032")
 
 
-def _requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
-    """What containers ask for, with its place: the session's own where a role has none of its own."""
+def _written_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
+    """What is asked for for all containers, and by roles in its place, with where it stands."""
+    yield ("spec", "resources"), session.spec.resources
+    for role, own in session.spec.cluster.per_role.items():
+        if own.resources is not None:
+            yield ("spec", "cluster", "perRole", role, "resources"), own.resources
+
+
+def _used_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
+    """Without what is asked for for all, where each role has its own."""
     own = session.spec.cluster.per_role
-    if any(role not in own or own[role].resources is None for role in session.spec.cluster.roles):
-        yield ("spec", "resources"), session.spec.resources
-    for role, override in own.items():
-        if override.resources is not None:
-            yield ("spec", "cluster", "perRole", role, "resources"), override.resources
+    shared = any(role not in own or own[role].resources is None for role in session.spec.cluster.roles)
+    return itertools.islice(_written_requests(session), 0 if shared else 1, None)
 
 
 def _has_gpu(accelerators: Mapping[str, int]) -> bool:
