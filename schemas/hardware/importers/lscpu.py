@@ -21,11 +21,13 @@ def read_lscpu(text: str) -> Facts:
     online: tuple[int, ...] | None = None
     counted: int | None = None
     owners: dict[int, int] = {}
+    values: dict[str, str] = {}
     for at, line in enumerate(text.splitlines(), start=1):
         found = _FIELD.match(line)
-        if found is None:
+        if found is None or values.get(found[1]) == found[3]:
             continue
         name, value, column = found[1], found[3], found.start(3) + 1
+        values[name] = value
         if name == "Architecture":
             facts.architecture = value.split()[0] if value else None
         elif name.startswith("On-line"):

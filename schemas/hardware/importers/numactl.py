@@ -125,12 +125,13 @@ def _append_wrapped(words: list[str], before: str, line: str, at: int, *, of_cpu
     if not of_cpus:
         words += more
         return
-    choices = [[*words, *more]]
+    fold = words[-2:]
+    choices = [[*fold, *more]]
     if parted:
-        choices.append([*words[:-1], words[-1] + more[0], *more[1:]])
-    good = [choice for choice in choices if _ascends(choice[max(0, len(words) - 2) :])]
+        choices.append([*fold[:-1], fold[-1] + more[0], *more[1:]])
+    good = [choice for choice in choices if _ascends(choice)]
     if len(good) > 1:
-        in_turn = [choice for choice in good if _goes_on(choice, len(words))]
+        in_turn = [choice for choice in good if _goes_on(choice, len(fold))]
         good = in_turn if len(in_turn) == 1 else good
     if len(good) != 1:
         raise UnreadableCapture(
@@ -139,7 +140,7 @@ def _append_wrapped(words: list[str], before: str, line: str, at: int, *, of_cpu
             line.index(more[0]) + 1,
             _SAVE,
         )
-    words[:] = good[0]
+    words[len(words) - len(fold) :] = good[0]
 
 
 def _ascends(words: list[str]) -> bool:

@@ -145,6 +145,5 @@ def read_smi_list(text: str) -> Facts:
                     f"{found[1]!r} is not a MIG profile such as 1g.10gb", at, found.start(1) + 1
                 )
             gpus[-1]["mig"] = "enabled"
-            devices = gpus[-1].get("mig_devices", ())
-            gpus[-1]["mig_devices"] = (*devices, {"id": found[3], "profile": found[1]})
+            gpus[-1].setdefault("mig_devices", []).append({"id": found[3], "profile": found[1]})
     return Facts("nvidia-smi -L", gpus=gpus)

@@ -105,12 +105,13 @@ def _read_matrix(lines: list[str], start: int, end: int, whole: bool) -> _Matrix
 
 
 def _read_legend(matrix: _Matrix, lines: list[str], start: int, end: int) -> None:
+    devices: dict[str, str] = {}
     for at in range(start + 1, end):
         found = _LEGEND.match(_plain(lines[at])[0])
         if not found:
             continue
         told = matrix.names.setdefault(found[1], found[2])
-        if told != found[2] or list(matrix.names.values()).count(told) > 1:
+        if told != found[2] or devices.setdefault(told, found[1]) != found[1]:
             raise UnreadableCapture(
                 f"the legend gives {found[1]} the name {found[2]}, and that contradicts another line of it",
                 at + 1,

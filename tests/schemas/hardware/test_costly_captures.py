@@ -59,6 +59,17 @@ COSTLY: dict[str, Callable[[], str | bytes]] = {
     "ranges of all CPUs": lambda: "NUMA node0 CPU(s): " + "0-65535," * 100_000 + "1\n",
     "a table of a CPU": lambda: "CPU NODE SOCKET CORE\n" + "0 0 0 0\n" * 200_000,
     "a topology of 3,000 GPUs": lambda: nccl(3000),
+    "a legend of 100,000 NICs": lambda: (
+        "\tGPU0\nGPU0\tX\n" + "".join(f"  NIC{n}: mlx5_{n}\n" for n in range(100_000))
+    ),
+    "a list of 300,000 MIG devices": lambda: (
+        "GPU 0: A100 (UUID: GPU-1)\n"
+        + "".join(f"  MIG 1g.5gb Device 0: (UUID: MIG-{n})\n" for n in range(300_000))
+    ),
+    "lines wrapped at each CPU": lambda: "".join(
+        f"node {node} cpus: 0\n" + "".join(f"{n}\n" for n in range(1, 65_536)) for node in range(12)
+    ),
+    "all CPUs of a node 30,000 times": lambda: "NUMA node0 CPU(s): 0-65535\n" * 30_000,
     "100,000 files": lambda: tar(100_000),
 }
 
