@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from schemas.repository.repository import Repository
 
 
+LOCAL_CONTEXT = "local"
+"""In place of a context's name: this machine's repository."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The options that every command shares."""
 
     directory: Path = Path(".")
     cluster: str | None = None
+    context: str | None = None
+    """A server's cluster in place of a repository, by its name in the file of contexts."""
+    names_repository: bool = False
+    """Whether an option says which repository or store is meant."""
     state: str | None = None
     """File or URL of the store."""
     revision: str | None = None
@@ -69,8 +77,15 @@ class Settings:
             return workspace
 
     def source(self, *, acting: bool = False) -> Source:
-        """Where the documents are, which may be above `directory`. Raises CannotRead, InvalidRepository."""
+        """Where the documents are, which may be above `directory`. Raises CannotRead, InvalidRepository, and
+        CommandError where a server was named: what a server is asked needs no documents."""
         from reconciler.sources.source import open_source
+
+        if self.context not in (None, LOCAL_CONTEXT):
+            from schemas.problems.errors.command import CommandError
+
+            hint = f"leave out --context {self.context}, and run it where the repository is"
+            raise CommandError(why="this is not done by a server", hint=hint)
 
         found = open_source(self.directory, self.revision, stores=self.stores, final=acting)
         if self.directory.expanduser().resolve() != found.directory:

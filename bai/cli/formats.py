@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bai.queries.models import Form
 
 
 class Format(StrEnum):
@@ -27,6 +31,15 @@ class PlanFormat(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+
+
+def form_of(format: Format | ListFormat | PlanFormat) -> Form:
+    """In which form an answer is asked for; Markdown is made of the one for text."""
+    match format.value:
+        case "json" | "wide" as same:
+            return same
+        case _:
+            return "text"
 
 
 @dataclass(frozen=True, slots=True)

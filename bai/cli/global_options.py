@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-VALUED = frozenset({"--directory", "-C", "--cluster", "--state", "--revision", "--secret-stores"})
+VALUED = frozenset(
+    {"--directory", "-C", "--cluster", "--context", "--state", "--revision", "--secret-stores", "--trust"}
+)
 FLAGS = frozenset({"--no-color", "--verbose", "--version"})
 
 

@@ -28,6 +28,9 @@ COMMANDS = {
     "reconcile": ("bai.cli.commands.reconcile", "Keep it so: observe, plan and apply, again and again."),
     "serve": ("bai.cli.commands.serve", "Keep it so, with an HTTP API, metrics and webhooks."),
     "token": ("bai.cli.commands.token", "Make a token for the API, and the line that lets it in."),
+    "login": ("bai.cli.commands.login", "Log in to a server, and ask it from now on."),
+    "logout": ("bai.cli.commands.logout", "Forget a server and the login there."),
+    "context": ("bai.cli.commands.context", "List servers one is logged in to; choose one."),
     "rollback": ("bai.cli.commands.rollback", "Bring a cluster to an earlier commit, and hold it there."),
     "suspend": ("bai.cli.commands.suspend", "Have the loop change nothing for a while."),
     "resume": ("bai.cli.commands.resume", "Have the loop go on."),
@@ -101,6 +104,14 @@ def options(
             help="The store: a file, or postgresql://...; default: DIR/.bai/store.db.",
         ),
     ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="BAI_CONTEXT",
+            help="Ask this server (see `bai login`); `local`: the repository here.",
+        ),
+    ] = None,
     revision: Annotated[
         str | None,
         typer.Option(metavar="COMMIT", help="Read documents of this git commit, not the working files."),
@@ -133,6 +144,8 @@ def options(
     ctx.obj = Settings(
         directory=directory,
         cluster=cluster,
+        context=context,
+        names_repository=directory != Path(".") or any((state, revision)),
         state=state,
         revision=revision,
         stores=secret_stores,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bai.cli.formats import PlanFormat
-    from bai.render.analysis.report import Section
     from bai.render.plan.terminal import DrawingStyle
+    from bai.render.printout import Lines, Printout, Section
 
 PLAIN_WIDTH = 120
 
@@ -89,6 +89,39 @@ def print_report(settings: Settings, sections: Sequence[Section], format: PlanFo
         sys.stdout.write(render_report_markdown(sections))
         return
     print_renderable(settings, render_report(sections))
+
+
+def print_printout(settings: Settings, found: Printout, *, markdown: bool = False) -> None:
+    """Print what a command was answered; `markdown`: its reports are for a pull request."""
+    from bai.cli.formats import PlanFormat
+    from bai.render.printout import Report, Table
+
+    for note in found.notes:
+        print(clean(note), file=sys.stderr)
+    if found.version:
+        print_json(found.version, **found.document)
+    for block in found.blocks:
+        if isinstance(block, Table):
+            print_table(settings, block.columns, block.rows, empty=block.empty)
+        elif isinstance(block, Report):
+            format = PlanFormat.markdown if markdown else PlanFormat.text
+            print_report(settings, block.sections, format)
+        else:
+            _print_lines(settings, block)
+    for warning in found.warnings:
+        print(clean(warning), file=sys.stderr)
+
+
+def _print_lines(settings: Settings, block: Lines) -> None:
+    from rich.console import Group
+
+    from bai.render.printout import rich_line
+
+    if (plain := block.plain) is not None:
+        for line in plain:
+            print_line(clean(line))
+        return
+    print_renderable(settings, Group(*map(rich_line, block.lines)), wrap=block.wrap)
 
 
 def print_line(line: str) -> None:

@@ -14,7 +14,17 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
-from bai.web.routes import audits, clusters, directives, events, health, logs, webhooks
+from bai.web.routes import (
+    audits,
+    clusters,
+    commands,
+    directives,
+    events,
+    health,
+    logins,
+    logs,
+    webhooks,
+)
 from reconciler.gitops.webhook_verifier import WebhookVerifier
 from schemas.problems.errors.base import BaiError
 
@@ -38,7 +48,7 @@ def create_app(
     app = FastAPI(title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics = Metrics(loops)
-    for routes in (health, webhooks, clusters, audits, logs, events, directives):
+    for routes in (health, webhooks, logins, commands, clusters, audits, logs, events, directives):
         app.include_router(routes.router)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)

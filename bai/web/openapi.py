@@ -26,6 +26,8 @@ _SCHEMA_KEYWORDS = (
     "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "pattern",
 )  # fmt: skip
 """Of JSON Schema, what our models and parameters use."""
+_PUBLIC_PATHS = frozenset({"/api/v1/login"})
+"""Below `/api/`, what needs no token."""
 _SUCCESS_TEXTS = {"200": "The answer.", "202": "It is taken on.", "204": "It holds now."}
 
 
@@ -60,7 +62,7 @@ def _operation(path: str, method: str, found: Part) -> dict[str, Any]:
     if body := found.get("requestBody"):
         made["requestBody"] = {"required": body.get("required", False), "content": _content(body["content"])}
     made["responses"] = {status: _answer(status, each) for status, each in sorted(found["responses"].items())}
-    if path.startswith("/api/") or path == "/metrics":
+    if (path.startswith("/api/") or path == "/metrics") and path not in _PUBLIC_PATHS:
         made["security"] = [{"bearer": []}]
     return made
 

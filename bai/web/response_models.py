@@ -76,6 +76,36 @@ class AuditAnswer(Answer):
     changes: list[FieldAnswer]
 
 
+class OidcClientAnswer(Answer):
+    """An identity provider, and as which client `bai login` asks it."""
+
+    issuer: str
+    clientId: str
+
+
+class LoginAnswer(Answer):
+    oidc: list[OidcClientAnswer]
+
+
+class BindingAnswer(Answer):
+    """A role; `projects` is null for all of them."""
+
+    role: str
+    projects: list[str] | None
+
+
+class WhoamiAnswer(Answer):
+    name: str
+    roles: list[BindingAnswer]
+
+
+class OrderAnswer(Answer):
+    """What holds now: `commit` of an approval or a rollback; `ended`: the orders that `resume` took back."""
+
+    commit: str = ""
+    ended: list[str] = []
+
+
 class Refusal(Answer):
     """Why not."""
 

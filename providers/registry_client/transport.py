@@ -20,6 +20,7 @@ from tenacity import (
     wait_exponential,
 )
 
+from providers.http_reasons import innermost_reason
 from providers.http_retry import wait_as_asked
 from providers.machines.tls import text_as_file
 from providers.registry_client.access import RegistryAccess
@@ -120,17 +121,17 @@ class Transport:
         except requests.exceptions.SSLError as error:
             raise self._untrusted(error) from None
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            raise RegistryUnreachable(registry=self.access.address, why=_innermost_reason(error)) from None
+            raise RegistryUnreachable(registry=self.access.address, why=innermost_reason(error)) from None
         except (requests.exceptions.RequestException, OSError) as error:
-            raise self._error(_innermost_reason(error)) from None
+            raise self._error(innermost_reason(error)) from None
         except Exception as error:  # urllib3's own, while the body is read
-            raise RegistryUnreachable(registry=self.access.address, why=_innermost_reason(error)) from None
+            raise RegistryUnreachable(registry=self.access.address, why=innermost_reason(error)) from None
         if len(answer.content) > most:
             raise self._error(f"an answer has more than {most} bytes")
         return answer
 
     def _untrusted(self, error: Exception) -> RegistryError:
-        why = _innermost_reason(error)
+        why = innermost_reason(error)
         if "WRONG_VERSION_NUMBER" in why or "record layer failure" in why.lower():
             hint = "does it speak TLS at all? A registry without needs plainHttp: true"
         elif "certificate" in why.lower():
@@ -164,20 +165,3 @@ def _keep_request(request: requests.PreparedRequest) -> requests.PreparedRequest
 
 def _may_pass(answer: RegistryResponse) -> bool:
     return answer.status in _RETRY_STATUSES
-
-
-def _innermost_reason(error: BaseException) -> str:
-    """The innermost cause: what libraries wrap around it helps nobody."""
-    seen: BaseException | None = error
-    text = str(error)
-    while seen is not None:
-        inner = getattr(seen, "reason", None)
-        inner = (
-            inner
-            if isinstance(inner, BaseException)
-            else next((arg for arg in seen.args if isinstance(arg, BaseException)), None)
-        )
-        if inner is None:
-            text = str(getattr(seen, "strerror", "") or seen) or type(seen).__name__
-        seen = inner
-    return text.rpartition(">: ")[2][:300]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
+from bai.queries.commit_facts import CommitFacts, read_commit_facts
 from bai.render.resources.audit import audit_lines
 from bai.render.resources.cluster_status import (
     UNEXPLAINED,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bai.render.analysis.report import ReportTable, Section, render_report_markdown
+from bai.render.analysis.report import render_report_markdown
+from bai.render.printout import Section, Table
 from tests.bai.conftest import Repo, new_repo, tidy
 from tests.waiting import until
 
@@ -155,7 +156,7 @@ def test_planning_a_replacement_needs_a_session(paper: Repo) -> None:
 
 
 def test_a_report_in_markdown_is_taken_literally() -> None:
-    page = render_report_markdown([Section("a*b", ("x_y", ReportTable(("c|d",), (("<e>",),)), "end"), 2)])
+    page = render_report_markdown([Section("a*b", ("x_y", Table(("c|d",), (("<e>",),)), "end"), 2)])
     assert page == "### a\\*b\n\n- x\\_y\n\n| c\\|d |\n| --- |\n| \\<e\\> |\n\n- end\n"
 
 

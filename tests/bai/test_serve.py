@@ -104,7 +104,7 @@ def test_a_server_from_beginning_to_end(repo: Repo) -> None:
         until(lambda: phases() == ["RUNNING"], "the session runs")
         assert client.get("/readyz").json() == {"status": "ok"}
         assert httpx.get(f"{found[0]}/api/v1/clusters", timeout=60).status_code == 401
-        assert client.post("/api/v1/clusters/here/suspend", json={"why": "lunch"}).status_code == 204
+        assert client.post("/api/v1/clusters/here/suspend", json={"why": "lunch"}).status_code == 200
         access.write_text("anonymous: viewer\n")
         until(
             lambda: httpx.get(f"{found[0]}/api/v1/clusters", timeout=60).status_code == 200,

@@ -20,9 +20,8 @@ def approve(
     why: ReasonOption = "",
 ) -> None:
     """Let the loop carry out a commit, where it waits for that (`bai reconcile --mode approve`)."""
-    from bai.cli.loops.directives import open_directives
+    from bai.cli.loops.directives import open_orders
 
-    with open_directives(settings_of(ctx)) as target:
-        name, by = target.cluster, target.new_directive(why, commit)
-        target.give("approve", by)
-    typer.echo(f"Cluster {name} may be brought to {by.commit[:12]}.")
+    with open_orders(settings_of(ctx)) as orders:
+        found, name = orders.give_for_commit("approve", commit, why), orders.cluster
+    typer.echo(f"Cluster {name} may be brought to {found[:12]}.")

@@ -38,7 +38,7 @@ def attach(
     from bai.cli.output import standard_input
     from bai.cli.sessions.attach_hint import print_attach_hint
     from bai.cli.sessions.find import find_kernel, observe_sessions
-    from bai.cli.sessions.provider_abilities import require_attach
+    from providers.required_abilities import require_attach
 
     with settings_of(ctx).reading_workspace() as workspace:
         provider = require_attach(workspace.provider, workspace.cluster)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import Format
+from bai.cli.formats import Format, form_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import FormatOption
-
-if TYPE_CHECKING:
-    from reconciler.values.records import Audit
 
 app = new_app()
 
@@ -28,7 +25,9 @@ def audit(
         str, typer.Option(metavar="TIME", help="2026-01-31, 2026-01-31T12:00:00Z, or 36h: that long ago.")
     ] = "",
     until: Annotated[str, typer.Option(metavar="TIME", help="The same: only what was before.")] = "",
-    tail: Annotated[int, typer.Option("--tail", "-n", min=0, metavar="COUNT", help="Only the last.")] = 100,
+    tail: Annotated[
+        int, typer.Option("--tail", "-n", min=0, max=10_000, metavar="COUNT", help="Only the last.")
+    ] = 100,
     changes: Annotated[bool, typer.Option("--changes", help="Show each field that changed.")] = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -40,38 +39,16 @@ def audit(
     """
     import time
 
-    from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
-    from bai.cli.resource_names import resolve_with_past
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read
     from bai.cli.time_arguments import parse_time
+    from bai.queries.models import AuditQuery
 
-    now = time.time()
-    begin = parse_time(since, now).timestamp() if since else None
-    end = parse_time(until, now).timestamp() if until else None
-    with settings_of(ctx).reading_workspace() as workspace:
-        desired, store = workspace.desired(), workspace.existing_store
-        cluster = desired.cluster
-        found: tuple[Audit, ...] = ()
-        if store is not None:
-            identity = None
-            if resource is not None:
-                identity = resolve_with_past(resource, store.audited_resources(cluster), desired, store)
-            found = store.audit(
-                cluster, resource=identity, actor=actor, commit=commit, plan=plan, since=begin, until=end,
-                limit=tail,
-            )  # fmt: skip
-        facts = read_commit_facts(workspace.source.git, (entry.commit for entry in found))
-    entries = [(entry, facts.get(entry.commit, CommitFacts()).author) for entry in found]
-    if format is Format.json:
-        from bai.cli.output import print_json
-        from bai.render.resources.audit import audit_json
-
-        shown = [audit_json(entry) | {"author": author} for entry, author in entries]
-        print_json("bai.audit/v1", cluster=cluster, entries=shown)
-        return
-    from bai.render.resources.audit import audit_lines
-
-    if not found:
-        typer.echo("There is no such entry.", err=True)
-    for entry, author in entries:
-        for line in audit_lines(entry, author, changes=changes):
-            typer.echo(line)
+    now, settings = time.time(), settings_of(ctx)
+    query = AuditQuery.of(
+        resource=resource or "", actor=actor, commit=commit, plan=plan,
+        since=parse_time(since, now).timestamp() if since else None,
+        until=parse_time(until, now).timestamp() if until else None,
+        tail=tail, changes=changes, form=form_of(format),
+    )  # fmt: skip
+    print_printout(settings, read(settings, query))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import Format
+from bai.cli.formats import Format, form_of
 from bai.cli.lazy_commands import new_app
-
-if TYPE_CHECKING:
-    pass
 
 app = new_app()
 
@@ -21,7 +18,9 @@ def events(
     ctx: typer.Context,
     resource: Annotated[str | None, typer.Argument(metavar="[RESOURCE]", help="Only of this one.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens next.")] = False,
-    tail: Annotated[int, typer.Option("--tail", "-n", min=0, metavar="COUNT", help="Only the last.")] = 100,
+    tail: Annotated[
+        int, typer.Option("--tail", "-n", min=0, max=10_000, metavar="COUNT", help="Only the last.")
+    ] = 100,
     live: Annotated[
         bool, typer.Option("--live", help="With --follow: what the provider tells of containers, too.")
     ] = False,
@@ -35,34 +34,22 @@ def events(
     bai events llama          of one session
     bai events -f --live      the last, then what happens, to containers as well
     """
-    from bai.cli.inspect.event_list import follow_events, print_all_events, print_events
-    from bai.cli.resource_names import resolve_with_past
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read, refuse_for_server, remote_cluster
+    from bai.queries.models import EventsQuery
 
     if live and not follow:
         raise typer.BadParameter("--live goes with --follow", ctx=ctx)
-    with settings_of(ctx).reading_workspace() as workspace:
-        desired = workspace.desired()
-        cluster = desired.cluster
-        if not workspace.has_store and not follow:
-            print_all_events((), format)
-            return
-        store = workspace.store
-        identity = None
-        if resource is not None:
-            past = {event.resource for event in store.events(cluster)}
-            identity = resolve_with_past(resource, past, desired, store)
-        found = store.events(cluster, resource=identity, limit=tail)
-        if not follow:
-            print_all_events(found, format)
-            return
-        print_events(found, format)
-        newest = found or store.events(cluster, limit=1)
-        last = max((event.seq for event in newest), default=0)
-        listener = None
-        if live:
-            from bai.cli.sessions.kernel_events import KernelEventListener
-            from bai.cli.sessions.own_kernels import OwnKernels
+    settings = settings_of(ctx)
+    query = EventsQuery.of(resource=resource or "", tail=tail, form=form_of(format))
+    if not follow:
+        print_printout(settings, read(settings, query))
+        return
+    from bai.cli.inspect.event_list import follow_events_here, follow_events_there
 
-            kernels = OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id)
-            listener = KernelEventListener(kernels, identity)
-        follow_events(store, cluster, identity, last, format, listener)
+    remote = remote_cluster(settings)
+    if remote is None:
+        follow_events_here(settings, query, live=live)
+        return
+    refuse_for_server("--live", given=live)
+    follow_events_there(remote, query)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import PlanFormat
+from bai.cli.formats import PlanFormat, form_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Offline, PlanFormatOption
 
@@ -27,17 +27,11 @@ def explain(
     offline: Offline = False,
 ) -> None:
     """Say why a session is where it is, or why it waits and what each of the nearest nodes lacks."""
-    from bai.cli.inspect.explanation import explain_session
-    from bai.cli.output import print_report
-    from bai.render.analysis.explain import explanation_sections
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read
+    from bai.queries.models import ExplainQuery
 
     settings = settings_of(ctx)
-    with settings.reading_workspace() as workspace:
-        found = explain_session(workspace, session, offline=offline)
-    if format is PlanFormat.json:
-        from bai.cli.output import print_json
-        from bai.render.analysis.explain_json import explanation_json
-
-        print_json("bai.explanation/v1", **explanation_json(found))
-        return
-    print_report(settings, explanation_sections(found, nodes), format)
+    query = ExplainQuery.of(session=session, nodes=nodes, form=form_of(format))
+    found = read(settings, query, offline=offline)
+    print_printout(settings, found, markdown=format is PlanFormat.markdown)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import ListFormat
+from bai.cli.formats import ListFormat, form_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import ListFormatOption
-
-if TYPE_CHECKING:
-    from schemas.problems.errors.command import NoSuchResource
 
 app = new_app()
 
@@ -57,29 +54,33 @@ def get(
     ] = False,
 ) -> None:
     """List resources with their phase, as they are now."""
-    from bai.cli.inspect.resource_list import ResourceQuery, list_resources, list_volume_usage
-    from bai.cli.inspect.session_choice import SessionChoice
-    from bai.cli.kind_names import kind_of
+    from bai.cli.inspect.session_choice import check_choice, own_names
+    from bai.queries.kind_names import kind_of, no_such_kind
+    from bai.queries.models import GetQuery
+    from bai.render.resources.session_filter import check_sort_order
 
     settings = settings_of(ctx)
     found = "" if kind.lower() == "all" else kind_of(kind)
     if found is None:
         if name is not None:
-            raise _no_kind(kind)
+            raise no_such_kind(kind)
         found, name = "Session", kind
-    choice = SessionChoice(mine, phase, selector, sort)
-    choice.check(found, watch=watch)
+    check_sort_order(sort)
+    query = GetQuery.of(
+        kind=found, name=name or "", project=project or "", phase=phase, selector=selector, sort=sort,
+        mine=mine, owners=own_names(settings) if mine else (), form=form_of(format),
+    )  # fmt: skip
+    check_choice(query, watch=watch)
     if usage:
-        list_volume_usage(settings, found, name, project, as_json=format is ListFormat.json)
-        return
-    with settings.reading_workspace() as workspace:
-        list_resources(settings, workspace, ResourceQuery(found, name, project, choice), format, watch=watch)
+        from bai.cli.inspect.volume_usage import list_volume_usage
 
+        list_volume_usage(settings, query)
+    elif watch:
+        from bai.cli.inspect.session_watch import list_and_watch
 
-def _no_kind(word: str) -> NoSuchResource:
-    from bai.render.humanize import clean
-    from schemas.kinds.kind_registry import KINDS
-    from schemas.problems.errors.command import NoSuchResource
-    from schemas.problems.text import did_you_mean
+        list_and_watch(settings, query)
+    else:
+        from bai.cli.output import print_printout
+        from bai.cli.reading import read
 
-    return NoSuchResource(what="kind", name=clean(word), hint=did_you_mean(word, KINDS))
+        print_printout(settings, read(settings, query))

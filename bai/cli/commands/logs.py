@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from functools import partial
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bai.cli.completion import complete_sessions
 from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
+
+if TYPE_CHECKING:
+    from bai.cli.sessions.logs import LogRequest
+    from reconciler.workspace.workspace import Workspace
 
 app = new_app()
 
@@ -46,27 +49,49 @@ def logs(
     bai logs --all --since 10m llama  of all containers, the last ten minutes
     bai logs -n 100 llama/sub3        the last lines of one container
     """
-    from bai.cli.sessions.find import find_kernel, find_kernels, observe_sessions
-    from bai.cli.sessions.logs import LogRequest, read_logs
+    from bai.cli.reading import remote_cluster
+    from bai.cli.sessions.logs import LogRequest
 
     if tail is not None and since is not None:
         raise typer.BadParameter("give --tail or --since, not both", ctx=ctx)
-    with settings_of(ctx).reading_workspace() as workspace:
-        wanted = LogRequest(follow, tail, since)
-        read = partial(read_logs, workspace.provider, workspace.cluster)
-        actual = observe_sessions(workspace)
-        try:
-            if all:
-                from bai.cli.sessions.interleaved_output import print_interleaved
+    settings, wanted = settings_of(ctx), LogRequest(follow, tail, since)
+    remote = remote_cluster(settings)
+    try:
+        if remote is not None:
+            from bai.cli.sessions.remote_logs import read_remote_logs
 
-                kernels = find_kernels(actual, session)
-                parts = {each.labels.kernel: read(each.id, wanted) for each in kernels}
-                print_interleaved(parts, live=follow)
-            else:
-                _print(read(find_kernel(actual, session)[1].id, wanted))
-        except KeyboardInterrupt:
-            if not follow:
-                raise
+            _print_parts(read_remote_logs(remote, session, wanted, all=all), wanted, all=all)
+        else:
+            with settings.reading_workspace() as workspace:
+                _print_parts(_read_here(workspace, session, wanted, all=all), wanted, all=all)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+
+
+def _read_here(
+    workspace: Workspace, session: str, wanted: LogRequest, *, all: bool
+) -> dict[str, Iterator[bytes]]:
+    """Containers' names and output. Raises NoSuchResource, AmbiguousName, ProviderError."""
+    from bai.cli.sessions.find import find_kernel, find_kernels, observe_sessions
+    from bai.cli.sessions.logs import read_logs
+
+    actual = observe_sessions(workspace)
+    kernels = find_kernels(actual, session) if all else [find_kernel(actual, session)[1]]
+    return {
+        each.labels.kernel: read_logs(workspace.provider, workspace.cluster, each.id, wanted)
+        for each in kernels
+    }
+
+
+def _print_parts(parts: Mapping[str, Iterator[bytes]], wanted: LogRequest, *, all: bool) -> None:
+    if all:
+        from bai.cli.sessions.interleaved_output import print_interleaved
+
+        print_interleaved(parts, live=wanted.follow)
+    else:
+        for chunks in parts.values():
+            _print(chunks)
 
 
 def _print(chunks: Iterator[bytes]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bai.cli.context import settings_of
-from bai.cli.formats import Format, ListFormat
+from bai.cli.formats import Format, ListFormat, form_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import FormatOption, ListFormatOption
 
@@ -30,12 +30,13 @@ def list_(
     offline: Annotated[bool, typer.Option("--offline", help="Ask no provider, probe nothing.")] = False,
 ) -> None:
     """List the cluster's nodes with what they have and what is taken."""
-    from bai.cli.nodes.list import list_nodes
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read
+    from bai.queries.models import NodesQuery
 
     settings = settings_of(ctx)
-    with settings.reading_workspace() as workspace:
-        desired, actual = workspace.desired(), workspace.actual(offline=offline)
-    list_nodes(settings, desired, actual, name, format)
+    query = NodesQuery.of(name=name or "", form=form_of(format))
+    print_printout(settings, read(settings, query, offline=offline))
 
 
 @app.command()

@@ -53,7 +53,7 @@ def port_forward(
     from bai.cli.sessions.find import find_kernel, observe_sessions
     from bai.cli.sessions.port_arguments import listening_port, named_ports, port_mappings
     from bai.cli.sessions.port_forwarding import Forwarder
-    from bai.cli.sessions.provider_abilities import require_port_forward
+    from providers.required_abilities import require_port_forward
 
     with settings_of(ctx).reading_workspace() as workspace, contextlib.ExitStack() as stack:
         provider = require_port_forward(workspace.provider, workspace.cluster)

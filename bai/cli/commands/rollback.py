@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from bai.cli.context import settings_of
 from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import ReasonOption, Yes
+
+if TYPE_CHECKING:
+    from bai.remote.cluster import RemoteCluster
+    from bai.settings import Settings
 
 app = new_app()
 
@@ -27,17 +31,33 @@ def rollback(
     Shows what that changes, and asks. The loop carries it out; where none runs, `bai apply --revision` does.
     """
     from bai.cli.confirm import confirm
-    from bai.cli.loops.directives import open_directives
-    from bai.cli.plans.show_plan import show_plan
+    from bai.cli.loops.directives import open_orders
+    from bai.cli.reading import remote_cluster
 
     settings = settings_of(ctx)
-    with open_directives(settings) as target:
-        by = target.new_directive(why, commit)
-        there = replace(settings, revision=by.commit, cluster=target.cluster)
-        with there.workspace() as workspace:
-            view = PlanView(everything=f"`bai plan --revision {by.commit[:12]} --details`")
-            show_plan(there, workspace, workspace.plan(), PlanFormat.text, offline=False, view=view)
-        confirm(f"Hold cluster {target.cluster} at {by.commit[:12]}?", yes=yes)
-        target.give("pin", by)
-        name = target.cluster
-    typer.echo(f"Cluster {name} is held at {by.commit[:12]}; `bai resume` follows its documents again.")
+    with open_orders(settings) as orders:
+        found, name = orders.find_commit(commit), orders.cluster
+        remote = remote_cluster(settings)
+        if remote is not None:
+            _show_review(settings, remote, found)
+        else:
+            _show_plan(replace(settings, revision=found, cluster=name), found)
+        confirm(f"Hold cluster {name} at {found[:12]}?", yes=yes)
+        held = orders.give_for_commit("pin", found, why)
+    typer.echo(f"Cluster {name} is held at {held[:12]}; `bai resume` follows its documents again.")
+
+
+def _show_plan(there: Settings, commit: str) -> None:
+    from bai.cli.plans.show_plan import show_plan
+
+    with there.workspace() as workspace:
+        view = PlanView(everything=f"`bai plan --revision {commit[:12]} --details`")
+        show_plan(there, workspace, workspace.plan(), PlanFormat.text, offline=False, view=view)
+
+
+def _show_review(settings: Settings, remote: RemoteCluster, commit: str) -> None:
+    from bai.cli.output import console, print_printout
+    from bai.queries.models import ReviewQuery
+
+    columns = min(400, max(40, console(settings).width))
+    print_printout(settings, remote.read(ReviewQuery.of(commit=commit, columns=columns)))

@@ -24,7 +24,7 @@ def schema(
     """Print the JSON Schema of a kind, or of all kinds as one union, for editors and other tools."""
     import json
 
-    from bai.cli.atomic_files import write_atomically
+    from schemas.files.atomic_files import write_atomically
     from schemas.kinds.kind_registry import KINDS
 
     if list_kinds:
@@ -39,8 +39,8 @@ def schema(
 
 
 def _schema(kind: str | None) -> object:
-    from bai.cli.kind_names import kind_of
-    from bai.cli.resource_names import suggest_names
+    from bai.queries.kind_names import kind_of
+    from bai.queries.resource_names import suggest_names
     from schemas.kinds.kind_registry import KINDS
     from schemas.loading.json_schema import schema_of, union_schema
     from schemas.problems.errors.command import NoSuchResource

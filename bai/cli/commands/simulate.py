@@ -52,12 +52,12 @@ def simulate(
     ] = None,
 ) -> None:
     """Replay a trace on the declared cluster in virtual time, under each policy named; nothing is started."""
-    from bai.cli.atomic_files import write_atomically
     from bai.cli.inspect.simulation_input import read_simulation, replay_trials
     from bai.cli.output import print_json, print_report
     from bai.render.analysis.simulation import policy_json, simulation_sections
     from bai.render.analysis.simulation_svg import render_simulation_svg
     from planner.simulation.measures import report
+    from schemas.files.atomic_files import write_atomically
 
     settings = settings_of(ctx)
     limit = _parse_until(until)

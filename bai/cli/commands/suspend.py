@@ -17,9 +17,9 @@ def suspend(
     why: ReasonOption = "",
 ) -> None:
     """Have the loop change nothing until `bai resume`. It goes on looking, and says what would be due."""
-    from bai.cli.loops.directives import open_directives
+    from bai.cli.loops.directives import open_orders
 
-    with open_directives(settings_of(ctx)) as target:
-        target.give("suspend", target.new_directive(why))
-        name = target.cluster
+    with open_orders(settings_of(ctx)) as orders:
+        orders.suspend(why)
+        name = orders.cluster
     typer.echo(f"Cluster {name} is suspended; `bai resume` goes on.")

@@ -52,10 +52,10 @@ def top(
     bai top --once --sort gpu        one table
     bai top llama --format json      for a program
     """
-    from bai.cli.resource_names import resolve_name
     from bai.cli.sessions.own_kernels import OwnKernels
     from bai.cli.sessions.usage_samples import UsageMeter
     from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
+    from bai.queries.resource_names import resolve_name
 
     settings = settings_of(ctx)
     with settings.reading_workspace() as workspace:

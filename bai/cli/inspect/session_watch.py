@@ -2,74 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
-    from bai.cli.formats import Format
-    from bai.render.resources.session_filter import SessionFilter
-    from reconciler.store.store import Store
+    from bai.queries.models import GetQuery
+    from bai.queries.view import ClusterView
+    from bai.remote.cluster import RemoteCluster
+    from bai.settings import Settings
     from reconciler.values.records import Event
+
+
+class SessionNews(Protocol):
+    """Where news come from. Made before sessions are looked at, so that no change falls between the table and
+    the first line."""
+
+    def batches(self) -> Iterator[tuple[Event, ...]]:
+        """What happened since it was made, as it happens, without an end."""
+        ...
+
+    def asked_of(self, sessions: Iterable[str], query: GetQuery) -> set[str]:
+        """Those whose documents are what the query asks for."""
+        ...
+
+
+class StoreNews:
+    """The store tells when a cluster's records change; only then are events read, and only those that are
+    new."""
+
+    def __init__(self, view: ClusterView) -> None:
+        assert view.store is not None
+        self._view, self._store, self._cluster = view, view.store, view.desired.cluster
+        self._since = self._store.revisions()
+        self._last = max((event.seq for event in self._store.events(self._cluster, limit=1)), default=0)
+
+    def batches(self) -> Iterator[tuple[Event, ...]]:
+        for changed in self._store.watch_changes(self._since, stop=lambda: False):
+            if self._cluster in changed:
+                yield self.fresh()
+
+    def fresh(self) -> tuple[Event, ...]:
+        """Since the last call."""
+        found = self._store.events(self._cluster, after=self._last)
+        self._last = max((event.seq for event in found), default=self._last)
+        return found
+
+    def asked_of(self, sessions: Iterable[str], query: GetQuery) -> set[str]:
+        from bai.queries.resources import session_filter
+
+        asked, records = session_filter(self._view, query), self._store.recorded(self._cluster, "Session")
+        documents = {each: records[each].document if each in records else {} for each in sessions}
+        return {each for each, document in documents.items() if asked.matches_document(document)}
+
+
+class ServerNews:
+    """A server's stream, which begins before the sessions are asked for."""
+
+    def __init__(self, remote: RemoteCluster) -> None:
+        self._remote = remote
+        self._events = remote.events()
+        self._events.begin()
+
+    def batches(self) -> Iterator[tuple[Event, ...]]:
+        return ((event,) for event in self._events)
+
+    def asked_of(self, sessions: Iterable[str], query: GetQuery) -> set[str]:
+        return {each for each in sessions if self._is_asked(each, query)}
+
+    def _is_asked(self, identity: str, query: GetQuery) -> bool:
+        from schemas.problems.errors.server import ServerRefused
+
+        same = query.model_copy(update={"name": identity, "phase": "", "sort": "", "form": "json"})
+        try:
+            return bool(self._remote.read(same).document.get("items"))
+        except ServerRefused:
+            return False  # It is gone, or not ours to see.
 
 
 @dataclass
 class SessionWatch:
-    """Made before sessions are looked at, so that no change falls between the table and the first line.
+    """Which of the news are asked for."""
 
-    The store tells when a cluster's records change; only then are events read, and only those that are new.
-    """
+    news: SessionNews
+    query: GetQuery
+    _asked: dict[str, bool] = field(default_factory=dict)
+    """Session → whether its document is asked for: judged once, when something happens to it."""
 
-    store: Store
-    cluster: str
-    asked: SessionFilter
-    project: str = ""
-    only: str = ""
-    """One session's identity."""
-    chosen: dict[str, bool] = field(default_factory=dict)
-    """Session → whether its document is asked for."""
-
-    def __post_init__(self) -> None:
-        self._since = self.store.revisions()
-        self._last = max((event.seq for event in self.store.events(self.cluster, limit=1)), default=0)
-
-    def follow(self, format: Format) -> None:
-        """Until somebody interrupts."""
+    def follow(self) -> None:
+        """Print until somebody interrupts."""
+        from bai.cli.formats import Format
         from bai.cli.inspect.event_list import print_events
 
+        format = Format.json if self.query.form == "json" else Format.text
         try:
-            for changed in self.store.watch_changes(self._since, stop=lambda: False):
-                if self.cluster in changed:
-                    print_events(self.news(), format)
+            for found in self.news.batches():
+                print_events(self.chosen(found), format)
         except KeyboardInterrupt:
             return
 
-    def news(self) -> tuple[Event, ...]:
-        """Those that are asked for, since the last call."""
-        found = self.store.events(self.cluster, after=self._last)
-        self._last = max((event.seq for event in found), default=self._last)
-        found = tuple(event for event in found if self._is_named(event.resource))
-        self._judge({event.resource for event in found} - self.chosen.keys())
-        return tuple(
-            event
-            for event in found
-            if self.chosen[event.resource] and self.asked.matches_phase(event.before, event.after)
-        )
+    def chosen(self, found: tuple[Event, ...]) -> tuple[Event, ...]:
+        """Those that are asked for."""
+        from bai.render.resources.session_filter import SessionFilter, parse_phases
+
+        phases = SessionFilter(parse_phases(self.query.phase))
+        named = [event for event in found if self._is_named(event.resource)]
+        if self.query.mine or self.query.selector:
+            self._judge({event.resource for event in named} - self._asked.keys())
+            named = [event for event in named if self._asked[event.resource]]
+        return tuple(event for event in named if phases.matches_phase(event.before, event.after))
 
     def _is_named(self, identity: str) -> bool:
-        ref = ref_of(identity)
-        if ref.kind != "Session" or (self.only and identity != self.only):
-            return False
-        return not self.project or ref.project == self.project
+        from bai.queries.resource_names import is_named
 
-    def _judge(self, unknown: Iterable[str]) -> None:
-        """Records are read only for sessions that came after the table."""
-        fresh = set(unknown)
-        if not fresh:
-            return
-        recorded = self.store.recorded(self.cluster, "Session")
-        for identity in fresh:
-            record = recorded.get(identity)
-            self.chosen[identity] = self.asked.matches_document(record.document if record else {})
+        ref, query = ref_of(identity), self.query
+        if ref.kind != "Session" or (query.name and not is_named(query.name, identity)):
+            return False
+        return not query.project or ref.project == query.project
+
+    def _judge(self, unknown: set[str]) -> None:
+        if unknown:
+            asked = self.news.asked_of(unknown, self.query)
+            self._asked |= {identity: identity in asked for identity in unknown}
+
+
+def list_and_watch(settings: Settings, query: GetQuery) -> None:
+    """Print sessions as they are now, then what becomes of them, until Ctrl-C."""
+    from bai.cli.output import print_printout
+    from bai.cli.reading import remote_cluster
+
+    remote = remote_cluster(settings)
+    if remote is not None:
+        watch = SessionWatch(ServerNews(remote), query)
+        print_printout(settings, remote.read(query))
+        sys.stdout.flush()
+        watch.follow()
+        return
+    from bai.queries.answers import answer
+    from bai.queries.view import WorkspaceView
+
+    with settings.reading_workspace() as workspace:
+        _ = workspace.store  # What happens is written there: it has to be.
+        view = WorkspaceView(workspace)
+        watch = SessionWatch(StoreNews(view), query)
+        print_printout(settings, answer(view, query))
+        sys.stdout.flush()
+        watch.follow()

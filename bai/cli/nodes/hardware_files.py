@@ -62,7 +62,7 @@ def print_hardware(settings: Settings, found: Sequence[tuple[Path, Hardware]], f
 
 def write_hardware(found: Iterable[tuple[Path, Hardware]], folder: Path) -> None:
     """One JSON file per machine, named like its capture; raises OSError."""
-    from bai.cli.atomic_files import write_atomically
+    from schemas.files.atomic_files import write_atomically
 
     for path, hardware in found:
         _warn_of_unknown(path, hardware)

@@ -66,7 +66,7 @@ def _probe_line(name: str, hardware: Hardware, *, changed: bool) -> str:
 
 
 def _write_hardware(hardware: Hardware, out: Path | None) -> None:
-    from bai.cli.atomic_files import write_atomically
+    from schemas.files.atomic_files import write_atomically
 
     text = hardware.model_dump_json(by_alias=True, exclude_defaults=True, indent=2) + "\n"
     if out is None:

@@ -40,8 +40,8 @@ def show_node(
     found = _this_machine(plan) if name == "." else _node_of_cluster(settings, name, offline, plan)
     node, drawn, health, how = found
     if svg is not None:
-        from bai.cli.atomic_files import write_atomically
         from bai.render.nodes.svg import render_node_svg
+        from schemas.files.atomic_files import write_atomically
 
         write_atomically(svg, render_node_svg(drawn))
     if nccl is not None:
@@ -59,7 +59,7 @@ def show_node(
 
 
 def _write_topology(node: NodeInfo, file: Path) -> None:
-    from bai.cli.atomic_files import write_atomically
+    from schemas.files.atomic_files import write_atomically
     from schemas.hardware.exporters.nccl import export_nccl, export_problem
     from schemas.problems.errors.command import CommandError
 
@@ -86,8 +86,8 @@ def _this_machine(plan: Plan | None) -> Found:
 
 
 def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Plan | None) -> Found:
-    from bai.cli.nodes.node_infos import node_infos
-    from bai.cli.resource_names import resolve_name
+    from bai.queries.node_infos import node_infos
+    from bai.queries.resource_names import resolve_name
     from bai.render.nodes.picture import node_picture
     from bai.render.nodes.rows import provision_lines
     from reconciler.plan.nodes.profile_status import profile_status

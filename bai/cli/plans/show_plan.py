@@ -53,7 +53,7 @@ def show_plan(
 
 def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
     """The nodes to draw. What cannot be learnt is not drawn: a picture is no reason to fail."""
-    from bai.cli.nodes.node_infos import node_infos
+    from bai.queries.node_infos import node_infos
     from reconciler.observe.health import last_known_health
     from schemas.problems.errors.base import BaiError
 
@@ -70,8 +70,8 @@ def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
 
 def save_plan(plan: Plan, path: Path) -> None:
     """Write the plan for `bai apply FILE`; readable by its owner alone: documents may be private."""
-    from bai.cli.atomic_files import write_atomically
     from reconciler.values.encoding.plan_json import dump_plan
+    from schemas.files.atomic_files import write_atomically
 
     write_atomically(path, dump_plan(plan), mode=0o600)
 

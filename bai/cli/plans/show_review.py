@@ -36,7 +36,7 @@ def show_review(settings: Settings, review: Review, format: PlanFormat, view: Pl
 
 def save_review(review: Review, path: Path) -> None:
     """Write the whole of it, for a page that shows only what fits; readable by its owner alone."""
-    from bai.cli.atomic_files import write_atomically
     from reconciler.review.review_json import dump_review
+    from schemas.files.atomic_files import write_atomically
 
     write_atomically(path, dump_review(review), mode=0o600)

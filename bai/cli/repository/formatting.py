@@ -70,7 +70,7 @@ def _read_file(path: Path) -> bytes:
 
 def write_formatted(item: Reformatted) -> None:
     """Replace the file, keeping its mode."""
-    from bai.cli.atomic_files import write_atomically
+    from schemas.files.atomic_files import write_atomically
 
     write_atomically(item.path, item.after, mode=stat.S_IMODE(item.path.stat().st_mode))
 

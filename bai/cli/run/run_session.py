@@ -238,7 +238,7 @@ def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
     """Its terminal, or its output until it ends."""
     from bai.cli.output import standard_input
     from bai.cli.sessions.attach_hint import print_attach_hint
-    from bai.cli.sessions.provider_abilities import require_attach
+    from providers.required_abilities import require_attach
 
     kernels = {kernel.labels.kernel: kernel for kernel in session.kernels}
     main = kernels.get("main1")

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bai.cli.sessions.provider_abilities import require_events
 from bai.render.humanize import clean, iso_time
+from providers.required_abilities import require_events
 from schemas.problems.errors.base import BaiError
 
 if TYPE_CHECKING:

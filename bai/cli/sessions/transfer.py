@@ -50,7 +50,7 @@ def parse_session_path(text: str) -> SessionPath | None:
 def transfer(workspace: Workspace, source: str, target: str) -> TransferResult:
     """Raises CommandError, CopyRefused, NotAble and ProviderError; OSError for local files."""
     from bai.cli.sessions.find import find_kernel, observe_sessions
-    from bai.cli.sessions.provider_abilities import require_copy
+    from providers.required_abilities import require_copy
 
     source_path, target_path = parse_session_path(source), parse_session_path(target)
     if (source_path is None) == (target_path is None):

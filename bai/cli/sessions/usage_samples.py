@@ -17,7 +17,7 @@ class UsageMeter:
     """Measures again and again; rates are between one sample and the next. Raises NotAble, ProviderError."""
 
     def __init__(self, kernels: OwnKernels, session: str | None) -> None:
-        from bai.cli.sessions.provider_abilities import require_usage
+        from providers.required_abilities import require_usage
 
         self._provider = require_usage(kernels.provider, kernels.cluster)
         self._kernels = kernels

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bai.render.analysis.report import ReportTable, Section
 from bai.render.humanize import clean, format_milli, join_limited, plural, short_name, slot_amount
+from bai.render.printout import Section, Table
 from planner.advice.capacity import GroupCapacity, GroupView, SizeFit
 from planner.advice.repartition import Repartition
 from planner.model.slots import device_word, slots_text
@@ -28,12 +28,12 @@ def before_after(before: object, after: object) -> str:
 def _group_sections(found: GroupCapacity) -> Iterator[Section]:
     before, after = found.before, found.after
     title = f"{found.group}: {after.active} of {plural(after.nodes, 'node')} active"
-    slots = ReportTable(("slot", "capacity", "allocated", "free"), tuple(_slot_rows(before, after)))
+    slots = Table(("slot", "capacity", "allocated", "free"), tuple(_slot_rows(before, after)))
     yield Section(title, (slots,) if slots.rows else ("nothing is there",))
     rows = [*_fit_rows(before.sizes, after.sizes), *_fit_rows(before.typical, after.typical)]
     if rows:
         columns = ("one more session of", "fits", "each on one NUMA node", "asked for by")
-        yield Section("How many more fit, each size alone", (ReportTable(columns, tuple(rows)),), 2)
+        yield Section("How many more fit, each size alone", (Table(columns, tuple(rows)),), 2)
     if before.scatter is not None and after.scatter is not None:
         lies = tuple(_scatter_lines(before.scatter, after.scatter, found.least_beside))
         yield Section(
@@ -44,7 +44,7 @@ def _group_sections(found: GroupCapacity) -> Iterator[Section]:
         rows = [_layout_row(one) for one in found.layouts]
         yield Section(
             "MIG layouts for those who wait; nothing changes by itself",
-            (ReportTable(columns, tuple(rows)),),
+            (Table(columns, tuple(rows)),),
             2,
         )
 
@@ -87,7 +87,7 @@ def _scatter_lines(before: FreeDevices, after: FreeDevices, beside: Mapping[str,
     yield f"sessions over several NUMA nodes: {split}"
 
 
-def _free_device_table(before: FreeDevices, after: FreeDevices) -> ReportTable:
+def _free_device_table(before: FreeDevices, after: FreeDevices) -> Table:
     """Nodes by how many of their devices are free."""
     counts = sorted({*before.nodes_by_free, *after.nodes_by_free})
     longest = max(after.nodes_by_free.values(), default=1)
@@ -95,7 +95,7 @@ def _free_device_table(before: FreeDevices, after: FreeDevices) -> ReportTable:
     for free in counts:
         was, now = before.nodes_by_free.get(free, 0), after.nodes_by_free.get(free, 0)
         rows.append((str(free), before_after(was, now), "=" * -(-now * _BAR // longest)))
-    return ReportTable((f"free {device_word(after.slot)}s on a node", "nodes", ""), tuple(rows))
+    return Table((f"free {device_word(after.slot)}s on a node", "nodes", ""), tuple(rows))
 
 
 def capacity_json(found: GroupCapacity) -> dict[str, object]:

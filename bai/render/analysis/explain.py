@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bai.render.analysis.report import ReportTable, Section
 from bai.render.humanize import clean, format_milli, join_limited, plural, short_name
 from bai.render.plan.placements import kernel_memory
 from bai.render.plan.waits import wait_lines
+from bai.render.printout import Section, Table
 from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict
 from planner.model.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.values.session_phase import ENDED
@@ -85,7 +85,7 @@ def _status_lines(found: Explanation) -> Iterator[str]:
 def _placement_sections(title: str, placement: Placement, found: Explanation) -> Iterator[Section]:
     for kernel in placement.kernels:
         rows = tuple(_kernel_rows(kernel, found.nodes.get(kernel.node)))
-        yield Section(f"{title}: {clean(kernel.kernel)} on {clean(kernel.node)}", (ReportTable((), rows),), 2)
+        yield Section(f"{title}: {clean(kernel.kernel)} on {clean(kernel.node)}", (Table((), rows),), 2)
     yield Section("Why there", tuple(_choice_lines(placement, found)), 2)
 
 
@@ -167,9 +167,7 @@ def _queue_lines(wait: Wait, found: Explanation) -> Iterator[str]:
 def _nearness_section(need: NeedFit, most: int) -> Section:
     count = f", {need.count} of these" if need.count > 1 else ""
     rows = tuple(_node_row(view) for view in need.nodes[:most])
-    parts: list[str | ReportTable] = (
-        [ReportTable(("node", "is", "what it lacks", "who is there"), rows)] if rows else []
-    )
+    parts: list[str | Table] = [Table(("node", "is", "what it lacks", "who is there"), rows)] if rows else []
     rest = Counter(VERDICTS[view.verdict] for view in need.nodes[most:])
     if rest:
         kinds = ", ".join(f"{number} {word}" for word, number in rest.items())

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from bai.render.humanize import clean
 from bai.render.plan.markdown import escape
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table of words; without `columns` it has no head."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A title, and what stands under it in this order."""
-
-    title: str
-    parts: tuple[str | ReportTable, ...] = ()
-    level: int = 1
-    """1 for a heading of the report, 2 below one."""
+from bai.render.printout import Section, Table
 
 
 def render_report(sections: Sequence[Section]) -> RenderableType:
@@ -50,8 +32,8 @@ def _indented_line(text: str) -> RenderableType:
     return Padding(Text(clean(text)), (0, 0, 0, 4))
 
 
-def _rich_table(grid: ReportTable) -> Table:
-    table = Table(
+def _rich_table(grid: Table) -> RichTable:
+    table = RichTable(
         box=None,
         padding=(0, 2, 0, 0),
         header_style="dim",
@@ -75,7 +57,7 @@ def _section_markdown(section: Section) -> Iterator[str]:
     yield f"\n{'#' * (section.level + 1)} {escape(section.title)}\n"
     for before, part in zip((None, *section.parts), section.parts, strict=False):
         if isinstance(part, str):
-            if isinstance(before, ReportTable):
+            if isinstance(before, Table):
                 yield ""
             yield f"- {escape(part)}"
             continue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bai.render.analysis.report import ReportTable, Section
 from bai.render.humanize import clean, duration
+from bai.render.printout import Section, Table
 from planner.model import slots
 from planner.simulation.measures import Report, WaitStatistics
 
@@ -22,20 +22,18 @@ def simulation_sections(reports: Reports) -> list[Section]:
     rows = tuple((label, *(read(one) for _, one in named)) for label, read in _comparison_rows(named))
     compared = "1 policy" if len(named) == 1 else f"{len(named)} policies"
     title = f"{slots.plural(named[0][1].sessions, 'session')} under {compared}"
-    found = [Section(title, (*key, ReportTable(("", *names), rows)))]
+    found = [Section(title, (*key, Table(("", *names), rows)))]
     for what, pick in (("project", lambda one: one.by_project), ("size", lambda one: one.by_size)):
         found += _wait_sections(f"Waiting times by {what}", what, named, pick)
     return found
 
 
-def _abbreviated(reports: Reports) -> tuple[Reports, tuple[ReportTable, ...]]:
+def _abbreviated(reports: Reports) -> tuple[Reports, tuple[Table, ...]]:
     """Letters in place of names that would make the table too wide, and what they stand for."""
     if sum(len(name) for name, _ in reports) <= WIDEST:
         return reports, ()
     letters = [chr(ord("A") + at) for at in range(len(reports))]
-    key = ReportTable(
-        (), tuple((letter, clean(name)) for letter, (name, _) in zip(letters, reports, strict=True))
-    )
+    key = Table((), tuple((letter, clean(name)) for letter, (name, _) in zip(letters, reports, strict=True)))
     return [(letter, one) for letter, (_, one) in zip(letters, reports, strict=True)], (key,)
 
 
@@ -103,7 +101,7 @@ def _wait_sections(
         for key in keys
         for name, one in reports
     ]
-    yield Section(title, (ReportTable(columns, tuple(rows)),), 2)
+    yield Section(title, (Table(columns, tuple(rows)),), 2)
 
 
 def _wait_cells(waits: WaitStatistics) -> tuple[str, ...]:

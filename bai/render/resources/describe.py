@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rich.console import Group
 from rich.text import Text
 
 from bai.render.humanize import clean, iso_time, plural, size
@@ -49,17 +48,15 @@ class Description:
     """Of a node: its profile. Of a profile: its roles and nodes."""
 
 
-def render_description(found: Description) -> Group:
+def description_lines(found: Description) -> Iterator[Text]:
     """The description as lines."""
-    return Group(
-        *_head(found),
-        *_folder(found),
-        *_node(found),
-        *_kernels(found),
-        *_waits(found),
-        *_document(found),
-        *_events(found),
-    )
+    yield from _head(found)
+    yield from _folder(found)
+    yield from _node(found)
+    yield from _kernels(found)
+    yield from _waits(found)
+    yield from _document(found)
+    yield from _events(found)
 
 
 def _head(found: Description) -> Iterator[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -75,28 +75,27 @@ def parse_selector(text: str) -> tuple[LabelTerm, ...]:
     return tuple(_parse_term(term.strip()) for term in text.split(",")) if text else ()
 
 
-def sort_rows(rows: Sequence[SessionRow], order: str) -> list[SessionRow]:
-    """In one of `SORT_ORDERS`; empty: as they are. Raises CommandError."""
-    if not order:
-        return list(rows)
-    if order not in _ORDERS:
+def check_sort_order(order: str) -> None:
+    """Raises CommandError for what is none of `SORT_ORDERS`, nor empty."""
+    if order and order not in _ORDERS:
         raise CommandError(
             why=f"--sort: nothing is sorted by {clean(order, 40)}", hint=f"known are {', '.join(_ORDERS)}"
         )
-    return sorted(rows, key=_ORDERS[order])
+
+
+def sort_rows(rows: Sequence[SessionRow], order: str) -> list[SessionRow]:
+    """In one of `SORT_ORDERS`; empty: as they are."""
+    return sorted(rows, key=_ORDERS[order]) if order else list(rows)
 
 
 def choose_rows(
     rows: Sequence[SessionRow],
     asked: SessionFilter,
-    only: Collection[str],
     document_of: Callable[[str], Mapping[str, object]],
 ) -> list[SessionRow]:
-    """Of `only` (identities) those that are asked for, in their order."""
+    """Those that are asked for, in their order."""
     return [
-        row
-        for row in rows
-        if row.id in only and asked.matches_phase(row.phase) and asked.matches_document(document_of(row.id))
+        row for row in rows if asked.matches_phase(row.phase) and asked.matches_document(document_of(row.id))
     ]
 
 

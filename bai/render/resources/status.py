@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
@@ -36,10 +36,16 @@ class SessionRow:
     """Thousandths of devices that it was given."""
 
 
-def session_rows(actual: Actual, wanted: Iterable[str], now: float) -> list[SessionRow]:
-    """Every session that is wanted or is there, by identity."""
-    there = {name: item for name, item in actual.existing.items() if ref_of(name).kind == "Session"}
-    names = sorted({*there, *(name for name in wanted if ref_of(name).kind == "Session")})
+def session_rows(
+    actual: Actual, wanted: Iterable[str], now: float, only: Collection[str] | None = None
+) -> list[SessionRow]:
+    """Every session that is wanted or is there, by identity; of `only`, where that is given."""
+    there = actual.existing
+    names = sorted(
+        name
+        for name in {*there, *wanted}
+        if ref_of(name).kind == "Session" and (only is None or name in only)
+    )
     return [_session_row(there[name], now) if name in there else _unapplied_row(name) for name in names]
 
 

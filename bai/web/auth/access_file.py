@@ -30,6 +30,7 @@ from bai.web.auth.proxy import ProxyAuthenticator
 from bai.web.auth.roles import (
     AnonymousAuthenticator,
     Authenticator,
+    OidcClient,
     Principal,
     Role,
     RoleBinding,
@@ -143,7 +144,18 @@ class OidcPart(_Model):
     user: Name = "sub"
     groups: Name = "groups"
     ca: str = ""
+    clientId: Name | None = None
     grants: Annotated[list[ClaimLine], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _client_is_audience(self) -> OidcPart:
+        audience = [self.audience] if isinstance(self.audience, str) else self.audience
+        if self.clientId is not None and self.clientId not in audience:
+            why = (
+                f"{self.clientId!r} is not in the audience: ID tokens are for the client that asked for them"
+            )
+            raise issues_error([Issue(("clientId",), why, "add it to audience", code="BAI-V034", key=True)])
+        return self
 
     def authenticator(self) -> OidcAuthenticator:
         audience = [self.audience] if isinstance(self.audience, str) else self.audience
@@ -184,6 +196,9 @@ class AccessFile(_Model):
         authenticators += [part.authenticator() for part in self.oidc]
         authenticators += [self.proxy.authenticator()] if self.proxy else []
         return [*authenticators, AnonymousAuthenticator(Role[self.anonymous] if self.anonymous else None)]
+
+    def oidc_clients(self) -> list[OidcClient]:
+        return [OidcClient(part.issuer, part.clientId) for part in self.oidc if part.clientId is not None]
 
 
 def _token_principal(line: TokenLine) -> Principal:
@@ -234,6 +249,10 @@ class WatchedAccessFile:
     def open_metrics(self) -> bool:
         return self._current().open_metrics
 
+    @property
+    def oidc_clients(self) -> Sequence[OidcClient]:
+        return self._current().oidc_clients
+
     def _current(self) -> StaticAccess:
         with self._lock:
             if (stamp := _file_stamp(self._path)) != self._stamp:
@@ -254,7 +273,7 @@ class WatchedAccessFile:
         except OSError as error:
             raise CannotRead(what=str(self._path), why=error.strerror or str(error)) from None
         found = parse_access(data, str(self._path))
-        return StaticAccess(found.authenticators(), found.metrics == "everybody")
+        return StaticAccess(found.authenticators(), found.metrics == "everybody", found.oidc_clients())
 
 
 def _file_stamp(path: Path) -> tuple[int, int, int] | None:

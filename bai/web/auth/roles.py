@@ -74,8 +74,21 @@ class AnonymousAuthenticator:
         return Principal("anonymous", (RoleBinding(self._role),))
 
 
+@dataclass(frozen=True, slots=True)
+class OidcClient:
+    """As whom `bai login` asks an identity provider."""
+
+    issuer: str
+    client_id: str
+
+
 class Access(Protocol):
     """All ways in, and what needs none."""
+
+    @property
+    def oidc_clients(self) -> Sequence[OidcClient]:
+        """Where people may log in."""
+        ...
 
     @property
     def authenticators(self) -> Sequence[Authenticator]:
@@ -94,6 +107,7 @@ class StaticAccess:
 
     authenticators: Sequence[Authenticator] = ()
     open_metrics: bool = False
+    oidc_clients: Sequence[OidcClient] = ()
 
 
 def authenticate(access: Access, headers: Mapping[str, str], peer: str) -> Principal:

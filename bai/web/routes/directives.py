@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bai.web.auth.roles import Admin, Operator
 from bai.web.dependencies import Cluster, error_responses
+from bai.web.response_models import OrderAnswer
 from reconciler.gitops.directives import Directive, DirectiveKind, issue_directive, withdraw_directive
 from schemas.problems.errors.base import BaiError
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["orders"])
 _ANSWERS = error_responses(_404="There is no such cluster or commit.")
-# Older versions of FastAPI take None for a model, which an answer without a body may not have.
-_order = partial(router.post, status_code=204, response_model=None, responses=_ANSWERS)
+_order = partial(router.post, responses=_ANSWERS)
 
 
 class Reason(BaseModel):
@@ -37,32 +37,33 @@ class Named(Reason):
 
 
 @_order("/suspend", summary="Change nothing for a while")
-def suspend(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
+def suspend(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> OrderAnswer:
     issue_directive(
         cluster.loop.workspace.store, cluster.name, "suspend", Directive(user.name, time.time(), reason.why)
     )
     cluster.wake()
+    return OrderAnswer()
 
 
 @_order("/resume", summary="Neither suspended nor held at a commit")
-def resume(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> None:
-    directive = Directive(user.name, time.time(), reason.why)
+def resume(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> OrderAnswer:
+    directive, store = Directive(user.name, time.time(), reason.why), cluster.loop.workspace.store
     orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
-    for order in orders:
-        withdraw_directive(cluster.loop.workspace.store, cluster.name, order, directive)
+    ended = [order for order in orders if withdraw_directive(store, cluster.name, order, directive)]
     cluster.wake()
+    return OrderAnswer(ended=ended)
 
 
 @_order("/rollback", summary="Hold the cluster at a commit")
-def rollback(cluster: Cluster, user: Admin, named: Named) -> None:
+def rollback(cluster: Cluster, user: Admin, named: Named) -> OrderAnswer:
     """Any commit of the repository, reviewed or not: this is for admins. `resume` ends it."""
-    _give_for_commit(cluster, user.name, "pin", named)
+    return _give_for_commit(cluster, user.name, "pin", named)
 
 
 @_order("/approve", summary="Let a commit be carried out")
-def approve(cluster: Cluster, user: Operator, named: Named) -> None:
+def approve(cluster: Cluster, user: Operator, named: Named) -> OrderAnswer:
     """It is carried out if what is followed rests on it; anything else is left aside."""
-    _give_for_commit(cluster, user.name, "approve", named)
+    return _give_for_commit(cluster, user.name, "approve", named)
 
 
 @router.post("/reconcile", status_code=202, summary="Look now", response_class=Response, responses=_ANSWERS)
@@ -71,7 +72,7 @@ def reconcile(cluster: Cluster, user: Operator) -> Response:
     return Response(status_code=202)
 
 
-def _give_for_commit(cluster: Cluster, name: str, order: DirectiveKind, named: Named) -> None:
+def _give_for_commit(cluster: Cluster, name: str, order: DirectiveKind, named: Named) -> OrderAnswer:
     workspace = cluster.loop.workspace
     try:
         commit = cluster.find_commit(named.commit)
@@ -79,3 +80,4 @@ def _give_for_commit(cluster: Cluster, name: str, order: DirectiveKind, named: N
         raise HTTPException(404, str(error)) from None
     issue_directive(workspace.store, cluster.name, order, Directive(name, time.time(), named.why, commit))
     cluster.wake()
+    return OrderAnswer(commit=commit)

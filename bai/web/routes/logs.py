@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -11,7 +13,9 @@ from pydantic import BaseModel
 from bai.web.auth.roles import Viewer
 from bai.web.dependencies import Cluster, error_responses, last_plan, project_view, require_visible
 from bai.web.streaming import Followers, TooManyFollowers
+from providers.required_abilities import require_log_times
 from reconciler.values.state import Existing
+from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.base import BaiError
 from schemas.values.resource_ref import identity_of
 
@@ -24,6 +28,9 @@ class LogQuery(BaseModel, frozen=True):
 
     kernel: Annotated[str, Query(max_length=50)] = "main1"
     tail: Annotated[int, Query(ge=0, le=100_000)] = 1000
+    since: Annotated[
+        float | None, Query(ge=0, le=2**62, description="Seconds since the epoch; in place of `tail`.")
+    ] = None
     follow: bool = False
 
 
@@ -51,13 +58,23 @@ def logs(
     if id_ is None:
         raise HTTPException(404, f"{identity} has no container {query.kernel}")
     try:
-        output = cluster.loop.workspace.provider.logs(id_, follow=query.follow, tail=query.tail)
+        output = _output(cluster.loop.workspace, id_, query)
         pieces = _FOLLOWERS.follow(user.name, output) if query.follow else output
     except BaiError as error:
         raise HTTPException(502, str(error)) from None
     except TooManyFollowers:
         raise HTTPException(503, "too many follow already", headers={"Retry-After": "10"}) from None
     return StreamingResponse(pieces, media_type="text/plain; charset=utf-8")
+
+
+def _output(workspace: Workspace, id_: str, query: LogQuery) -> Iterator[bytes]:
+    """Raises ProviderError, NotAble."""
+    if query.since is None:
+        return workspace.provider.logs(id_, follow=query.follow, tail=query.tail)
+    since = datetime.fromtimestamp(query.since, UTC)
+    return require_log_times(workspace.provider, workspace.cluster).logs_since(
+        id_, since, follow=query.follow
+    )
 
 
 def _kernel_ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from bai.cli.kind_names import kind_of
+from bai.queries.kind_names import kind_of
 from bai.render.humanize import clean, join_limited
 from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
+    from bai.queries.view import ClusterView
     from reconciler.store.store import Store
     from reconciler.values.plan_options import PlanOptions
     from reconciler.values.state import Desired
@@ -50,10 +51,11 @@ def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, .
     return tuple(name if "*" in name else resolve_name(name, known, "Session") for name in names)
 
 
-def resolve_with_past(name: str, past: Iterable[str], desired: Desired, store: Store) -> str:
-    """The identity of a resource that is wanted or recorded, or that once was: `past`. Raises as
-    `resolve_name`."""
-    return resolve_name(name, {*past, *store.recorded(desired.cluster), *desired.digests})
+def resolve_with_past(name: str, view: ClusterView, past: Iterable[str]) -> str:
+    """The identity of a resource that is wanted or recorded, or that once was: `past`; of those that may be
+    seen. Raises as `resolve_name`."""
+    recorded = view.store.recorded(view.desired.cluster) if view.store is not None else ()
+    return resolve_name(name, {each for each in {*past, *recorded, *view.desired.digests} if view.sees(each)})
 
 
 def resolve_targets(names: Iterable[str], desired: Desired, store: Store | None) -> tuple[str, ...]:
@@ -84,6 +86,11 @@ def resolve_plan_options(options: PlanOptions, desired: Desired, store: Store | 
         targets=resolve_targets(options.targets, desired, store),
         replace=resolve_sessions(options.replace, desired.sessions()),
     )
+
+
+def is_named(name: str, identity: str) -> bool:
+    """Whether `name` can mean this one."""
+    return _matches(name.strip("/"), identity)
 
 
 def _matches(wanted: str, identity: str) -> bool:

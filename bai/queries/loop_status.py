@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from bai.render.resources.loop_status import LoopStatus, Presence
-    from reconciler.store.store import Store
     from reconciler.values.records import Lease
     from reconciler.workspace.workspace import Workspace
 
@@ -35,17 +32,6 @@ def read_loop_status(workspace: Workspace) -> LoopStatus:
     if workspace.state.on_server:
         return LoopStatus("stopped", note.holder, None, directives, note)
     return LoopStatus(_presence(note.process), note.holder, note.started or None, directives, note)
-
-
-def tell_holds(store: Store | None, cluster: str) -> None:
-    """Say on stderr when the loop is suspended or held, so that nobody wonders why nothing happens."""
-    if store is None:  # Who has none does not load what reads one.
-        return
-    from bai.render.resources.loop_status import hold_lines
-    from reconciler.gitops.directives import read_directives
-
-    for line in hold_lines(read_directives(store, cluster)):
-        typer.echo(f"note: {line}", err=True)
 
 
 def _is_live(lease: Lease, now: float) -> bool:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schemas.problems.errors.command import NoSuchResource
+
 ABBREVIATIONS = {
     "s": "Session",
     "ses": "Session",
@@ -28,3 +33,13 @@ def kind_of(word: str) -> str | None:
         if plain in (lower, f"{lower}s", f"{lower[:-1]}ies"):
             return kind
     return None
+
+
+def no_such_kind(word: str) -> NoSuchResource:
+    """The error for a word that means none."""
+    from bai.render.humanize import clean
+    from schemas.kinds.kind_registry import KINDS
+    from schemas.problems.errors.command import NoSuchResource
+    from schemas.problems.text import did_you_mean
+
+    return NoSuchResource(what="kind", name=clean(word), hint=did_you_mean(word, KINDS))

@@ -1,27 +1,39 @@
-"""What there is to say about one session, gathered."""
+"""`bai explain`: why a session is where it is, or why it waits."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.cli.resource_names import resolve_name
-from bai.render.analysis.explain import Explanation
+from bai.queries.resource_names import resolve_name
+from bai.render.analysis.explain import Explanation, explanation_sections
+from bai.render.printout import Printout, Report
 from reconciler.guards.judge import violation_text
 
 if TYPE_CHECKING:
+    from bai.queries.models import ExplainQuery
+    from bai.queries.view import ClusterView
     from planner.advice.node_shortfalls import NeedFit
     from planner.model.types import Placement
     from reconciler.plan.study import Study
     from reconciler.values.plan import Action
-    from reconciler.workspace.workspace import Workspace
 
 
-def explain_session(workspace: Workspace, name: str, *, offline: bool) -> Explanation:
-    """Raises NoSuchResource, AmbiguousName, and what opening store and provider raises."""
-    desired = workspace.desired()
-    study = workspace.study(offline=offline)
+def answer(view: ClusterView, query: ExplainQuery) -> Printout:
+    """Raises NoSuchResource, AmbiguousName."""
+    found = explain_session(view, query.session)
+    if query.form == "json":
+        from bai.render.analysis.explain_json import explanation_json
+
+        return Printout("bai.explanation/v1", explanation_json(found))
+    return Printout(blocks=(Report(tuple(explanation_sections(found, query.nodes))),))
+
+
+def explain_session(view: ClusterView, name: str) -> Explanation:
+    """Raises NoSuchResource, AmbiguousName, and what looking raises."""
+    desired, study = view.desired, view.study
     existing = study.context.actual.existing
-    identity = resolve_name(name, {*desired.sessions(), *existing}, "Session")
+    known = {each for each in {*desired.sessions(), *existing} if view.sees(each)}
+    identity = resolve_name(name, known, "Session")
     item, session = existing.get(identity), desired.sessions().get(identity)
     action = next((each for each in study.plan.actions if each.id == identity), None)
     wait = study.placed.waits.get(identity)

@@ -1,0 +1,1 @@
+"""Logging in to servers, on the command line."""

@@ -1,0 +1,1 @@
+"""What reading commands ask of a cluster, and what they are answered: here, or by a server."""

@@ -1,0 +1,31 @@
+"""Which module answers which question. Each has `answer(view, query)`, and is loaded when it is asked."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from bai.queries.models import Query
+    from bai.queries.view import ClusterView
+    from bai.render.printout import Printout
+
+MODULES = {
+    "audit": "bai.queries.audit",
+    "capacity": "bai.queries.capacity",
+    "describe": "bai.queries.description",
+    "events": "bai.queries.events",
+    "explain": "bai.queries.explanation",
+    "get": "bai.queries.resources",
+    "history": "bai.queries.history",
+    "nodes": "bai.queries.nodes",
+    "review": "bai.queries.review",
+    "status": "bai.queries.status",
+}
+
+
+def answer(view: ClusterView, query: Query) -> Printout:
+    """What the command prints. Raises NoSuchResource, AmbiguousName, CommandError, and what looking
+    raises."""
+    module = importlib.import_module(MODULES[query.command])
+    return cast("Printout", module.answer(view, query))

@@ -1,0 +1,83 @@
+"""`bai describe`: everything known about one resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bai.queries.hold_notes import hold_notes
+from bai.queries.node_infos import node_infos
+from bai.queries.profile_view import node_document, profile_facts, source_document
+from bai.queries.resource_names import resolve_name
+from bai.render.printout import Printout, styled_lines
+from bai.render.resources.describe import Description, description_json, description_lines
+from reconciler.values.volume_folders import volume_folders
+from schemas.values.resource_ref import identity_of, ref_of
+
+if TYPE_CHECKING:
+    from bai.queries.models import DescribeQuery
+    from bai.queries.view import ClusterView
+    from planner.model.types import NodeInfo
+    from providers.storage.base import FolderState, VolumeFolder
+    from reconciler.store.store import Store
+    from reconciler.values.records import Event
+    from reconciler.values.state import Actual, Desired
+
+EVENTS = 20
+
+
+def answer(view: ClusterView, query: DescribeQuery) -> Printout:
+    """Raises NoSuchResource, AmbiguousName."""
+    found = describe_resource(view, query.resource)
+    whole = ref_of(found.id).kind == "Cluster"
+    notes = hold_notes(view.directives) if whole else ()
+    if query.form == "json":
+        return Printout("bai.description/v1", description_json(found), notes=notes)
+    return Printout(blocks=(styled_lines(description_lines(found), wrap=False),), notes=notes)
+
+
+def describe_resource(view: ClusterView, name: str) -> Description:
+    """Raises NoSuchResource, AmbiguousName, and what looking raises."""
+    desired, actual = view.desired, view.actual
+    nodes = [identity_of("Node", node.metadata.name) for node in desired.repository.nodes_of(desired.cluster)]
+    known = {each for each in {*desired.digests, *actual.existing, *nodes} if view.sees(each)}
+    identity = resolve_name(name, known)
+    item = actual.existing.get(identity)
+    source = source_document(desired.repository, identity)
+    place = desired.repository.locations.get(source.identity) if source else None
+    machine = desired.repository.machines.get(identity)
+    folder, seen = _volume_folder(view, identity)
+    pending = item is not None and item.phase == "PENDING"
+    waits = view.waits if pending else {}
+    return Description(
+        id=identity,
+        place=str(place) if place else "",
+        document=desired.documents.get(identity)
+        or (item.recorded.document if item else {})
+        or (node_document(machine) if machine else {}),
+        digest=desired.digests.get(identity, ""),
+        item=item,
+        events=_events(view.store, desired.cluster, identity),
+        wait=waits.get(identity),
+        node=_node_info(identity, desired, actual),
+        actual=actual,
+        folder=folder,
+        seen=seen,
+        facts=profile_facts(desired.repository, identity),
+    )
+
+
+def _volume_folder(view: ClusterView, identity: str) -> tuple[VolumeFolder | None, FolderState | None]:
+    """A volume's folder, and how it is."""
+    folder = volume_folders(view.desired).get(identity) if ref_of(identity).kind == "Volume" else None
+    seen = view.folder_state(folder) if folder is not None else None
+    return (folder, seen) if seen is not None else (None, None)
+
+
+def _events(store: Store | None, cluster: str, identity: str) -> tuple[Event, ...]:
+    return store.events(cluster, resource=identity, limit=EVENTS) if store is not None else ()
+
+
+def _node_info(identity: str, desired: Desired, actual: Actual) -> NodeInfo | None:
+    if ref_of(identity).kind != "Node":
+        return None
+    return node_infos(desired, actual).get(ref_of(identity).name)

@@ -1,0 +1,30 @@
+"""`bai history`: what was applied, and what loops were told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bai.queries.commit_facts import CommitFacts, read_commit_facts
+from bai.render.printout import Printout, plain_lines
+from bai.render.resources.history import history_entries, history_json, history_line
+
+if TYPE_CHECKING:
+    from bai.queries.models import HistoryQuery
+    from bai.queries.view import ClusterView
+
+
+def answer(view: ClusterView, query: HistoryQuery) -> Printout:
+    """The newest comes first."""
+    entries = view.store.audit(view.desired.cluster) if view.store is not None else ()
+    found = history_entries(entries)[: query.tail]
+    facts = read_commit_facts(view.git, (each.commit for each in found))
+    unknown = CommitFacts()
+    if query.form == "json":
+        items = [history_json(each, facts.get(each.commit, unknown).author) for each in found]
+        return Printout("bai.history/v1", {"items": items})
+    lines = []
+    for each in found:
+        author, subject = facts.get(each.commit, unknown)
+        lines.append(history_line(each, subject, author))
+    notes = () if found else ("Nothing was applied yet.",)
+    return Printout(blocks=(plain_lines(lines),), notes=notes)

@@ -1,0 +1,109 @@
+"""Questions of reading commands, as a server is asked them: each is the query of a route."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from schemas.problems.errors.command import CommandError
+
+Name = Annotated[str, MaxLen(300)]
+Text = Annotated[str, MaxLen(1000)]
+Count = Annotated[int, Ge(0), Le(10_000)]
+Form = Literal["text", "wide", "json"]
+SortOrder = Literal["", "name", "age", "phase", "project", "gpus"]
+
+
+class Query(BaseModel):
+    """`form`: what is printed, as the commands' `--format` has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    command: ClassVar[str]
+    form: Form = "text"
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Made of what a person wrote. Raises CommandError."""
+        try:
+            return cls(**fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise CommandError(why=f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+
+
+class GetQuery(Query):
+    """Resources. `kind` is empty for all; `owners`: names of whoever asks, which count where only theirs are
+    asked for (`mine`)."""
+
+    command: ClassVar[str] = "get"
+    kind: Name = ""
+    name: Name = ""
+    project: Name = ""
+    phase: Text = ""
+    selector: Text = ""
+    sort: SortOrder = ""
+    mine: bool = False
+    owners: Annotated[tuple[Name, ...], MaxLen(10)] = ()
+
+
+class StatusQuery(Query):
+    command: ClassVar[str] = "status"
+
+
+class DescribeQuery(Query):
+    command: ClassVar[str] = "describe"
+    resource: Name
+
+
+class ExplainQuery(Query):
+    """`nodes`: how many to show for a session that waits."""
+
+    command: ClassVar[str] = "explain"
+    session: Name
+    nodes: Count = 8
+
+
+class CapacityQuery(Query):
+    command: ClassVar[str] = "capacity"
+    group: Name = ""
+
+
+class NodesQuery(Query):
+    command: ClassVar[str] = "nodes"
+    name: Name = ""
+
+
+class HistoryQuery(Query):
+    command: ClassVar[str] = "history"
+    tail: Annotated[int, Ge(1), Le(10_000)] = 30
+
+
+class EventsQuery(Query):
+    command: ClassVar[str] = "events"
+    resource: Name = ""
+    tail: Count = 100
+
+
+class AuditQuery(Query):
+    """`since` and `until` in seconds since the epoch; `changes`: with each field that changed."""
+
+    command: ClassVar[str] = "audit"
+    resource: Name = ""
+    actor: Name = ""
+    commit: Name = ""
+    plan: Name = ""
+    since: float | None = None
+    until: float | None = None
+    tail: Count = 100
+    changes: bool = False
+
+
+class ReviewQuery(Query):
+    """What a commit, branch or tag would change; `columns`: how wide it is drawn."""
+
+    command: ClassVar[str] = "review"
+    commit: Annotated[str, MinLen(4), MaxLen(100)]
+    columns: Annotated[int, Ge(40), Le(400)] = 100

@@ -1,0 +1,59 @@
+"""`bai nodes list` and `bai get nodes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bai.queries.node_infos import node_infos
+from bai.queries.resource_names import resolve_name
+from bai.render.nodes.rows import (
+    NodeRow,
+    node_cells,
+    node_columns,
+    node_json,
+    node_row,
+    running_placements,
+)
+from bai.render.printout import Printout, Table
+from reconciler.plan.nodes.profile_status import profile_status
+from schemas.values.resource_ref import identity_of, ref_of
+
+if TYPE_CHECKING:
+    from bai.queries.models import Form, NodesQuery
+    from bai.queries.view import ClusterView
+    from reconciler.values.state import Actual, Desired
+
+
+def answer(view: ClusterView, query: NodesQuery) -> Printout:
+    """Raises NoSuchResource, AmbiguousName."""
+    return list_nodes(view, query.name, query.form)
+
+
+def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
+    """The nodes, or the one named."""
+    rows = node_rows(view.desired, view.actual)
+    if name:
+        wanted = ref_of(resolve_name(name, [identity_of("Node", row.name) for row in rows], "Node")).name
+        rows = [row for row in rows if row.name == wanted]
+    if form == "json":
+        return Printout("bai.nodes/v1", {"nodes": [node_json(row) for row in rows]})
+    wide, profiles = form == "wide", any(row.profile_status for row in rows)
+    head = node_columns(wide=wide, profiles=profiles)
+    cells = tuple(tuple(node_cells(row, wide=wide, profiles=profiles)) for row in rows)
+    return Printout(blocks=(Table(tuple(head), cells, empty="The cluster has no Node."),))
+
+
+def node_rows(desired: Desired, actual: Actual) -> list[NodeRow]:
+    """Every node of the cluster, by name, whether or not its hardware is known."""
+    infos, held = node_infos(desired, actual), running_placements(actual)
+    rows = []
+    for node in desired.repository.nodes_of(desired.cluster):
+        name, address = node.metadata.name, node.spec.address or node.metadata.name
+        if name in infos:
+            rows.append(node_row(infos[name], held, address, profile_status(actual, name)))
+        else:
+            group = desired.repository.group_of_node(node) or ""
+            how = profile_status(actual, name)
+            state = "unprovisioned" if how is not None and how.unready else node.spec.state
+            rows.append(NodeRow(name=name, group=group, state=state, address=address, profile_status=how))
+    return sorted(rows, key=lambda row: row.name)

@@ -1,0 +1,151 @@
+"""`bai get`: resources with their phase, and why sessions wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bai.queries.hold_notes import hold_notes
+from bai.queries.kind_names import kind_of, no_such_kind
+from bai.queries.resource_names import resolve_name
+from bai.render.humanize import clean, short_name
+from bai.render.printout import Printout, Table
+from bai.render.resources.session_filter import (
+    SessionFilter,
+    choose_rows,
+    parse_phases,
+    parse_selector,
+    sort_rows,
+)
+from bai.render.resources.status import resource_rows, session_json, session_rows, wait_line
+from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from bai.queries.models import GetQuery
+    from bai.queries.view import ClusterView
+    from bai.render.resources.status import SessionRow
+    from planner.model.types import Wait
+    from reconciler.values.state import Actual, Desired
+    from schemas.repository.repository import Repository
+
+_COLUMNS = ("session", "phase", "ready", "node", "age")
+_WIDE_COLUMNS = ("generation", "group", "cores", "memory", "devices")
+
+
+def answer(view: ClusterView, query: GetQuery) -> Printout:
+    """Raises NoSuchResource, AmbiguousName, CommandError."""
+    if query.kind and query.kind != kind_of(query.kind):
+        raise no_such_kind(query.kind)
+    if query.kind == "Node":
+        from bai.queries.nodes import list_nodes
+
+        return list_nodes(view, query.name, query.form)
+    asked = session_filter(view, query)
+    identities = {each for each in {*view.desired.digests, *view.actual.existing} if view.lists(each)}
+    only = chosen_identities(query.name, query.kind, query.project, identities)
+    rows = _session_rows(view, query, asked, only)
+    waits = view.waits if query.kind in ("Session", "") else {}
+    notes = hold_notes(view.directives)
+    if query.form == "json":
+        document = {
+            "complete": view.actual.complete,
+            "items": _items(view, query.kind, only, waits, rows),
+        }
+        return Printout("bai.resources/v1", document, notes=notes)
+    blocks = []
+    if query.kind in ("Session", ""):
+        blocks.append(_session_table(rows, waits, wide=query.form == "wide"))
+    if query.kind != "Session":
+        blocks.append(_resource_table(view, query.kind, only))
+    warnings = tuple(f"warning: not everything could be observed: {clean(e)}" for e in view.actual.errors)
+    return Printout(blocks=tuple(blocks), notes=notes, warnings=warnings)
+
+
+def session_filter(view: ClusterView, query: GetQuery) -> SessionFilter:
+    """Raises CommandError."""
+    names = {*query.owners, view.user} - {""}
+    owners = owner_names(names, view.desired.repository) if query.mine else None
+    return SessionFilter(parse_phases(query.phase), parse_selector(query.selector), owners)
+
+
+def owner_names(names: Collection[str], repository: Repository) -> frozenset[str]:
+    """By which a session may name one of these as its owner: also as the User document that one means. In
+    lower case."""
+    found = set(names)
+    for user in [repository.user_of(name) for name in names]:
+        if user is not None:
+            found |= {user.name, *([user.spec.email] if user.spec.email else [])}
+    return frozenset(name.lower() for name in found)
+
+
+def chosen_identities(name: str, kind: str, project: str, identities: set[str]) -> set[str]:
+    """The identities asked for. Raises NoSuchResource, AmbiguousName."""
+    chosen = {resolve_name(name, identities, kind)} if name else identities
+    if project:
+        theirs = {ref_of(identity).project for identity in identities} - {""}
+        if project not in theirs:
+            resolve_name(project, identities, "Project")
+        chosen = {identity for identity in chosen if ref_of(identity).project == project}
+    return chosen
+
+
+def session_document(desired: Desired, actual: Actual, identity: str) -> Mapping[str, object]:
+    """As it is written; as it was applied where it is written no more."""
+    item = actual.existing.get(identity)
+    return desired.documents.get(identity) or (item.recorded.document if item else {})
+
+
+def _session_rows(
+    view: ClusterView, query: GetQuery, asked: SessionFilter, only: Collection[str]
+) -> list[SessionRow]:
+    rows = session_rows(view.actual, view.desired.digests, view.now, only)
+
+    def document_of(identity: str) -> Mapping[str, object]:
+        return session_document(view.desired, view.actual, identity)
+
+    return sort_rows(choose_rows(rows, asked, document_of), query.sort)
+
+
+def _session_table(rows: Sequence[SessionRow], waits: Mapping[str, Wait], *, wide: bool) -> Table:
+    columns, cells = [*_COLUMNS], []
+    if wide:
+        columns += _WIDE_COLUMNS
+    for row in rows:
+        line = [short_name(row.id), row.phase, row.ready, row.nodes, row.age]
+        if wide:
+            line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
+        cells.append((*line, row.about or wait_line(waits.get(row.id))))
+    return Table((*columns, "about"), tuple(cells), empty="There is no Session.")
+
+
+def _resource_table(view: ClusterView, kind: str, only: Collection[str]) -> Table:
+    rows = tuple(
+        tuple(row) for row in resource_rows(view.actual, view.desired.digests, kind) if row[0] in only
+    )
+    return Table(("resource", "state", "generation"), rows, empty=f"There is no {kind or 'resource'}.")
+
+
+def _items(
+    view: ClusterView,
+    kind: str,
+    only: Collection[str],
+    waits: Mapping[str, Wait],
+    rows: Sequence[SessionRow],
+) -> list[dict[str, Any]]:
+    existing = view.actual.existing
+    items: list[dict[str, Any]] = []
+    if kind in ("Session", ""):
+        items += [session_json(row, existing.get(row.id), waits.get(row.id)) for row in rows]
+    if kind != "Session":
+        items += [
+            {
+                "id": name,
+                "kind": ref_of(name).kind,
+                "applied": name in existing,
+                "state": state,
+                "generation": int(generation or 0),
+            }
+            for name, state, generation in resource_rows(view.actual, view.desired.digests, kind)
+            if name in only
+        ]
+    return items

@@ -1,0 +1,161 @@
+"""What reading commands look at: a cluster as documents, store and nodes show it, seen by somebody.
+
+`WorkspaceView` looks for itself, on the machine where the command runs; a server's view (`bai.web.pass_view`)
+has what the last pass of its loop saw.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from bai.render.resources.loop_status import LoopStatus
+    from planner.model.types import Wait
+    from providers.storage.base import FolderState, VolumeFolder
+    from reconciler.gitops.directives import Directives
+    from reconciler.plan.study import Study
+    from reconciler.review.values import Review
+    from reconciler.store.store import Store
+    from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.workspace import Workspace
+
+
+class ClusterView(Protocol):
+    """Each is looked up once, and when it is first asked for. Any may raise BaiError."""
+
+    @property
+    def user(self) -> str:
+        """Whose view it is, where that is known."""
+        ...
+
+    @property
+    def desired(self) -> Desired: ...
+
+    @property
+    def actual(self) -> Actual: ...
+
+    @property
+    def waits(self) -> Mapping[str, Wait]:
+        """Session → why it waits."""
+        ...
+
+    @property
+    def store(self) -> Store | None:
+        """None where nothing was ever applied."""
+        ...
+
+    @property
+    def git(self) -> Path | None:
+        """The repository that knows the commits."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    @property
+    def loop(self) -> LoopStatus: ...
+
+    @property
+    def directives(self) -> Directives | None:
+        """Orders that hold; None where there is no store."""
+        ...
+
+    @property
+    def study(self) -> Study:
+        """A plan of everything, with what the planner saw."""
+        ...
+
+    def review(self, commit: str) -> Review:
+        """What a commit, branch or tag would change."""
+        ...
+
+    def folder_state(self, folder: VolumeFolder) -> FolderState | None:
+        """A volume's folder as it is; None where folders are not bai's."""
+        ...
+
+    def sees(self, identity: str) -> bool:
+        """Whether a resource is theirs to read."""
+        ...
+
+    def lists(self, identity: str) -> bool:
+        """Whether they may know that it is there."""
+        ...
+
+
+class WorkspaceView:
+    """As it is now, for whoever has the repository and reaches the nodes: they see everything. `offline`:
+    nobody is asked."""
+
+    user = ""
+
+    def __init__(self, workspace: Workspace, *, offline: bool = False) -> None:
+        self._workspace, self._offline = workspace, offline
+        self.now = time.time()
+
+    @cached_property
+    def desired(self) -> Desired:
+        return self._workspace.desired()
+
+    @cached_property
+    def actual(self) -> Actual:
+        return self._workspace.actual(offline=self._offline)
+
+    @cached_property
+    def waits(self) -> Mapping[str, Wait]:
+        """As a plan made now says; nothing is planned when none waits. A plan that is refused, for a guard
+        say, is no reason to show nothing."""
+        from schemas.problems.errors.plan import PlanError
+
+        if all(item.phase != "PENDING" for item in self.actual.existing.values()):
+            return {}
+        try:
+            return {wait.session: wait for wait in self._workspace.plan().waits}
+        except PlanError:
+            return {}
+
+    @property
+    def store(self) -> Store | None:
+        return self._workspace.existing_store
+
+    @property
+    def git(self) -> Path | None:
+        return self._workspace.source.git
+
+    @property
+    def loop(self) -> LoopStatus:
+        from bai.queries.loop_status import read_loop_status
+
+        return read_loop_status(self._workspace)
+
+    @property
+    def directives(self) -> Directives | None:
+        if self.store is None:
+            return None
+        from reconciler.gitops.directives import read_directives
+
+        return read_directives(self.store, self._workspace.cluster.name)
+
+    def review(self, commit: str) -> Review:
+        from reconciler.review.between_commits import review_of
+
+        return review_of(self._workspace, commit)
+
+    @cached_property
+    def study(self) -> Study:
+        return self._workspace.study(offline=self._offline)
+
+    def folder_state(self, folder: VolumeFolder) -> FolderState | None:
+        storage = self._workspace.storage
+        return None if storage is None else storage.observe([folder], usage=True).get(folder.volume)
+
+    def sees(self, identity: str) -> bool:
+        return True
+
+    def lists(self, identity: str) -> bool:
+        return True

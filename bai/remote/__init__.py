@@ -1,0 +1,1 @@
+"""A server's client: contexts, logging in, and what reading commands and orders ask of it."""

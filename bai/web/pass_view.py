@@ -1,0 +1,100 @@
+"""A cluster as the last pass of its loop saw it, by somebody who may see all of it or some projects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastapi import HTTPException
+
+from bai.web.auth.roles import Principal
+from bai.web.cluster_loops import ServedCluster
+from bai.web.dependencies import last_plan, project_view
+from reconciler.gitops.directives import Directive, Directives, read_directives
+from reconciler.values.state import Desired
+
+if TYPE_CHECKING:
+    from bai.render.resources.loop_status import LoopStatus
+    from planner.model.types import Wait
+    from providers.storage.base import FolderState, VolumeFolder
+    from reconciler.plan.study import Study
+    from reconciler.review.values import Review
+    from reconciler.store.store import Store
+
+_SOMEBODY = "an operator"
+
+
+class PassView:
+    """A `ClusterView`. Asks no node. Answers 503 before there was a pass."""
+
+    def __init__(self, cluster: ServedCluster, user: Principal) -> None:
+        done, self.actual, self._plan = last_plan(cluster, user)
+        if done.desired is None:
+            raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
+        self.desired: Desired = done.desired
+        self._cluster, self._whole = cluster, user.projects is None
+        self._projects = project_view(cluster, user)
+        self.user = user.name
+
+    @cached_property
+    def waits(self) -> Mapping[str, Wait]:
+        return {wait.session: wait for wait in self._plan.waits}
+
+    @property
+    def store(self) -> Store | None:
+        return self._cluster.loop.workspace.existing_store
+
+    @property
+    def git(self) -> Path | None:
+        return self._cluster.loop.workspace.source.git
+
+    @property
+    def now(self) -> float:
+        return self._cluster.loop.workspace.clock.now()
+
+    @property
+    def loop(self) -> LoopStatus:
+        """Notes of passes are for who sees all projects."""
+        from bai.queries.loop_status import read_loop_status
+
+        found = read_loop_status(self._cluster.loop.workspace)
+        return found if self._whole else replace(found, last_pass=None, directives=self.directives)
+
+    @property
+    def directives(self) -> Directives:
+        """So is who gave an order, and why."""
+        found = read_directives(self._cluster.loop.workspace.store, self._cluster.name)
+        return found if self._whole else _anonymous(found)
+
+    @property
+    def study(self) -> Study:
+        return self._cluster.study(self.desired, self.actual)
+
+    def folder_state(self, folder: VolumeFolder) -> FolderState | None:
+        return (self.actual.volumes or {}).get(folder.volume)
+
+    def review(self, commit: str) -> Review:
+        """What a commit, branch or tag would change. Raises CannotRead, InvalidRepository, PlanError."""
+        from reconciler.review.between_commits import review_of
+
+        return review_of(self._cluster.loop.workspace, commit)
+
+    def sees(self, identity: str) -> bool:
+        return self._projects.sees(identity)
+
+    def lists(self, identity: str) -> bool:
+        return self._projects.lists(identity)
+
+
+def _anonymous(directives: Directives) -> Directives:
+    def without_names(order: Directive | None) -> Directive | None:
+        return None if order is None else Directive(_SOMEBODY, order.at, "", order.commit)
+
+    return Directives(
+        suspend=without_names(directives.suspend),
+        pin=without_names(directives.pin),
+        approve=without_names(directives.approve),
+    )
