@@ -140,7 +140,10 @@ def print_table(
     if empty and not rows:
         print(empty, file=sys.stderr)
         return
-    cells = [[clean(cell) or "-" for cell in row] for row in rows]
+    columns, cells = (
+        [clean(column) for column in columns],
+        [[clean(cell) or "-" for cell in row] for row in rows],
+    )
     if is_terminal(sys.stdout):
         _rich_table(settings, columns, cells)
         return

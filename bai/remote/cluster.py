@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -40,16 +40,19 @@ class RemoteCluster:
         """What a reading command prints."""
         from pydantic import TypeAdapter, ValidationError
 
-        from bai.render.printout import Printout
+        from bai.render.printout import Printout, Table
 
-        found = self.client.get(
-            f"{self._path}/commands/{query.command}", query.model_dump(exclude_defaults=True)
-        )
+        path = f"{self._path}/commands/{query.command}"
+        found = self.client.get(path, query.model_dump(exclude_defaults=True))
+        why = "its answer is not as this version of bai knows it; are both of the same version?"
         try:
-            return TypeAdapter(Printout).validate_python(found)
+            printout = TypeAdapter(Printout).validate_python(found)
         except ValidationError:
-            why = "its answer is not as this version of bai knows it; are both of the same version?"
             raise ServerError(server=self.client.server, why=why) from None
+        tables = (block for block in printout.blocks if isinstance(block, Table))
+        if any(len(row) != len(table.columns) for table in tables for row in table.rows):
+            raise ServerError(server=self.client.server, why=why)
+        return printout
 
     def order(self, name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """`suspend`, `resume`, `approve`, `rollback`; gives what holds now."""
@@ -67,7 +70,7 @@ class RemoteCluster:
         """What happens from now on."""
         return RemoteEvents(self)
 
-    def messages(self) -> Iterator[StreamMessage]:
+    def messages(self) -> Generator[StreamMessage]:
         """News from now on, without an end. A stream that ends is asked for again, from where it was; the
         first one has to be had."""
         last, begun = "", False
@@ -96,6 +99,9 @@ class RemoteEvents:
 
     def begin(self) -> None:
         next(self._messages)  # The first one says that others follow.
+
+    def close(self) -> None:
+        self._messages.close()
 
     def __iter__(self) -> Iterator[Event]:
         for message in self._messages:

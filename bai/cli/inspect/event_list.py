@@ -48,13 +48,12 @@ def follow_events_there(remote: RemoteCluster, query: EventsQuery) -> None:
     from bai.render.resources.events import parse_event
 
     format = Format.json if query.form == "json" else Format.text
-    events = remote.events()
-    events.begin()
-    listed = remote.read(query.model_copy(update={"form": "json"})).document.get("events", ())
-    found = [parse_event(each) for each in listed]
-    print_events(found, format)
-    last = max((event.seq for event in found), default=0)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.closing(remote.events()) as events, contextlib.suppress(KeyboardInterrupt):
+        events.begin()
+        listed = remote.read(query.model_copy(update={"form": "json"})).document.get("events", ())
+        found = [parse_event(each) for each in listed]
+        print_events(found, format)
+        last = max((event.seq for event in found), default=0)
         for event in events:
             # What happened between the two questions is in both answers.
             if event.seq > last and (not query.resource or is_named(query.resource, event.resource)):

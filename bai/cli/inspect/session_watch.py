@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -60,12 +61,15 @@ class StoreNews:
 
 
 class ServerNews:
-    """A server's stream, which begins before the sessions are asked for."""
+    """A server's stream, which begins before the sessions are asked for; to be closed."""
 
     def __init__(self, remote: RemoteCluster) -> None:
         self._remote = remote
         self._events = remote.events()
         self._events.begin()
+
+    def close(self) -> None:
+        self._events.close()
 
     def batches(self) -> Iterator[tuple[Event, ...]]:
         return ((event,) for event in self._events)
@@ -136,10 +140,10 @@ def list_and_watch(settings: Settings, query: GetQuery) -> None:
 
     remote = remote_cluster(settings)
     if remote is not None:
-        watch = SessionWatch(ServerNews(remote), query)
-        print_printout(settings, remote.read(query))
-        sys.stdout.flush()
-        watch.follow()
+        with contextlib.closing(ServerNews(remote)) as news:
+            print_printout(settings, remote.read(query))
+            sys.stdout.flush()
+            SessionWatch(news, query).follow()
         return
     from bai.queries.answers import answer
     from bai.queries.view import WorkspaceView

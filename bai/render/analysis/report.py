@@ -42,7 +42,7 @@ def _rich_table(grid: Table) -> RichTable:
         show_header=bool(grid.columns),
     )
     for column in grid.columns or ("",) * max(map(len, grid.rows), default=0):
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(clean(column)), overflow="fold")
     for row in grid.rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
     return table

@@ -49,7 +49,8 @@ async def stream(
     user: Viewer,
     last: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=2**62)] = None,
 ) -> EventSourceResponse:
-    """Begins with what happened after `Last-Event-ID`, else with what happens from now on."""
+    """Begins with what happened after `Last-Event-ID`, else with what happens from now on. Each message has
+    the number of the last event before it, or its own: who comes again with that misses nothing."""
     if last is None:
         last = await asyncio.to_thread(_newest_seq, cluster)
     woken, stopping = asyncio.Event(), anyio.Event()
@@ -74,7 +75,7 @@ async def _messages(
 
     cluster.listeners.append(on_pass)
     try:
-        yield _message("pass", _pass_json(cluster, user))
+        yield _message("pass", _pass_json(cluster, user), str(last))
         while time.monotonic() < end and not (stopping.is_set() or cluster.loop.halted):
             for seq, message in await asyncio.to_thread(_event_messages, cluster, user, last):
                 last = seq
@@ -82,7 +83,7 @@ async def _messages(
                     yield message
             if await _is_set_within(woken, ALIVE):
                 woken.clear()
-                yield _message("pass", _pass_json(cluster, user))
+                yield _message("pass", _pass_json(cluster, user), str(last))
     except BaiError:
         return  # Whoever comes again is told why, by a 503.
     finally:
