@@ -116,7 +116,16 @@ def test_what_it_says_drives_no_terminal(hostile: HostileServer, laptop: Laptop)
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"nonsense", b'{"blocks": 3}', b'{"blocks": [{"rows": 1}]}', b"[" * 100_000]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"nonsense",
+        b'{"blocks": 3}',
+        b'{"blocks": [{"rows": 1}]}',
+        b'{"blocks": [{"columns": ["a"], "rows": [["b", "c"]]}]}',
+        b"[" * 100_000,
+    ],
 )
 def test_answers_that_are_none(hostile: HostileServer, body: bytes) -> None:
     hostile.answers["/api/v1/clusters/here/commands/get"] = says(200, body)
@@ -236,9 +245,12 @@ def test_a_provider_that_never_answers_yes_is_asked_less_often_and_given_up(host
     code = {"device_code": "d", "user_code": "U", "verification_uri": "https://x", "interval": 2}
     hostile.answers["/device"] = says(200, json.dumps({**code, "expires_in": 10**9}).encode())
     replies = iter(["slow_down", "authorization_pending", "slow_down"])
-    hostile.answers["/token"] = lambda handler: says(
-        400, json.dumps({"error": next(replies, "authorization_pending")}).encode()
-    )(handler)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        error = next(replies, "authorization_pending")
+        says(400, json.dumps({"error": error}).encode())(handler)
+
+    hostile.answers["/token"] = answer
     provider = IdentityProvider(
         hostile.address, "bai", sleep=waits.append, clock=lambda: sum(waits) if waits else 0.0
     )

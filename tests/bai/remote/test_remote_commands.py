@@ -187,9 +187,8 @@ def test_a_watch_misses_nothing_from_before_the_table(full: Lab, server: str) ->
 def test_a_watch_shows_what_was_asked_for(
     lab: Lab, server: str, query: models.GetQuery, expected: set[str], request: pytest.FixtureRequest
 ) -> None:
-    lab.write(
-        "ada", "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {email: ada@x, projects: [p]}\n"
-    )
+    user = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\n"
+    lab.write("ada", f"{user}spec: {{email: ada@x, projects: [p]}}\n")
     assert lab.once()
     news = closing(request, ServerNews(of(server)))
     watch = SessionWatch(news, query)
