@@ -97,7 +97,7 @@ def check(
     settings = settings_of(ctx)
     if enforcement:
         if settle:
-            raise typer.BadParameter("is for itself, and so is --settle", param_hint="--enforcement")
+            raise typer.BadParameter("either this or --settle", param_hint="--enforcement")
         if not check_parts(settings, node or [], format):
             raise typer.Exit(1)
         return
