@@ -19,7 +19,7 @@ Outcome = Literal["held", "failed", "untested"]
 _Text = Annotated[str, Field(max_length=1000)]
 _Count = Annotated[int, Field(ge=0, le=2**50, strict=True)]
 _Code = Annotated[int, Field(ge=0, le=100_000, strict=True)]
-_Means = Literal["mps", "hami", "mig"]
+_Means = Annotated[str, Field(pattern="^(mps|hami|mig)$")]
 
 
 class _Answer(BaseModel):
@@ -64,6 +64,8 @@ class EnforcementFacts(_Answer):
     failed: _Text = ""
     whole: DeviceSeen | None = None
     part: DeviceSeen | None = None
+    second_user: Literal["", "served", "waits"] = ""
+    """Under MPS, what becomes of another Linux user's process beside a first one's; empty: not seen."""
 
 
 @dataclass(frozen=True, slots=True)

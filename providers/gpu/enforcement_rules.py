@@ -16,6 +16,10 @@ OUT_OF_MEMORY = 2
 ROUNDING = 0.05
 """Of all multiprocessors: how far those of a part may be off."""
 _GIB = 1 << 30
+_USERS = {
+    "": "", "served": "; two users are served side by side",
+    "waits": "; a second user's processes wait until the first user's have ended",
+}  # fmt: skip
 
 
 def judge_part(means: str, part: TrialPart, facts: EnforcementFacts) -> EnforcementVerdict:
@@ -33,7 +37,7 @@ def judge_part(means: str, part: TrialPart, facts: EnforcementFacts) -> Enforcem
         wrong = _multiprocessor_problem(part, facts.part, facts.whole)
     if wrong:
         return EnforcementVerdict("failed", wrong)
-    return EnforcementVerdict("held", _seen(means, part, facts.part, facts.whole))
+    return EnforcementVerdict("held", _seen(means, part, facts.part, facts.whole) + _USERS[facts.second_user])
 
 
 def _memory_problem(part: TrialPart, seen: Seen) -> str:

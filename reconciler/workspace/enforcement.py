@@ -90,3 +90,22 @@ def _rows(
             else:
                 why = missing.get(one, "it did not say") if node in means else "it was not reached"
                 yield CheckedMeans(node, one, wanted, "missing", why)
+
+
+def known_obstacles(workspace: Workspace, nodes: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+    """Node → means → why it gives no parts so, by looking and by what is remembered of trials; empty where
+    nothing is known to speak against it. Nodes that cannot be reached are left out. Raises ProviderError."""
+    from providers.abilities import ReportsFractions, TriesFractions
+    from reconciler.observe.enforcement import obstacle
+
+    provider, known = workspace.provider, workspace.enforcement.recorded()
+    if not isinstance(provider, TriesFractions):
+        return provider.fractions(nodes) if isinstance(provider, ReportsFractions) else {}
+    found = {}
+    for node, means in provider.fraction_means(nodes).items():
+        found[node] = dict(means.missing)
+        for one, version in means.versions.items():
+            record = known.get((node, one))
+            if record is not None and record.version == version and not found[node].get(one):
+                found[node][one] = obstacle(record)
+    return found

@@ -3,9 +3,9 @@ environment of a part of that GPU, and bounded in time and in memory.
 
     python3 -c SOURCE '{"seconds": 30, "within": BYTES, "beyond": BYTES}'
 
-Prints a line of JSON. Without `within` it only looks, which takes nothing. Functions and numbers: NVIDIA's
-"CUDA Driver API". The primary context is used, as CUDA's runtime does, whose functions for it are the same
-in all versions.
+Prints a line of JSON. Without `within` it only looks, which takes nothing; with `context` it has one, and
+with `linger` keeps it until its standard input ends. Functions and numbers: NVIDIA's "CUDA Driver API". The
+primary context is used, as CUDA's runtime does, whose functions for it are the same in all versions.
 """
 
 from __future__ import annotations
@@ -56,12 +56,16 @@ class Device:
         self.call("cuDeviceTotalMem_v2", ctypes.byref(total), self.device)
         return {"cuda": version.value, "multiprocessors": count.value, "total": total.value}
 
-    def take(self, within: int, beyond: int) -> dict[str, Any]:
-        """What comes of allocating `within` bytes, and then as many more as make it `beyond`, by each way to
-        the function: 0 or an error of the driver. All of it is given back."""
+    def have_context(self) -> None:
+        """What allocates is a client of whatever divides the GPU."""
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
         self.call("cuCtxSetCurrent", context)
+
+    def take(self, within: int, beyond: int) -> dict[str, Any]:
+        """What comes of allocating `within` bytes, and then as many more as make it `beyond`, by each way to
+        the function: 0 or an error of the driver. All of it is given back."""
+        self.have_context()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         ways = {"cuMemAlloc_v2": self.cuda.cuMemAlloc_v2, "cuGetProcAddress": self._looked_up()}
@@ -101,9 +105,13 @@ def main() -> None:
         found = device.look()
         if order.get("within"):
             found.update(device.take(order["within"], order["beyond"]))
+        elif order.get("context"):
+            device.have_context()
     except (CallFailed, AttributeError, OSError) as error:
         found = {"failed": str(error)}
     print(json.dumps(found), flush=True)
+    if order.get("linger"):
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,8 @@ HOLDER = "bai-enforcement-check"
 """The kernel in whose name the part is taken. What a check that was killed left is swept like a kernel's."""
 SECONDS = 30
 """For one process; a driver or a daemon that hangs takes all of them."""
+PATIENCE = 15.0
+"""For the process of a second user, which answers at once or when the first user's has ended."""
 RELUCTANT = 5.0
 """Seconds that a process has to end once it was killed: one that waits in the driver does not."""
 LARGEST = 65536
@@ -44,6 +47,10 @@ class Impossible(Exception):
 
 class Failed(Exception):
     """How a process that was to try it ended."""
+
+
+class TookTooLong(Failed):
+    """It was ended."""
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +71,8 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
 def _alone(path: Path) -> Iterator[None]:
     """One check at a time on a node. Raises Impossible."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(str(path), "w") as lock:
+    # For nobody else's eyes: whoever can open it can lock it.
+    with os.fdopen(os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -106,13 +114,17 @@ def _mebibytes(cell: str) -> int:
 
 def _try(request: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     base = {"CUDA_VISIBLE_DEVICES": chosen["gpu"]}
-    look, take = {}, {"within": chosen["within"], "beyond": chosen["beyond"]}
+    take = {"within": chosen["within"], "beyond": chosen["beyond"]}
     try:
         if request["means"] == "mig":
             return {"part": _run(request, take, base)}
-        whole = _run(request, look, {**base, PIPE: _NO_DAEMON})
+        whole = _run(request, {}, {**base, PIPE: _NO_DAEMON})
         with _part(request, chosen) as (env, shm):
-            return {"whole": whole, "part": _run(request, take, {**base, **chosen["env"], **env}, shm)}
+            env = {**base, **chosen["env"], **env}
+            found: dict[str, Any] = {"whole": whole, "part": _run(request, take, env, shm)}
+            if request["means"] == "mps" and not os.geteuid():
+                found["second_user"] = _second_user(request, env, shm)
+            return found
     except (Failed, MpsFailed) as error:
         return {"failed": str(error)}
 
@@ -154,13 +166,14 @@ def _hami(request: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _run(
-    request: dict[str, Any], order: dict[str, int], env: dict[str, str], shm: str = ""
-) -> dict[str, Any]:
-    """What the client found. Raises Failed, Impossible."""
-    code, out, err = _run_bounded(_command(request, order, env, shm))
+    request: dict[str, Any], order: dict[str, int], env: dict[str, str], shm: str = "",
+    seconds: float = 0.0,
+) -> dict[str, Any]:  # fmt: skip
+    """What the client found, in its time (0: what is usual). Raises Failed, Impossible."""
+    code, out, err = _run_bounded(_command(request, order, env, shm), seconds or SECONDS)
     lines = [line for line in out.splitlines() if line.startswith("{")]
     try:
-        found = json.loads(lines[-1])
+        found: dict[str, Any] = json.loads(lines[-1])
     except (IndexError, ValueError):
         said = err.strip().splitlines()
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -189,25 +202,61 @@ def _command(request: dict[str, Any], order: dict[str, int], env: dict[str, str]
     return command
 
 
-def _run_bounded(argv: list[str]) -> tuple[int, str, str]:
-    """Exit code, output and errors of a process that is given its time and no more. Raises Failed."""
+def _second_user(request: dict[str, Any], env: dict[str, str], shm: str) -> str:
+    """Whether processes of two users are served side by side (`served`), or the second's wait (`waits`);
+    empty where that was not seen."""
+    other = {**request, "user": request["user"] - 1}
+    with tempfile.TemporaryFile() as errors:
+        first = subprocess.Popen(
+            _command(request, {"context": 1, "linger": 1}, env, shm), env=_environment(), cwd="/",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+        )  # fmt: skip
+        assert first.stdin is not None and first.stdout is not None
+        try:
+            ready = select.select([first.stdout], [], [], SECONDS)[0]
+            if not ready or b"multiprocessors" not in os.read(first.stdout.fileno(), LARGEST):
+                return ""
+            try:
+                _run(other, {"context": 1}, env, shm, PATIENCE)
+            except TookTooLong:
+                return "waits"
+            except Failed:
+                return ""
+            return "served"
+        finally:
+            _kill(first)
+            first.stdin.close()
+            first.stdout.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended: one that waits in the driver does not."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(RELUCTANT)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _environment() -> dict[str, str]:
     env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    env.setdefault("PATH", _PATH)
+    return {"PATH": _PATH, **env}
+
+
+def _run_bounded(argv: list[str], seconds: float) -> tuple[int, str, str]:
+    """Exit code, output and errors of a process that is given its time and no more. Raises TookTooLong."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
+            argv, env=_environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            start_new_session=True,
+        )  # fmt: skip
         try:
-            code = process.wait(SECONDS)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            try:
-                process.wait(RELUCTANT)
-            except subprocess.TimeoutExpired:
-                raise Failed(
-                    f"the driver did not answer within {SECONDS} s, and lets nobody end it"
-                ) from None
-            raise Failed(f"the driver did not answer within {SECONDS} s") from None
+            more = "" if _kill(process) else ", and lets nobody end the process"
+            raise TookTooLong(f"the driver did not answer within {seconds} s{more}") from None
         texts = []
         for file in (out, err):
             file.seek(max(0, file.seek(0, os.SEEK_END) - LARGEST))

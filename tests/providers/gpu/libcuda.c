@@ -1,11 +1,14 @@
 /* A stand-in for libcuda, a test double: no GPU. It gives each process the part of a made-up card that MPS's variables
    say, as MPS's client would: memory by its limit, time by its percentage. How it is built says what is wrong with it:
    -DLOOSE: it holds nobody to anything; -DHANGS: its first call never ends; -DBROKEN=n: its first call gives n;
-   -DSLICE: it is an eighth of the card; -DTIGHT: nothing can be allocated; -DODD: a limit is told by error 1. */
+   -DSLICE: it is an eighth of the card; -DTIGHT: nothing can be allocated; -DODD: a limit is told by error 1;
+   -DONE_USER: a second client of MPS waits for the first, as another user's does without -multiuser-server. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #ifdef SLICE
@@ -40,6 +43,12 @@ static uint64_t limit(void) {
 int cuInit(unsigned flags) {
 #ifdef HANGS
     for (;;) pause();
+#endif
+#ifdef ONE_USER
+    char path[4096];
+    snprintf(path, sizeof path, "%s/user", getenv("CUDA_MPS_PIPE_DIRECTORY"));
+    int lock = open(path, O_RDONLY);
+    flock(lock < 0 ? open(path, O_CREAT | O_RDONLY, 0644) : lock, LOCK_EX);
 #endif
     return BROKEN;
 }

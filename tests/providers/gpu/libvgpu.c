@@ -1,12 +1,22 @@
 /* A stand-in for HAMi-core's libvgpu.so, a test double: like it, it is asked for the driver's functions in place of the
    C library, and answers with functions of its own that count. -DBLIND: it is preloaded and notices nothing, as was seen
-   with a driver that it did not know; -DBY_NAME_ONLY: it does not see what the driver itself looks up. */
+   with a driver that it did not know; -DBY_NAME_ONLY: it does not see what the driver itself looks up; -DTELLS="path": it
+   writes down who loads it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef TELLS
+#include <unistd.h>
+__attribute__((constructor)) static void tell(void) {
+    FILE *file = fopen(TELLS, "a");
+    fprintf(file, "%u\n", geteuid());
+    fclose(file);
+}
+#endif
 
 #ifdef BLIND
 int vgpu_is_here;

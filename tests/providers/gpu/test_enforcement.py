@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from providers.gpu.enforcement import (
 from providers.gpu.enforcement_rules import judge_part
 from providers.gpu.node import enforcement_check, hami, mps
 from providers.gpu.node.enforcement_check import HOLDER
+from providers.machines.local import LocalMachine
 from schemas.problems.errors.node import MachineRefused
 from tests.providers.gpu.standin import bin_, build, install_smi
 
@@ -71,9 +73,25 @@ def left_behind(place: shares.ShareHost) -> list[str]:
 def test_limits_that_hold_are_seen_to(place: shares.ShareHost, means: str, seen: str) -> None:
     verdict = tried(place, means)
     assert verdict.outcome == "held", verdict
-    assert verdict.why.endswith(seen)
+    assert seen in verdict.why
     assert left_behind(place) == []
     assert not os.path.lexists(hami.LOCK)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [([], "two users are served side by side"), (["-DONE_USER"], "a second user's processes wait")],
+)
+def test_a_second_user_is_served_or_waits(
+    place: shares.ShareHost, bin_: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    build(bin_, "libcuda.c", "libcuda.so.1", *options)
+    if options:
+        monkeypatch.setattr(enforcement_check, "PATIENCE", 2)
+    verdict = tried(place, "mps")
+    assert (verdict.outcome, said in verdict.why) == ("held", True), verdict
+    assert left_behind(place) == []
 
 
 def test_a_preloaded_library_that_notices_nothing_is_found_out(place: shares.ShareHost, bin_: Path) -> None:
@@ -82,6 +100,27 @@ def test_a_preloaded_library_that_notices_nothing_is_found_out(place: shares.Sha
     assert verdict.outcome == "failed"
     said = "2.1 GiB could be allocated under a limit of 2.0 GiB, and 8.0 GiB were shown (cuMemAlloc_v2)"
     assert verdict.why == said
+    assert left_behind(place) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_no_library_of_a_node_is_loaded_with_roots_rights(place: shares.ShareHost, bin_: Path) -> None:
+    told = bin_ / "told"
+    told.touch()
+    told.chmod(0o666)
+    build(bin_, "libvgpu.c", "libvgpu.so", f'-DTELLS="{told}"')
+    assert tried(place, "hami").outcome == "held"
+    assert set(told.read_text().split()) == {str(shares.NOBODY)}
+
+
+def test_who_cannot_become_root_cannot_hold_up_a_check(place: shares.ShareHost) -> None:
+    tried(place, "mps")
+    assert (Path(place.root) / "check.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_over_a_connection_it_is_the_same(place: shares.ShareHost) -> None:
+    far = dataclasses.replace(place, machine=LocalMachine("n1"))
+    assert tried(far, "hami").outcome == tried(far, "mps").outcome == "held"
     assert left_behind(place) == []
 
 
