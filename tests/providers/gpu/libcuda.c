@@ -74,6 +74,9 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
     return 0;
 }
 int cuMemFree_v2(uint64_t pointer) { taken -= pointer; return 0; }
+int cuMemHostAlloc(void **host, size_t size, unsigned flags) { return (*host = malloc(size)) ? 0 : 2; }
+int cuMemFreeHost(void *host) { free(host); return 0; }
+int cuMemcpyHtoD_v2(uint64_t pointer, const void *host, size_t size) { usleep(size >> 14); return host ? 0 : 1; }
 int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
     *function = strcmp(symbol, "cuMemAlloc") ? 0 : (void *)cuMemAlloc_v2;
     *status = *function ? 0 : 1;

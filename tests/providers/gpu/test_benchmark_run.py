@@ -60,6 +60,28 @@ def test_it_measures_what_each_session_gets(
     asked = [(line["session"], line["askedMemory"], line["memoryRatio"]) for line in found["mps"]]
     assert asked == [("part-1", 4 << 30, 1.0), ("part-2", 2 << 30, 1.0)]
     assert [line["multiprocessors"] for line in found["mps"]] == [50, 25]
+    assert found["session"].keys() == {"memory", "rate", "copy"}
+    assert found["session"]["memory"] == 1.0
     # Two speeds of a machine with other work: how they compare is for `within` to judge.
     assert all(line["gotCompute"] > 0 for line in found["mps"])
     assert code == (0 if benchmark.within(found) else 1)
+
+
+def test_it_tries_parts_without_a_repository(
+    card: None,
+    bin_: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    library = build(bin_, "libvgpu.c", "libvgpu.so", "-DBLIND")
+    result = tmp_path / "result.json"
+    words = ["benchmarks.gpu", "--selftest", "--hami", str(library), "--json", str(result)]
+    monkeypatch.setattr("sys.argv", words)
+    assert benchmark.main() == 1
+    said = capsys.readouterr().out
+    found = {means: each["outcome"] for means, each in json.loads(result.read_text())["means"].items()}
+    assert found == {"mps": "held", "hami": "failed", "mig": "missing"}, said
+    assert "hami: failed: 2.1 GiB could be allocated under a limit of 2.0 GiB" in said
+    build(bin_, "libvgpu.c", "libvgpu.so")
+    assert benchmark.main() == 0
