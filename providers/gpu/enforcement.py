@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.problems.errors.node import MachineRefused
 
 MEANS = ("mps", "hami", "mig")
 Outcome = Literal["held", "failed", "untested"]
 
-_Text = Annotated[str, Field(max_length=1000)]
+
+def _printable(text: str) -> str:
+    """Without what moves a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+_Text = Annotated[str, Field(max_length=1000), AfterValidator(_printable)]
 _Count = Annotated[int, Field(ge=0, le=2**50, strict=True)]
 _Code = Annotated[int, Field(ge=0, le=100_000, strict=True)]
 _Means = Annotated[str, Field(pattern="^(mps|hami|mig)$")]
@@ -53,6 +59,8 @@ class DeviceSeen(_Answer):
     """What is told as all of the memory."""
     ways: Annotated[dict[_Text, Allocations], Field(max_length=4)] = {}
     """By how the driver's function was found."""
+    said: _Text = ""
+    """The end of what the process, or a library in it, complained of."""
 
 
 class EnforcementFacts(_Answer):

@@ -36,7 +36,8 @@ def judge_part(means: str, part: TrialPart, facts: EnforcementFacts) -> Enforcem
     if not wrong and means == "mps" and facts.whole is not None:
         wrong = _multiprocessor_problem(part, facts.part, facts.whole)
     if wrong:
-        return EnforcementVerdict("failed", wrong)
+        said = f"; the process said: {facts.part.said}" if facts.part.said else ""
+        return EnforcementVerdict("failed", f"{wrong}{said}")
     return EnforcementVerdict("held", _seen(means, part, facts.part, facts.whole) + _USERS[facts.second_user])
 
 

@@ -125,6 +125,7 @@ def test_a_plan_tries_once_and_again_after_any_change(node: Node) -> None:
     assert BLIND in " ".join(said.split())
     node.repo("plan")
     assert node.asked("compute-apps") == 0
+    assert f"no hami: hami did not hold: {BLIND}" in " ".join(node.repo("doctor").out.split())
     (node.bin / "driver").write_text("580.200")
     node.repo("plan")
     assert node.asked("compute-apps") == 1

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from providers.gpu.node import hami, mps, probe
-from providers.gpu.node.daemon import LOG, PIPE, MpsFailed
+from providers.gpu.node.daemon import LOG, PIPE, SERVER, MpsFailed
 
 HOLDER = "bai-enforcement-check"
 """The kernel in whose name the part is taken. What a check that was killed left is swept like a kernel's."""
@@ -86,11 +86,10 @@ def _choose(means: str, candidates: list[dict[str, Any]], root: Path) -> dict[st
     """Raises Impossible."""
     if means == "mig":
         return candidates[0]  # an instance's memory is its own
-    busy, why = probe.query("--query-compute-apps=gpu_uuid,pid")
+    working = _computing()
     free, problem = probe.query("--query-gpu=uuid,memory.free")
-    if why or problem:
-        raise Impossible(why or problem)
-    working = {row[0]: row[1] for row in busy}
+    if problem:
+        raise Impossible(problem)
     room = {row[0]: _mebibytes(row[1]) for row in free}
     reasons = []
     for each in candidates:
@@ -104,6 +103,23 @@ def _choose(means: str, candidates: list[dict[str, Any]], root: Path) -> dict[st
         else:
             return each
     raise Impossible("; ".join(reasons[:3]))
+
+
+def _computing() -> dict[str, str]:
+    """GPU → a process that computes on it. MPS's own server, which stays when its last client has gone, does
+    not. Raises Impossible."""
+    rows, why = probe.query("--query-compute-apps=gpu_uuid,pid")
+    if why:
+        raise Impossible(why)
+    return {gpu: process for gpu, process in rows if not _is_server(process)}
+
+
+def _is_server(process: str) -> bool:
+    try:
+        words = Path(f"/proc/{int(process)}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return False
+    return any(os.path.basename(word) == SERVER.encode() for word in words[:2])
 
 
 def _mebibytes(cell: str) -> int:
@@ -172,15 +188,15 @@ def _run(
     """What the client found, in its time (0: what is usual). Raises Failed, Impossible."""
     code, out, err = _run_bounded(_command(request, order, env, shm), seconds or SECONDS)
     lines = [line for line in out.splitlines() if line.startswith("{")]
+    said = " ".join(err.split())[-300:]
     try:
         found: dict[str, Any] = json.loads(lines[-1])
     except (IndexError, ValueError):
-        said = err.strip().splitlines()
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise Failed(f"the process {ended}" + (f": {said[-1][:500]}" if said else "")) from None
+        raise Failed(f"the process {ended}" + (f": {said}" if said else "")) from None
     if "failed" in found:
         raise Failed(str(found["failed"]))
-    return found
+    return {**found, "said": said}
 
 
 def _command(request: dict[str, Any], order: dict[str, int], env: dict[str, str], shm: str) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -186,6 +188,22 @@ def test_a_gpu_on_which_somebody_computes_is_left_alone(place: shares.ShareHost,
     assert sorted(os.listdir(bin_ / "mps")) == [OTHER, "check.lock"]
 
 
+def test_a_server_of_mps_without_clients_computes_nothing(place: shares.ShareHost, bin_: Path) -> None:
+    with subprocess.Popen([sys.executable, str(bin_ / "nvidia-cuda-mps-server")]) as server:
+        (bin_ / "computing").write_text(f"{GPU}, {server.pid}\n")
+        try:
+            assert tried(place, "mps").outcome == "held"
+        finally:
+            server.kill()
+
+
+def test_why_a_library_was_not_preloaded_is_said(place: shares.ShareHost, bin_: Path) -> None:
+    (bin_ / "libvgpu.so").write_bytes(b"ELF")
+    verdict = tried(place, "hami")
+    assert verdict.outcome == "failed"
+    assert "the process said: ERROR: ld.so: object" in verdict.why
+
+
 def test_too_little_free_memory_is_no_limit_that_held(place: shares.ShareHost, bin_: Path) -> None:
     (bin_ / "free").write_text("2100")
     assert tried(place, "mps") == EnforcementVerdict("untested", f"{GPU} has 2100 MiB free")
@@ -282,6 +300,10 @@ def test_what_a_node_can_use_is_checked_as_well() -> None:
     ):
         with pytest.raises(MachineRefused):
             parse_means("n1", answer)
+
+
+def test_nothing_that_a_node_says_moves_the_cursor() -> None:
+    assert parse_facts("n1", {"problem": "a\x1b[2J\nb"}).problem == "a?[2J?b"
 
 
 def test_an_answer_without_allocations_is_no_limit_that_held() -> None:
