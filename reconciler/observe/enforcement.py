@@ -91,7 +91,9 @@ def trial_choices(
     declared = {node.name: node.spec.hardware for node in desired.nodes} if trials else {}
     for trial in trials:
         hardware = declared.get(trial.node) or actual.hardware.get(trial.node)
-        if parts := trial_parts(trial.means, hardware, held):
+        if not actual.complete or trial.node in actual.missed:
+            busy[trial] = _untested(trial, "what runs there could not be observed", now)
+        elif parts := trial_parts(trial.means, hardware, held):
             choices[trial] = parts
         else:
             busy[trial] = _untested(trial, _obstacle_to_trial(hardware), now)

@@ -14,7 +14,7 @@ from reconciler.observe.enforcement import AT_ONCE, POSTPONED, Trial, find_enfor
 from reconciler.observe.fraction_trials import held_milli, trial_parts
 from reconciler.observe.gpu_sharing import add_gpu_fractions
 from reconciler.values.plan import Plan
-from reconciler.values.state import Actual
+from reconciler.values.state import Actual, UnreachableNode
 from schemas.hardware.model import Gpu, Hardware, MigDevice, NumaNode
 from schemas.problems.errors.provider import ProviderUnavailable
 from tests.reconciler.enforcement import Remembered
@@ -165,6 +165,16 @@ def test_gpus_that_are_held_whole_are_never_tried(lab: TriedLab) -> None:
     lab.write({"half": HALF.replace("spec: {", f"spec: {{placement: {{nodes: [{held}]}}, ")})
     said = f"{held}: mps has not been seen to hold there: all of its GPUs are in use: it is tried when one"
     assert said in why(lab.plan())
+
+
+def test_nothing_is_tried_where_nobody_sees_what_runs(lab: TriedLab) -> None:
+    lab.write({"half": HALF})
+    for blind in ({"complete": False}, {"missed": {"n1": UnreachableNode("no route")}}):
+        actual = replace(Lab.actual(lab), **blind)
+        trials = [Trial("n1", "mps", "driver 1")]
+        (record,) = find_enforcement(trials, actual, lab.desired(), Trying(lab), lab.memory, lab.now).values()
+        assert (record.outcome, record.why) == ("untested", "what runs there could not be observed")
+    assert lab.asked() == []
 
 
 def node_of_running(lab: TriedLab) -> str:
