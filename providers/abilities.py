@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from providers.machines.base import Stream
 
 if TYPE_CHECKING:
+    from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
     from schemas.hardware.model import Hardware
 
 
@@ -54,6 +55,20 @@ class ReportsFractions(Protocol):
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """Node → means (`mps`, `hami`, `mig`) → why it cannot enforce parts of GPUs so, empty when it can.
         Nodes that cannot be reached are left out."""
+        ...
+
+
+@runtime_checkable
+class TriesFractions(Protocol):
+    """What enforces parts of GPUs counts only once it was seen to hold."""
+
+    def fraction_means(self, nodes: Iterable[str]) -> Mapping[str, NodeMeans]:
+        """By looking, like `fractions`, and what would enforce."""
+        ...
+
+    def try_fraction(self, node: str, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
+        """Take the first of these parts that disturbs nobody, see what it is held to, and give it back.
+        Raises ProviderError."""
         ...
 
 

@@ -1,11 +1,13 @@
 """What parts of a GPU really are, on a machine with an NVIDIA GPU:
 
     python -m benchmarks.gpu [--shares 0.5 0.3] [--seconds 20] [--json result.json]
+    python -m benchmarks.gpu --selftest [--hami /path/of/libvgpu.so]
 
-Checks the probe against nvidia-smi; runs one load without limits, then one session per share under MPS at the
-same time, and compares memory and throughput with what was asked; does so on MIG instances where there are
-any. No setting of the card is changed. Exit code 0 when all is within the limit, 1 when something is not, 2
-without a GPU.
+Checks the probe against nvidia-smi; runs one load without limits, then in a session that has the whole GPU,
+then one session per share under MPS at the same time, and compares memory, throughput and copies from the
+host with what was asked; does so on MIG instances where there are any. `--selftest` only tries by each means
+whether parts hold. No setting of the card is changed. Exit code 0 when all is within the limit, or held; 1
+when something is not, 2 without a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import probe, shares
+from benchmarks.gpu import probe, selftest, shares
 from benchmarks.results import keep
 from schemas.hardware.model import Gpu
 
@@ -28,12 +30,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Parts of a GPU: what is asked and what is had.")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.5, 0.3])
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each load multiplies")
+    parser.add_argument("--selftest", action="store_true", help="only try whether parts hold")
+    parser.add_argument("--hami", default="", help="where libvgpu.so is, with --selftest")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     smi = probe.listed()
     if not smi:
         print("There is no NVIDIA GPU on this machine (nvidia-smi lists none): nothing is measured.")
         return 2
+    if chosen.selftest:
+        found = selftest.tried(chosen.hami)
+        selftest.show(found)
+        keep({"version": "bai.benchmark.gpu-selftest/v1", "gpus": smi, "means": found}, chosen.json)
+        return 0 if selftest.good(found) else 1
     if not 0 < sum(chosen.shares) <= 1:
         parser.error("the shares must fit on one GPU")
     result = measured(smi, chosen.shares, chosen.seconds)
@@ -61,6 +70,7 @@ def measured(smi: list[dict[str, str]], asked: list[float], seconds: float) -> d
     if whole is not None:
         try:
             result["alone"] = shares.alone(whole.id, seconds)
+            result["session"] = _session(seconds, result["alone"])
             result["mps"] = _mps(whole, asked, seconds, result["alone"])
         except shares.NotMeasured as error:
             missed["mps"] = str(error)
@@ -71,6 +81,13 @@ def measured(smi: list[dict[str, str]], asked: list[float], seconds: float) -> d
             missed["mig"] = str(error)
     result["notMeasured"] = missed
     return result
+
+
+def _session(seconds: float, alone: dict[str, float]) -> dict[str, float]:
+    """What a session with the whole GPU has of what the bare machine has."""
+    with tempfile.TemporaryDirectory(prefix="bai-gpu-") as folder:
+        got = shares.together(Path(folder), "none", [shares.WHOLE], seconds)["whole"]
+    return {name: round(got[name] / alone[name], 4) for name in ("memory", "rate", "copy")}
 
 
 def _mps(gpu: Gpu, asked: list[float], seconds: float, alone: dict[str, float]) -> list[dict[str, Any]]:
@@ -93,6 +110,7 @@ def within(result: dict[str, Any]) -> bool:
     """MIG's memory is less than its profile's name says, by what the hardware keeps: its compute counts."""
     ratios = [line["computeRatio"] for part in ("mps", "mig") for line in result.get(part, ())]
     ratios += [line["memoryRatio"] for line in result.get("mps", ())]
+    ratios += result.get("session", {}).values()
     clean = not result["probe"] and not result["notMeasured"]
     return clean and all(abs(ratio - 1) <= LIMIT for ratio in ratios)
 
@@ -103,6 +121,9 @@ def show(result: dict[str, Any]) -> None:
         print(f"probe: {line}")
     if not result["probe"]:
         print(f"probe: agrees with nvidia-smi on {len(result['gpus'])} GPU(s)")
+    if session := result.get("session"):
+        parts = ", ".join(f"{name} {ratio - 1:+.1%}" for name, ratio in session.items())
+        print(f"session with the whole GPU against the bare machine: {parts}")
     for means in ("mps", "mig"):
         for line in result.get(means, ()):
             memory, asked = line["gotMemory"] / 2**30, line["askedMemory"] / 2**30

@@ -1,6 +1,7 @@
-"""What one process gets of a GPU, by the CUDA driver alone: how much memory, how many multiply-adds a second.
+"""What one process gets of a GPU, by the CUDA driver alone: how much memory, how many multiply-adds
+a second, how many bytes a second from the host's memory.
 
-    python3 load.py [--seconds N] [--at UNIXTIME] [--memory]
+    python3 load.py [--seconds N] [--at UNIXTIME] [--memory] [--copy]
 
 Prints one line of JSON. Needs Python 3.8 and libcuda.so.1, nothing else: it runs inside of sessions.
 """
@@ -60,6 +61,7 @@ THREADS, BLOCKS, ROUNDS, PER_ROUND = 256, 8192, 2000, 8
 OUT_OF_MEMORY = 2
 CHUNKS = (1 << 30, 1 << 26, 1 << 22)
 MULTIPROCESSORS = 16
+COPIED, COPY_SECONDS = 1 << 28, 1.0
 
 
 class Failed(Exception):
@@ -117,6 +119,22 @@ class Gpu:
             self.call("cuMemFree_v2", pointer)
         return got
 
+    def copy_rate(self) -> float:
+        """Bytes a second from pinned memory of the host to the GPU."""
+        host, target = ctypes.c_void_p(), ctypes.c_uint64()
+        size = ctypes.c_size_t(COPIED)
+        self.call("cuMemHostAlloc", ctypes.byref(host), size, 0)
+        self.call("cuMemAlloc_v2", ctypes.byref(target), size)
+        self.call("cuMemcpyHtoD_v2", target, host, size)
+        copies, begin = 0, time.monotonic()
+        while time.monotonic() - begin < COPY_SECONDS:
+            self.call("cuMemcpyHtoD_v2", target, host, size)
+            copies += 1
+        took = time.monotonic() - begin
+        self.call("cuMemFree_v2", target)
+        self.call("cuMemFreeHost", host)
+        return copies * COPIED / took
+
     def rate(self, seconds: float) -> float:
         """Multiply-adds a second, over at least so long."""
         module, function, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
@@ -142,6 +160,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to multiply")
     parser.add_argument("--at", type=float, default=0.0, help="begin to multiply at this time")
     parser.add_argument("--memory", action="store_true", help="allocate as much as it may first")
+    parser.add_argument("--copy", action="store_true", help="copy from the host's memory at last")
     chosen = parser.parse_args()
     try:
         gpu = Gpu()
@@ -151,6 +170,8 @@ def main() -> int:
         time.sleep(max(0.0, chosen.at - time.time()))
         found["late"] = max(0.0, time.time() - chosen.at) if chosen.at else 0.0
         found["rate"] = gpu.rate(chosen.seconds)
+        if chosen.copy:
+            found["copy"] = gpu.copy_rate()
     except (Failed, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -24,7 +24,7 @@ CLUSTER = """\
 apiVersion: bai/v1
 kind: Cluster
 metadata: {{name: bench}}
-spec: {{provider: process, process: {{root: {root}/processes}}}}
+spec: {{provider: process, process: {{root: {root}/p{hami}}}}}
 ---
 apiVersion: bai/v1
 kind: Node
@@ -77,9 +77,13 @@ class Part:
     compute: float
 
 
+WHOLE = Part("whole", "cuda.device", "1", 0, 1.0)
+"""All of one GPU, by one session."""
+
+
 def alone(gpu: str, seconds: float) -> dict[str, float]:
     """The whole GPU, by one process without any limit."""
-    argv = [sys.executable, str(LOAD), "--memory", "--seconds", str(seconds)]
+    argv = [sys.executable, str(LOAD), "--memory", "--copy", "--seconds", str(seconds)]
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
@@ -106,14 +110,23 @@ def together(folder: Path, means: str, parts: Sequence[Part], seconds: float) ->
             workspace.apply(workspace.plan(PlanOptions(destroy=True)), holder="benchmarks.gpu")
 
 
-def _write(folder: Path, means: str, parts: Sequence[Part], seconds: float) -> Path:
+def write_repository(folder: Path, means: str, *, hami: str = "") -> Path:
+    """The documents of a cluster that is this machine, without sessions. `hami`: where libvgpu.so is."""
     repository, disk = folder / "repository", folder / "disk" / "load"
     repository.mkdir(parents=True)
     disk.mkdir(parents=True)
     shutil.copy(LOAD, disk / LOAD.name)
-    (repository / "cluster.yaml").write_text(CLUSTER.format(root=folder, means=means))
+    option = f", hami: {json.dumps(hami)}" if hami else ""
+    (repository / "cluster.yaml").write_text(CLUSTER.format(root=folder, means=means, hami=option))
+    return repository
+
+
+def _write(folder: Path, means: str, parts: Sequence[Part], seconds: float) -> Path:
+    repository = write_repository(folder, means)
     at = str(time.time() + WAIT)
     command = ["python3", "bench/load.py", "--memory", "--seconds", str(seconds), "--at", at]
+    if parts == [WHOLE]:  # sharers would copy while others still multiply
+        command.append("--copy")
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     for part in parts:
         text = SESSION.format(

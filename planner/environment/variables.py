@@ -95,7 +95,7 @@ def kernel_environment(
     # Limits are no preferences: what a session says about them does not count. Engines' runtimes give a
     # container the GPUs that NVIDIA_VISIBLE_DEVICES names, whosever they are.
     obeyed = {"NVIDIA_VISIBLE_DEVICES": derived["NVIDIA_VISIBLE_DEVICES"]}
-    limits = obeyed | _fraction_variables(kernel_placement, hardware, facts.fractional)
+    limits = obeyed | fraction_variables(kernel_placement, hardware, facts.fractional)
     return dict(sorted((derived | dict(user or {}) | limits).items()))
 
 
@@ -210,7 +210,7 @@ def _visible_id(grant: DeviceGrant, gpus: Mapping[str, Gpu]) -> str:
     return str(gpus[grant.id].index) if grant.id in gpus else grant.id
 
 
-def _fraction_variables(
+def fraction_variables(
     kernel_placement: KernelPlacement, hardware: Hardware, rule: Fractional
 ) -> dict[str, str]:
     """Limits by the device's position among the visible ones: MPS ignores memory limits that are given by

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from providers.abilities import KernelEvent, Usage
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.docker import capabilities, events, images, observe_nodes, usage
+from providers.docker.container import gpu_share
 from providers.docker.container.create import create_container, update_container
 from providers.docker.container.remove import remove_container, stop_container, sweep_leftovers
 from providers.docker.engine.engine import Engine
@@ -16,6 +17,7 @@ from providers.docker.interaction import logs
 from providers.docker.interaction.interaction import Interaction
 from providers.docker.network import SessionNetworks
 from providers.docker.swarm import Swarms, parse_swarm_status
+from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 from providers.images import NodeImage, OnPullProgress, PullRequest
 from schemas.hardware.model import Hardware
 from schemas.images.facts import ImagePlatform
@@ -49,9 +51,19 @@ class DockerProvider(Interaction):
 
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `providers.abilities.ReportsFractions`."""
+        return {node: found.missing for node, found in self.fraction_means(nodes).items()}
+
+    def fraction_means(self, nodes: Iterable[str]) -> Mapping[str, NodeMeans]:
+        """See `providers.abilities.TriesFractions`."""
         wanted, ask = set(nodes), self.observer.share_keeper.means
-        known, _ = self.fleet.ask_all(lambda engine: ask(engine) if engine.node in wanted else {})
-        return {node: found for node, found in known.items() if node in wanted}
+        known, _ = self.fleet.ask_all(lambda engine: ask(engine) if engine.node in wanted else None)
+        return {node: found for node, found in known.items() if found is not None}
+
+    def try_fraction(self, node: str, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
+        """See `providers.abilities.TriesFractions`."""
+        engine = self.fleet.engine_of(node)
+        with engine_errors(node):
+            return gpu_share.try_part(engine, means, parts)
 
     # reading
 

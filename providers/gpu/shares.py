@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 from providers.base import GpuShare
-from providers.gpu.node import hami, mps, probe
+from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart, parse_facts, parse_means
+from providers.gpu.node import cuda_client, enforcement_check, hami, mps, probe
 from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote
 from schemas.problems.errors.kernel import KernelRefused
@@ -23,6 +25,11 @@ _PACKAGE = "providers.gpu.node"
 _MPS = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.mps")
 _HAMI = (f"{_PACKAGE}.hami",)
 _PROBE = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.probe")
+_CHECK = (*_MPS, *_HAMI, f"{_PACKAGE}.probe", f"{_PACKAGE}.enforcement_check")
+CHECK_SECONDS = 240.0
+"""For one check of a node: two processes and an MPS daemon that take all the time they are given."""
+NOBODY = 65534
+"""Who takes a part to try it, where root can be somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,31 @@ def share_problem(share: GpuShare | None) -> str:
     )
 
 
-def available_means(host: ShareHost) -> Mapping[str, str]:
-    """Means (`mps`, `hami`, `mig`) → why the node cannot enforce parts so; empty when it can. Raises
-    ProviderError."""
+def available_means(host: ShareHost) -> NodeMeans:
+    """What the node can enforce parts with, by looking. Raises ProviderError."""
     request = {"libraries": list(host.libraries)}
     found = probe.serve(request) if host.machine is None else call_remote(host.machine, _PROBE, request)
-    return cast(Mapping[str, str], found)
+    return parse_means(host.node, found)
+
+
+def try_part(host: ShareHost, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
+    """Take the first of these parts that can be had without disturbing anybody, as a session would, and give
+    it back. Raises ProviderError, MachineRefused."""
+    request = {
+        "means": means, "client": Path(cuda_client.__file__).read_text(encoding="utf-8"), "user": NOBODY,
+        "candidates": [_candidate(part) for part in parts], "shm": "own" if host.inside else "host",
+        "root": host.root, "hami_root": host.hami_root, "libraries": list(host.libraries),
+    }  # fmt: skip
+    if host.machine is None:
+        return parse_facts(host.node, enforcement_check.serve(request))
+    return parse_facts(host.node, call_remote(host.machine, _CHECK, request, timeout=CHECK_SECONDS))
+
+
+def _candidate(part: TrialPart) -> dict[str, Any]:
+    return {
+        "gpu": part.gpu, "env": dict(part.env), "percent": max(1, part.milli // 10), "memory": part.memory,
+        "within": part.within, "beyond": part.beyond, "shared": part.shared,
+    }  # fmt: skip
 
 
 def prepare(
@@ -116,17 +142,13 @@ def _prepare_hami(host: ShareHost, kernel: str, running: Collection[str] | None)
     }  # fmt: skip
     answer = _ask_node(host, kernel, _HAMI, request)
     if not host.inside:
-        return SharePreparation(_hami_env(answer["library"], answer["cache"]))
+        return SharePreparation(hami.variables(answer["library"], answer["cache"]))
     binds = (
         BindMount(answer["library"], hami.LIBRARY, read_only=True),
         BindMount(answer["cache"], hami.CACHE),
         BindMount(answer["lock"], hami.LOCK),
     )
-    return SharePreparation(_hami_env(hami.LIBRARY, hami.CACHE), binds)
-
-
-def _hami_env(library: str, cache: str) -> dict[str, str]:
-    return {"LD_PRELOAD": library, "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{cache}/vgpu.cache"}
+    return SharePreparation(hami.variables(hami.LIBRARY, hami.CACHE), binds)
 
 
 def release(host: ShareHost, kernel: str, running: Collection[str] | None = None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from providers.base import KernelSpec
 from providers.gpu import shares
+from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 from providers.gpu.node import hami
 from providers.process.sandbox.bubblewrap import LINKS, SYSTEM
 from providers.process.supervision.records import KernelRoot
@@ -68,9 +69,13 @@ class GpuSharing:
         with contextlib.suppress(ProviderError):
             shares.revive(self._share_host(sandboxed=True), living)
 
-    def means(self) -> Mapping[str, str]:
-        """Means → why it cannot enforce parts of GPUs here; empty when it can."""
+    def means(self) -> NodeMeans:
+        """What can enforce parts of GPUs here."""
         return shares.available_means(self._share_host(sandboxed=True))
+
+    def try_part(self, means: str, parts: Sequence[TrialPart], *, sandboxed: bool) -> EnforcementFacts:
+        """See `shares.try_part`."""
+        return shares.try_part(self._share_host(sandboxed=sandboxed), means, parts)
 
     def _share_host(self, *, sandboxed: bool) -> shares.ShareHost:
         top = self._root.path

@@ -16,6 +16,7 @@ from subprocess import Popen
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
+from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 from providers.process import launch
 from providers.process.gpu_share import GpuSharing
 from providers.process.host_capabilities import HostCapabilities, examine_host
@@ -114,8 +115,15 @@ class ProcessProvider(Interaction):
 
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """See `providers.abilities.ReportsFractions`; every node is this machine."""
-        found = self._sharing.means()
-        return dict.fromkeys(nodes, found)
+        return {node: found.missing for node, found in self.fraction_means(nodes).items()}
+
+    def fraction_means(self, nodes: Iterable[str]) -> Mapping[str, NodeMeans]:
+        """See `providers.abilities.TriesFractions`."""
+        return dict.fromkeys(nodes, self._sharing.means())
+
+    def try_fraction(self, node: str, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
+        """See `providers.abilities.TriesFractions`."""
+        return self._sharing.try_part(means, parts, sandboxed=self.host.sandbox)
 
     # reading
 

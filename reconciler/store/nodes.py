@@ -1,5 +1,5 @@
-"""What is known of nodes: their hardware as last probed, and how far their provisioning has come. It goes
-with the record of the node: another machine may come under its name."""
+"""What is known of nodes: their hardware as last probed, how far their provisioning has come, and whether
+parts of their GPUs hold. It goes with the record of the node: another machine may come under its name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from reconciler.store import rows
-from reconciler.store.database.tables import contacts, hardware, standings
-from reconciler.values.records import Lease, NodeObservation, ProvisionRecord
+from reconciler.store.database.tables import contacts, enforcement, hardware, standings
+from reconciler.store.database.upsert import replace_row
+from reconciler.values.records import EnforcementRecord, Lease, NodeObservation, ProvisionRecord
 
 _RECORDS = select(standings).where(standings.c.cluster == bindparam("cluster")).order_by(standings.c.node)
 
@@ -35,7 +36,7 @@ def read_provision_records(connection: Connection, cluster: str) -> dict[str, Pr
 def forget_nodes(connection: Connection, lease: Lease, names: Iterable[str]) -> None:
     """Whatever is known of these nodes."""
     for name in names:
-        for table in (standings, hardware, contacts):
+        for table in (standings, hardware, contacts, enforcement):
             connection.execute(delete(table).where(table.c.cluster == lease.cluster, table.c.node == name))
 
 
@@ -52,3 +53,16 @@ def read_hardware(connection: Connection, cluster: str) -> dict[str, NodeObserva
     """By node."""
     query = select(hardware).where(hardware.c.cluster == cluster).order_by(hardware.c.node)
     return {row["node"]: rows.node_observation_from_row(row) for row in connection.execute(query).mappings()}
+
+
+def write_enforcement(connection: Connection, cluster: str, found: Iterable[EnforcementRecord]) -> None:
+    """Each replaces what was seen before of its node and means."""
+    for each in found:
+        replace_row(connection, enforcement, {"cluster": cluster, **dataclasses.asdict(each)})
+
+
+def read_enforcement(connection: Connection, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
+    """By node and means."""
+    found = connection.execute(select(enforcement).where(enforcement.c.cluster == cluster)).mappings()
+    records = (EnforcementRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found)
+    return {(each.node, each.means): each for each in records}

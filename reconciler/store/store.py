@@ -30,6 +30,7 @@ from reconciler.values.records import (
     Balance,
     ClusterRecords,
     Contact,
+    EnforcementRecord,
     Event,
     JournalEntry,
     Lease,
@@ -165,10 +166,8 @@ class Store:
     # Leases
 
     def acquire(self, cluster: str, holder: str, ttl: float, now: float) -> Lease:
-        """The right to write, for `ttl` seconds from `now`. Raises LeaseHeld while somebody else has it.
-
-        A lease that expired, or whose process on this machine is gone, is taken over.
-        """
+        """The right to write, for `ttl` seconds from `now`; one that expired, or whose process on this
+        machine is gone, is taken over. Raises LeaseHeld while somebody else has it."""
         return self._acquire(cluster, holder, ttl, now)
 
     def steal(self, cluster: str, holder: str, ttl: float, now: float) -> Lease:
@@ -285,6 +284,15 @@ class Store:
         """What each node was last seen to be, by node name."""
         with query_connection(self._engine, self.address) as connection:
             return nodes.read_hardware(connection, cluster)
+
+    def save_enforcement(self, cluster: str, found: Sequence[EnforcementRecord]) -> None:
+        """Remember what parts of GPUs were held to, in place of what was known of a node and means."""
+        self._write(lambda connection: nodes.write_enforcement(connection, cluster, found))
+
+    def enforcement(self, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
+        """The same, by node and means."""
+        with query_connection(self._engine, self.address) as connection:
+            return nodes.read_enforcement(connection, cluster)
 
     def provision_records(self, cluster: str) -> dict[str, ProvisionRecord]:
         """How far the provisioning of nodes has come, by node name."""

@@ -162,6 +162,20 @@ class NodeObservation:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class EnforcementRecord:
+    """Whether a part of a GPU was held to its limit on a node, when that was tried last. It counts as long as
+    what enforced it there is this `version` of driver and library."""
+
+    node: str
+    means: str
+    version: str
+    outcome: Literal["held", "failed", "untested"]
+    why: str
+    """What was seen, in words."""
+    at: float = 0.0
+
+
 ProvisionState = Literal["", "provisioning", "failed", "ready"]
 """`provisioning`: somebody is at it, or died over it; empty: never heard of."""
 

@@ -18,6 +18,7 @@ from reconciler.values.plan import Plan
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.values.state import Actual, Desired
 from reconciler.workspace.connections import ClusterConnections
+from reconciler.workspace.enforcement_memory import StoredEnforcement
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
 from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
 from schemas.kinds.cluster import Cluster
@@ -62,6 +63,7 @@ class Workspace(ClusterConnections):
         """What the last `refresh` saw: after an apply, what came of it."""
         self.node_provisioning = NodeProvisioning(self._open_provisioner)
         self.registry_lookups = RegistryLookups(clock.now)
+        self.enforcement = StoredEnforcement(self)
 
     @classmethod
     def open(
@@ -120,10 +122,9 @@ class Workspace(ClusterConnections):
             )
         return self._desired
 
-    def actual(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
-        """What is recorded and runs; `offline` asks nobody. `reading`: what the provider has just said."""
-        from reconciler.observe.images import images_on_nodes
-        from reconciler.observe.observe import add_recorded, locate_kernels, read_provider
+    def observe_sessions(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
+        """What is recorded and runs, and on which hardware: no more of the nodes than that."""
+        from reconciler.observe.observe import add_recorded, read_provider
 
         machines = self.find_hardware(offline=offline)
         found = add_recorded(
@@ -133,7 +134,14 @@ class Workspace(ClusterConnections):
             repo=self.repo_id,
             hardware=machines.hardware,
         )
-        found = replace(found, unprobed=machines.failed)
+        return replace(found, unprobed=machines.failed)
+
+    def actual(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
+        """What is recorded and runs; `offline` asks nobody. `reading`: what the provider has just said."""
+        from reconciler.observe.images import images_on_nodes
+        from reconciler.observe.observe import locate_kernels
+
+        found = self.observe_sessions(offline=offline, reading=reading)
         if self._has_profiles:
             desired, endpoints = self.desired(), self.endpoints()
             found = self.node_provisioning.add_status(found, desired, endpoints, offline=offline)
@@ -142,8 +150,9 @@ class Workspace(ClusterConnections):
             from reconciler.observe.health import add_health
 
             locate_kernels(self.provider, found)
-            found = add_gpu_fractions(found, self.desired(), self.provider)
-            found = add_health(found, self.desired(), self.cluster, self.endpoints(), self.clock.now())
+            now = self.clock.now()
+            found = add_gpu_fractions(found, self.desired(), self.provider, self.enforcement, now)
+            found = add_health(found, self.desired(), self.cluster, self.endpoints(), now)
         return replace(
             found,
             doubts=clock_doubts(found, self.clock.now()),
@@ -281,6 +290,7 @@ class Workspace(ClusterConnections):
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
         new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
         new.registry_lookups = self.registry_lookups
+        new.enforcement.postponed = self.enforcement.postponed
         new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)
         nodes = repository.nodes_of(cluster.name)

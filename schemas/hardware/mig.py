@@ -162,10 +162,24 @@ def profile_of_instance(gpu: Gpu, instance: MigInstance) -> str | None:
     return f"{name}+me" if (compute, size) == (1, 1) and instance.media_engines else name
 
 
+def instance_of_profile(gpu: Gpu, name: str) -> tuple[tuple[int, int], int | None] | None:
+    """The least and the most memory in bytes that an instance of this profile has, and its multiprocessors
+    where they are known. None for a profile that this GPU has not, or whose memory is not known."""
+    profile = profile_on(gpu, name)
+    if profile is None or not gpu.memory:
+        return None
+    exact = gpu.memory * profile.size // _memory_slices(gpu)
+    return (exact * 3 // 4, exact * 51 // 50), _processors_of(gpu).get((int(name[0]), profile.size))
+
+
+def _processors_of(gpu: Gpu) -> Mapping[tuple[int, int], int]:
+    return next((table for model, table in _PROCESSORS if re.search(rf"\b({model})\b", gpu.model)), {})
+
+
 def _is_size_of(gpu: Gpu, instance: MigInstance, compute: int, size: int) -> bool:
     """Whether so many compute slices have the multiprocessors and copy engines of an instance. Part of a
     larger instance may have the same multiprocessors as all of a smaller one: the engines are the whole's."""
-    known = next((table for model, table in _PROCESSORS if re.search(rf"\b({model})\b", gpu.model)), {})
+    known = _processors_of(gpu)
     engines = instance.copy_engines
     counted = engines is None or engines == compute or bool(re.search(r"\bB200\b", gpu.model))
     return known.get((compute, size)) == instance.multiprocessors and counted

@@ -12,6 +12,7 @@ from reconciler.observe.gpu_sharing import add_gpu_fractions
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 from schemas.problems.errors.provider import ProviderUnavailable
+from tests.reconciler.enforcement import Remembered
 from tests.reconciler.lab import Lab, action, session, summary
 
 GROUP = """
@@ -49,7 +50,8 @@ class ShareLab(Lab):
                     raise ProviderUnavailable(provider="fake", why="no route")
                 return lab.answers
 
-        return add_gpu_fractions(super().actual(), self.desired(), Told(self.world))
+        told = Told(self.world)
+        return add_gpu_fractions(super().actual(), self.desired(), told, Remembered(), 0.0)
 
     def enforcement(self, means: str) -> None:
         self.write({"base": GROUP.format(means)})

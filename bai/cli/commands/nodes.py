@@ -79,13 +79,29 @@ def check(
             "--settle", help="GPU errors (Xid) that their logs have count no more: they are dealt with."
         ),
     ] = False,
+    enforcement: Annotated[
+        bool,
+        typer.Option(
+            "--enforcement",
+            help="Take a part of a free GPU by each means that a node has (MPS, HAMi-core, MIG), and see"
+            " whether it holds; nothing else is checked.",
+        ),
+    ] = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Log in to nodes, ask what runs sessions there, and look at their health. Exits with 1 when any cannot
-    be used or anything critical was found."""
+    be used or anything critical was found; with `--enforcement`, when parts of GPUs do not hold as their
+    group demands."""
     from bai.cli.nodes.check import check_nodes, settle_nodes
+    from bai.cli.nodes.enforcement import check_parts
 
     settings = settings_of(ctx)
+    if enforcement:
+        if settle:
+            raise typer.BadParameter("either this or --settle", param_hint="--enforcement")
+        if not check_parts(settings, node or [], format):
+            raise typer.Exit(1)
+        return
     if settle:
         if not node:
             raise typer.BadParameter("name the nodes whose errors are dealt with", param_hint="--settle")

@@ -46,9 +46,10 @@ def folder_findings(wanted: Mapping[str, VolumeFolder], seen: Mapping[str, Folde
 
 
 def fractions(settings: Settings) -> Iterator[Finding]:
-    """What the nodes of groups that demand enforcement can enforce."""
+    """What the nodes of groups that demand enforcement can enforce, and what did not hold when tried last."""
     from providers.abilities import ReportsFractions
     from reconciler.values.documents.fraction_groups import group_nodes
+    from reconciler.workspace.enforcement import known_obstacles
     from schemas.problems.errors.base import BaiError
 
     try:
@@ -59,13 +60,11 @@ def fractions(settings: Settings) -> Iterator[Finding]:
                 for group in desired.groups.values()
                 if group.spec.fractional.enforcement in ("mps", "hami")
             }
-            provider = workspace.provider
-            if not groups or not isinstance(provider, ReportsFractions):
+            if not groups or not isinstance(workspace.provider, ReportsFractions):
                 return
             nodes_of_groups = {name: group_nodes(desired, name) for name in groups}
-            missing = provider.fractions(
-                sorted({node for nodes in nodes_of_groups.values() for node in nodes})
-            )
+            wanted = {node for nodes in nodes_of_groups.values() for node in nodes}
+            missing = known_obstacles(workspace, sorted(wanted))
     except BaiError:
         return
     for name, means in sorted(groups.items()):

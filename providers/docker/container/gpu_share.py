@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from providers.base import KernelSpec
@@ -13,6 +13,7 @@ from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME
 from providers.docker.labels import ID
 from providers.gpu import shares
+from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 from schemas.problems.errors.provider import ProviderError
 
 CHECK_INTERVAL = 60.0
@@ -47,15 +48,20 @@ def release_uncreated(engine: Engine, spec: KernelSpec) -> None:
         shares.release(_share_host(engine), spec.id)
 
 
+def try_part(engine: Engine, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
+    """See `shares.try_part`. Raises ProviderError."""
+    return shares.try_part(_share_host(engine), means, parts)
+
+
 class ShareKeeper:
     """Sees to it that MPS daemons live as long as their sharers, and knows what nodes can enforce."""
 
     def __init__(self) -> None:
         self._looked: dict[str, float] = {}
-        self._means: dict[str, tuple[float, Mapping[str, str]]] = {}
+        self._means: dict[str, tuple[float, NodeMeans]] = {}
 
-    def means(self, engine: Engine) -> Mapping[str, str]:
-        """Means → why the node cannot enforce parts of GPUs so, asked once a minute. Raises ProviderError."""
+    def means(self, engine: Engine) -> NodeMeans:
+        """What the node can enforce parts of GPUs with, asked once a minute. Raises ProviderError."""
         known = self._means.get(engine.node)
         if known is None or time.monotonic() - known[0] > CHECK_INTERVAL:
             known = self._means[engine.node] = (time.monotonic(), shares.available_means(_share_host(engine)))

@@ -44,6 +44,11 @@ def hold(request: dict[str, Any]) -> dict[str, Any]:
     return {"library": library, "cache": str(cache), "lock": str(root / "lock")}
 
 
+def variables(library: str, cache: str) -> dict[str, str]:
+    """What a kernel's environment needs beside its limits."""
+    return {"LD_PRELOAD": library, "CUDA_DEVICE_MEMORY_SHARED_CACHE": f"{cache}/vgpu.cache"}
+
+
 def drop(request: dict[str, Any]) -> dict[str, Any]:
     """A kernel's cache goes."""
     root = Path(request["root"])

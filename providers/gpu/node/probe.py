@@ -5,21 +5,35 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from typing import Any
 
 from providers.gpu.node.daemon import CONTROL, SERVER
 
-_QUERY = "uuid,compute_mode,mig.mode.current,compute_cap"
+_QUERY = "uuid,compute_mode,mig.mode.current,compute_cap,driver_version"
 OLDEST = 7.0
 """Compute capability (Volta) from which MPS limits threads and memory of each client."""
 
 
-def serve(request: dict[str, Any]) -> dict[str, str]:
-    """Means → why it cannot be used here; empty when it can. `libraries`: where HAMi-core may be."""
-    gpus, why = _gpus()
-    if why:
-        return dict.fromkeys(("mps", "hami", "mig"), why)
-    return {"mps": _mps_problem(gpus), "hami": _hami_problem(request["libraries"]), "mig": _mig_problem(gpus)}
+def serve(request: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """`missing`: means → why it cannot be used here, empty when it can. `versions`: means → what enforces it,
+    which is another text after any change of it. `libraries` of the request: where HAMi-core may be."""
+    gpus, why = query(f"--query-gpu={_QUERY}")
+    if why or not gpus:
+        return {
+            "missing": dict.fromkeys(("mps", "hami", "mig"), why or "it has no NVIDIA GPU"),
+            "versions": {},
+        }
+    missing = {
+        "mps": _mps_problem(gpus), "hami": _hami_problem(request["libraries"]), "mig": _mig_problem(gpus)
+    }  # fmt: skip
+    driver = f"driver {gpus[0][4]}"
+    versions = {
+        "mps": f"{driver}, {_file(shutil.which(SERVER) or SERVER)}",
+        "hami": f"{driver}, {_file(library(request) or 'libvgpu.so')}",
+        "mig": driver,
+    }
+    return {"missing": missing, "versions": versions}
 
 
 def library(request: dict[str, Any]) -> str:
@@ -27,14 +41,25 @@ def library(request: dict[str, Any]) -> str:
     return next((path for path in request["libraries"] if os.path.isfile(path)), "")
 
 
-def _gpus() -> tuple[list[list[str]], str]:
-    """Rows of UUID, compute mode, MIG mode and compute capability, or why there are none."""
+def _file(path: str) -> str:
+    """A file by its path, size and time: another one is told apart without being read."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(found.st_mtime))
+    return f"{path} of {found.st_size} bytes and {at}.{found.st_mtime_ns % 10**9:09d}Z"
+
+
+def query(what: str) -> tuple[list[list[str]], str]:
+    """The rows that nvidia-smi prints for a query, as many cells in each as were asked for, or why there are
+    none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return [], "nvidia-smi is not installed"
     try:
         done = subprocess.run(
-            [program, f"--query-gpu={_QUERY}", "--format=csv,noheader"],
+            [program, what, "--format=csv,noheader"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30,
             check=False,
         )  # fmt: skip
@@ -44,15 +69,14 @@ def _gpus() -> tuple[list[list[str]], str]:
     if done.returncode:
         return [], f"nvidia-smi: {said.splitlines()[0] if said else f'exit code {done.returncode}'}"
     rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
-    rows = [row for row in rows if len(row) == len(_QUERY.split(","))]
-    return rows, "" if rows else "it has no NVIDIA GPU"
+    return [row for row in rows if len(row) == len(what.split(","))], ""
 
 
 def _mps_problem(gpus: list[list[str]]) -> str:
     missing = [name for name in (CONTROL, SERVER) if shutil.which(name) is None]
     if missing:
         return f"{missing[0]} is not installed"
-    for uuid, mode, mig, capability in gpus:
+    for uuid, mode, mig, capability, _ in gpus:
         if mode == "Prohibited":
             return f"the compute mode of {uuid} is Prohibited"
         if mig == "Enabled":

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaD
 
 from reconciler.store.database.column_types import ROWID, EscapedText, Timestamp
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest migration; the program and a store agree when the store's `alembic_version` says the same."""
 
 metadata = MetaData()
@@ -177,6 +177,19 @@ hardware = Table(
     Column("document", EscapedText, nullable=False),
     Column("at", Timestamp, nullable=False),
 )
+
+enforcement = Table(
+    "enforcement",
+    metadata,
+    Column("cluster", EscapedText, primary_key=True),
+    Column("node", EscapedText, primary_key=True),
+    Column("means", EscapedText, primary_key=True),
+    Column("version", EscapedText, nullable=False),
+    Column("outcome", EscapedText, nullable=False),
+    Column("why", EscapedText, nullable=False),
+    Column("at", Timestamp, nullable=False),
+)
+"""Whether parts of GPUs were held to their limits on nodes, when that was tried last."""
 
 images = Table(
     "images",

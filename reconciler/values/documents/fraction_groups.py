@@ -27,3 +27,19 @@ def share_amounts(session: Session) -> Iterator[int]:
     for container in session.spec.containers():
         slots = container.resources.slots
         yield from (amount for slot, amount in slots.items() if ".shares" in slot and amount)
+
+
+def demanded_means(desired: Desired) -> dict[str, frozenset[str]]:
+    """Node → what enforces the parts of GPUs that its group gives, whether or not somebody asks for one; MIG
+    where somebody asks for an instance."""
+    instances = {
+        each.spec.resource_group or ""
+        for each in desired.sessions().values()
+        for container in each.spec.containers()
+        if any(slot.startswith("cuda.mig.") for slot in container.resources.slots)
+    }
+    found: dict[str, frozenset[str]] = {}
+    for name, group in desired.groups.items():
+        means = {group.spec.fractional.enforcement, *(("mig",) if name in instances else ())} - {"none"}
+        found |= dict.fromkeys(group_nodes(desired, name), frozenset(means))
+    return found

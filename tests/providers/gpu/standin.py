@@ -1,9 +1,10 @@
-"""The stand-in for MPS's commands, first on the PATH, as a fixture."""
+"""The stand-in for MPS's commands, first on the PATH, as a fixture, and stand-ins for what drivers bring."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ def bin_(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of stand-ins; whatever is kept under its `mps` ends with the test. Its name is short, as
     sockets' are."""
     folder = Path(tempfile.mkdtemp(prefix="bai-mps-"))
+    folder.chmod(0o755)
     for name in ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server"):
         (folder / name).write_text(f"#!{sys.executable}\n{DOUBLE.read_text()}")
         (folder / name).chmod(0o755)
@@ -32,3 +34,45 @@ def bin_(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (root / gpu / "log" / "stubborn").unlink(missing_ok=True)
         MpsDaemon(root / gpu, gpu).stop()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+SMI = """#!/bin/sh
+here=$(dirname "$0")
+echo "$1" >>"$here/asked"
+case "$1" in
+--query-gpu=uuid,compute_mode*)
+    sed "s/$/, Default, Disabled, 9.0, $(cat "$here/driver")/" "$here/gpus" ;;
+--query-gpu=uuid,memory.free) sed "s/$/, $(cat "$here/free") MiB/" "$here/gpus" ;;
+--query-compute-apps=*) cat "$here/computing" ;;
+*) exit 2 ;;
+esac
+"""
+
+
+def install_smi(folder: Path, *gpus: str, driver: str = "580.159.03") -> None:
+    """An nvidia-smi that knows these GPUs, of which 8 GiB are free; `computing` has who computes on them."""
+    (folder / "nvidia-smi").write_text(SMI)
+    (folder / "nvidia-smi").chmod(0o755)
+    texts = {"gpus": "".join(f"{gpu}\n" for gpu in gpus), "driver": driver, "free": "8192", "computing": ""}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+
+
+def build(folder: Path, source: str, name: str, *options: str) -> Path:
+    """A library made of a file beside this one; skips without a compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the doubles of libraries")
+    made = folder / name
+    argv = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-w",
+        "-o",
+        str(made),
+        str(Path(__file__).with_name(source)),
+        "-ldl",
+    ]
+    subprocess.run([*argv, *options], check=True)
+    return made

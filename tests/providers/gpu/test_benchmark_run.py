@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,15 @@ from benchmarks.gpu import __main__ as benchmark
 from benchmarks.gpu import shares
 from providers.process import host_capabilities, provider
 from schemas.hardware.model import Gpu
-from tests.providers.gpu.standin import bin_
+from tests.providers.gpu.standin import bin_, build
 
 __all__ = ["bin_"]
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 SMI = """#!/bin/sh
 case "$1" in
-*compute_mode*) echo "{0}, Default, Disabled, 9.0" ;;
+*compute_mode*) echo "{0}, Default, Disabled, 9.0, 580.95.05" ;;
+*memory.free*) echo "{0}, 8192 MiB" ;;
+*compute-apps*) ;;
 -q)
     echo "<nvidia_smi_log><driver_version>580.95.05</driver_version>"
     echo "<gpu id='00000000:19:00.0'><uuid>{0}</uuid></gpu></nvidia_smi_log>" ;;
@@ -32,12 +32,7 @@ esac
 @pytest.fixture
 def card(bin_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A card that nvidia-smi lists, the probe finds and libcuda divides."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the double of libcuda")
-    source = Path(__file__).with_name("libcuda.c")
-    made = [compiler, "-shared", "-fPIC", "-w", "-o", str(bin_ / "libcuda.so.1"), str(source)]
-    subprocess.run(made, check=True)
+    build(bin_, "libcuda.c", "libcuda.so.1")
     (bin_ / "nvidia-smi").write_text(SMI.format(GPU))
     (bin_ / "nvidia-smi").chmod(0o755)
     gpu = Gpu(
@@ -65,6 +60,28 @@ def test_it_measures_what_each_session_gets(
     asked = [(line["session"], line["askedMemory"], line["memoryRatio"]) for line in found["mps"]]
     assert asked == [("part-1", 4 << 30, 1.0), ("part-2", 2 << 30, 1.0)]
     assert [line["multiprocessors"] for line in found["mps"]] == [50, 25]
+    assert found["session"].keys() == {"memory", "rate", "copy"}
+    assert found["session"]["memory"] == 1.0
     # Two speeds of a machine with other work: how they compare is for `within` to judge.
     assert all(line["gotCompute"] > 0 for line in found["mps"])
     assert code == (0 if benchmark.within(found) else 1)
+
+
+def test_it_tries_parts_without_a_repository(
+    card: None,
+    bin_: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    library = build(bin_, "libvgpu.c", "libvgpu.so", "-DBLIND")
+    result = tmp_path / "result.json"
+    words = ["benchmarks.gpu", "--selftest", "--hami", str(library), "--json", str(result)]
+    monkeypatch.setattr("sys.argv", words)
+    assert benchmark.main() == 1
+    said = capsys.readouterr().out
+    found = {means: each["outcome"] for means, each in json.loads(result.read_text())["means"].items()}
+    assert found == {"mps": "held", "hami": "failed", "mig": "missing"}, said
+    assert "hami: failed: 2.1 GiB could be allocated under a limit of 2.0 GiB" in said
+    build(bin_, "libvgpu.c", "libvgpu.so")
+    assert benchmark.main() == 0

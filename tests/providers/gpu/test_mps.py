@@ -197,8 +197,9 @@ def test_containers_share_memory_with_the_daemon_alone(place: ShareHost) -> None
         prepare(outside, "two", half())
 
 
+ROW = "GPU-a, Default, Disabled, 9.0, 580.1\n"
 SMI = """#!/bin/sh
-[ "$1" = "--query-gpu=uuid,compute_mode,mig.mode.current,compute_cap" ] || exit 2
+[ "$1" = "--query-gpu=uuid,compute_mode,mig.mode.current,compute_cap,driver_version" ] || exit 2
 cat "$(dirname "$0")/gpus"
 """
 
@@ -206,11 +207,15 @@ cat "$(dirname "$0")/gpus"
 @pytest.mark.parametrize(
     ("gpus", "mps_", "mig"),
     [
-        ("GPU-a, Default, Disabled, 9.0\n", "", "no GPU is in MIG mode"),
-        ("GPU-a, Exclusive_Process, [N/A], 7.0\n", "", "no GPU is in MIG mode"),
-        ("GPU-a, Prohibited, Disabled, 9.0\n", "the compute mode of GPU-a is Prohibited", "no GPU"),
-        ("GPU-a, Default, Disabled, 9.0\nGPU-b, Default, Enabled, 9.0\n", "GPU-b is in MIG mode", ""),
-        ("GPU-a, Default, [N/A], 6.1\n", "GPU-a has compute capability 6.1", "no GPU is in MIG mode"),
+        (ROW, "", "no GPU is in MIG mode"),
+        ("GPU-a, Exclusive_Process, [N/A], 7.0, 580.1\n", "", "no GPU is in MIG mode"),
+        ("GPU-a, Prohibited, Disabled, 9.0, 580.1\n", "the compute mode of GPU-a is Prohibited", "no GPU"),
+        (
+            "GPU-a, Default, Disabled, 9.0, 580.1\nGPU-b, Default, Enabled, 9.0, 580.1\n",
+            "GPU-b is in MIG mode",
+            "",
+        ),
+        ("GPU-a, Default, [N/A], 6.1, 580.1\n", "GPU-a has compute capability 6.1", "no GPU is in MIG mode"),
         ("", "it has no NVIDIA GPU", "it has no NVIDIA GPU"),
     ],
 )
@@ -218,7 +223,7 @@ def test_what_a_node_can_enforce(place: ShareHost, bin_: Path, gpus: str, mps_: 
     (bin_ / "nvidia-smi").write_text(SMI)
     (bin_ / "nvidia-smi").chmod(0o755)
     (bin_ / "gpus").write_text(gpus)
-    found = available_means(place)
+    found = available_means(place).missing
     assert found["mps"].startswith(mps_) if mps_ else found["mps"] == ""
     assert found["mig"].startswith(mig) if mig else found["mig"] == ""
     assert found["hami"]
@@ -226,7 +231,7 @@ def test_what_a_node_can_enforce(place: ShareHost, bin_: Path, gpus: str, mps_: 
 
 def test_without_a_driver_nothing_can_be_enforced(place: ShareHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert set(available_means(place).values()) == {"nvidia-smi is not installed"}
+    assert set(available_means(place).missing.values()) == {"nvidia-smi is not installed"}
 
 
 def test_hami_has_its_library_and_a_cache_per_kernel(place: ShareHost, bin_: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_it_can_enforce_is_asked_over_the_same_connection(sshd_nodes: SshdN
         libraries=(str(tmp_path / "libvgpu.so"),),
     )  # fmt: skip
     found = shares.available_means(place)
-    assert set(found) == {"mps", "hami", "mig"}
+    assert set(found.missing) == {"mps", "hami", "mig"}
     share = GpuShare("hami", {"GPU-a": 500})
     with pytest.raises(KernelRefused, match="is not at"):
         shares.prepare(place, "one", share)

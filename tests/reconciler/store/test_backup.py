@@ -18,6 +18,7 @@ from reconciler.values.records import (
     Audit,
     Charge,
     Contact,
+    EnforcementRecord,
     Event,
     FieldChange,
     ForgetRecord,
@@ -56,6 +57,7 @@ def fill(store: Store) -> None:
     store.write(lease, [Event(NAME, "PENDING", "RUNNING", "placed", 2.0)])
     store.release(lease)
     store.save_hardware(CLUSTER, "n1", "{}", 1.0)
+    store.save_enforcement(CLUSTER, [EnforcementRecord("n1", "hami", ODD, "failed", ODD, 1.0)])
     store.save_plan(CLUSTER, "digest", "text", 1.0)
     store.save_images([ImageFacts(reference="a/b:1", digest="sha256:" + "0" * 64, platforms={})], 3.0)
     store.set_meta("repo", "5eed")
@@ -70,6 +72,7 @@ def everything(store: Store) -> dict[str, object]:
         "accounts": store.accounts(CLUSTER), "samples": store.samples(CLUSTER),
         "intents": store.open_intents(CLUSTER), "journal": store.journal(CLUSTER),
         "events": store.events(CLUSTER), "hardware": store.hardware(CLUSTER), "images": store.images(),
+        "enforcement": store.enforcement(CLUSTER),
         "plan": store.saved_plans(CLUSTER), "standings": store.provision_records(CLUSTER),
         "audit": [replace(each, seq=0) for each in store.audit(CLUSTER) if each.verb == "create"],
     }  # fmt: skip

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import inspect, text
@@ -14,7 +15,7 @@ from reconciler.store.database import tables
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
 from reconciler.store.store import Store
-from reconciler.values.records import Event, ForgetRecord, JournalEntry, PutRecord
+from reconciler.values.records import EnforcementRecord, Event, ForgetRecord, JournalEntry, PutRecord
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError
 from tests.reconciler.store.conftest import MakeAddress
 from tests.reconciler.store.samples import CLUSTER, NAME, entry, full_record, record
@@ -165,6 +166,14 @@ def test_hardware_plans_and_meta(store: Store) -> None:
     assert {node: (each.hardware, each.at) for node, each in store.hardware(CLUSTER).items()} == {
         "n1": ('{"a":1}', 2.0)
     }
+    failed = EnforcementRecord("n1", "mps", "driver 1", "failed", "8 GiB were had", 1.0)
+    held = replace(failed, version="driver 2", outcome="held", why="", at=2.0)
+    store.save_enforcement(CLUSTER, [failed, replace(failed, means="hami")])
+    store.save_enforcement(CLUSTER, [held])
+    store.save_enforcement("elsewhere", [failed])
+    assert store.enforcement(CLUSTER) == {
+        ("n1", "mps"): held, ("n1", "hami"): replace(failed, means="hami"),
+    }  # fmt: skip
     store.save_plan(CLUSTER, "digest", "text", 1.0)
     store.save_plan(CLUSTER, "digest", "text", 2.0)
     store.save_plan(CLUSTER, "dig", "another", 3.0)

@@ -17,6 +17,7 @@ from reconciler.values.records import (
     Account,
     Charge,
     Contact,
+    EnforcementRecord,
     Event,
     ForgetRecord,
     Ghost,
@@ -63,7 +64,10 @@ def test_what_is_known_of_a_node_goes_with_its_record(store: Store) -> None:
         node = Recorded(f"Node/{name}", CLUSTER, 1, "d")
         seen = NodeObservation(name, CLUSTER, "{}", 1.0)
         store.write(lease, [PutRecord(node), Contact(name, 1.0), ProvisionRecord(name, "ready"), seen])
+    seen_to = [EnforcementRecord(name, "mps", "driver 1", "held", "", 1.0) for name in ("n1", "n2")]
+    store.save_enforcement(CLUSTER, seen_to)
     store.write(lease, [ForgetRecord("Node/n1"), ForgetRecord("Session/n2")])
+    assert set(store.enforcement(CLUSTER)) == {("n2", "mps")}
     for known in (store.contacts(CLUSTER), store.provision_records(CLUSTER), store.hardware(CLUSTER)):
         assert set(known) == {"n2"}
     store.write(lease, [ForgetRecord("Node/n2"), PutRecord(Recorded("Node/n2", CLUSTER, 2, "e"))])
