@@ -234,7 +234,7 @@ class Placement:
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:
     """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`,
-    `starts-at`, `dependency`, ...); the message has the numbers."""
+    `starts-at`, `held`, `dependency`, ...); the message has the numbers."""
 
     code: str
     message: str

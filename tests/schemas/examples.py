@@ -89,6 +89,7 @@ SESSION: dict[str, Any] = {
     "dependsOn": ["Session/vision/prep"],
     "priority": 20,
     "startsAt": "2026-12-01T00:00:00Z",
+    "hold": True,
     "timeout": "12h",
     "idle": {"after": "1h", "metric": "gpu-utilization", "below": "5%", "grace": "10m"},
     "nodeLoss": {"after": "5m", "then": "reschedule"},
