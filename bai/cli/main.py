@@ -52,6 +52,7 @@ COMMANDS = {
     "port-forward": ("bai.cli.commands.port_forward", "Make ports of a session reachable here."),
     "top": ("bai.cli.commands.top", "Show what sessions use, live."),
     "events": ("bai.cli.commands.events", "Show what happened, when and why."),
+    "report": ("bai.cli.commands.report", "Report hours that were held, and what was used of them."),
     "nodes": ("bai.cli.commands.nodes", "List, probe, show and import nodes."),
     "images": ("bai.cli.commands.images", "List images, ask registries, bring images to nodes."),
     "volumes": ("bai.cli.commands.volumes", "List volumes with what they hold; undo or finish deletions."),

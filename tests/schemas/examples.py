@@ -122,6 +122,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "parallel": 20,
         },
         "sessionUids": {"first": 200000, "count": 1000},
+        "accounting": {"sampleInterval": "1m"},
         "defaults": {"resourceGroup": "a100", "image": "x", "env": {"A": "b"}},
     },
     "Node": {**MACHINE, "address": "10.0.0.1", "dataAddress": "10.1.0.1"},

@@ -330,7 +330,7 @@ class Life:
         lease = store.acquire(CLUSTER, "refresh", 60, now)
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         desired = self.documents.desired()
-        used = measure_usage(self.provider, watched_kernels(desired, actual))
+        used = measure_usage(self.provider, watched_kernels(desired, actual), actual.samples)
         store.write(lease, store_changes(actual, desired, used, now, "refresh"))
         store.release(lease)
 
