@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, update
 
 from reconciler.store.database.column_types import Timestamp
-from reconciler.store.database.tables import allocations, audit, events, journal, leases, metadata, samples
+from reconciler.store.database.tables import audit, events, journal, leases, metadata, samples
 
-_SKIPPED_TABLES = {allocations, audit, events, journal, leases, samples}
+_SKIPPED_TABLES = {audit, events, journal, leases, samples}
 """History; leases, which come and go; samples, which have no other name than their time."""
 
 

@@ -230,7 +230,7 @@ def _spans(text: str) -> list[_Span]:
         if isinstance(event, yaml.DocumentStartEvent):
             if event.version or event.tags:
                 raise UnsupportedLayout
-            found.append(_Span(event.start_mark.index if event.explicit else 0))
+            found.append(_Span(_index(event.start_mark) if event.explicit else 0))
         elif isinstance(event, yaml.DocumentEndEvent):
             if event.explicit:
                 raise UnsupportedLayout
@@ -252,25 +252,29 @@ def _events(text: str) -> Iterator[Any]:
         raise UnsupportedLayout from None
 
 
+def _index(mark: Any) -> int:
+    return int(mark.index)
+
+
 def _read_node(event: Any, events: Iterator[Any]) -> _Node:
-    mark = event.start_mark
-    node = _Node(mark.index, event.end_mark.index, mark.column)
+    mark, end = event.start_mark, event.end_mark
+    node = _Node(mark.index, end.index, mark.column)
     if isinstance(event, yaml.ScalarEvent):
         node.text = event.value
         bare = event.anchor is None and event.tag is None and event.style not in ("|", ">")
-        node.plain = bare and event.end_mark.line == mark.line
+        node.plain = bare and end.line == mark.line
     elif isinstance(event, yaml.MappingStartEvent):
-        node.mapping, node.block = True, not event.flow_style
+        node.block = not event.flow_style
         # An anchor stands before what it names.
         node.mapping = event.anchor is None and event.tag is None
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = _read_node(event, events)
             node.entries.append((key, _read_node(next(events), events)))
         node.end = max((value.end for _, value in node.entries), default=node.end)
-        node.end = node.end if node.block else event.end_mark.index
+        node.end = node.end if node.block else _index(event.end_mark)
     elif isinstance(event, yaml.SequenceStartEvent):
         block = not event.flow_style
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             node.end = max(node.end, _read_node(event, events).end)
-        node.end = node.end if block else event.end_mark.index
+        node.end = node.end if block else _index(event.end_mark)
     return node

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.bai.conftest import CLUSTER, WHO, Repo
+from tests.bai.test_gitops import House
 from tests.reconciler.gitops.repositories import Pair, git
+from tests.waiting import until
+
+pytestmark = pytest.mark.slow
 
 SWEEP = """\
 apiVersion: bai/v1
@@ -269,3 +273,21 @@ def test_held_sessions_are_shown_as_such(desk: Desk) -> None:
         assert desk.repo.ok("status", "--format", "json").json["queue"] == {"held": 1}
     finally:
         desk.repo.ok("destroy", "--yes")
+
+
+def test_a_loop_takes_it_up(repo: Repo, tmp_path: Path) -> None:
+    """From the command to the processes: held it is not started, released it is, cancelled it is stopped."""
+    house = House(repo, tmp_path / "house")
+    try:
+        house.push("one", text=one("one", ", hold: true, resources: {cpu: 10m, memory: 64MiB}"))
+        house.start()
+        until(lambda: "held by its document" in house.bai("get", "one"), "it waits")
+        house.repo.ok("release", "one")
+        until(lambda: "RUNNING" in house.bai("get", "one"), "it runs")
+        house.repo.ok("cancel", "one")
+        until(lambda: "RUNNING" not in house.bai("get"), "it is stopped")
+        found = house.bai("report", "usage", "--since", "1h", "--by", "session", "-o", "csv")
+        assert found.splitlines()[1].startswith("Session/demo/one,1,1,")
+        house.stop()
+    finally:
+        house.close()

@@ -12,7 +12,7 @@ import pytest
 from planner.model.types import DeviceGrant, KernelPlacement, Placement
 from reconciler.store.store import Store
 from reconciler.values.accounting import account_changes
-from reconciler.values.records import HOLDING, Allocation, PutRecord, Recorded
+from reconciler.values.records import HOLDING, Allocation, Holdings, PutRecord, Recorded
 from reconciler.values.usage.totals import By, HeldTotal, Period, held_allocations, held_totals, key_of
 from tests.reconciler.lab import BASE, Lab, new_store, session
 from tests.reconciler.test_life import begun, refresh
@@ -149,6 +149,13 @@ def test_nothing_counts_twice_where_a_session_goes_on_after_all(tmp_path: Path) 
     assert [(each.started, each.ended) for each in holdings.ended] == [(0.0, 10.0), (10.0, 30.0)]
 
 
+def test_times_that_have_not_come_count_for_nothing() -> None:
+    held = Allocation("Session/a/x", 1, "", 10.0, 10.0, 2e9, 1000, 1)
+    soon = dataclasses.replace(held, session="Session/a/y", ended=120.0)
+    found = list(held_allocations(Holdings((held, soon), {}), 100.0))
+    assert [(each.session, each.ended) for each in found] == [("Session/a/y", 100.0)]
+
+
 def allocations(lab: Lab) -> list[Allocation]:
     return list(held_allocations(lab.store.holdings("here", 0.0, 1e12), lab.world.clock.now()))
 
@@ -237,9 +244,11 @@ def test_a_session_that_ended_unseen_counts_until_it_ended(tmp_path: Path) -> No
     lab.world.die(lab.kernel("job"), exit_code=0)
     refresh(lab, 1000)
     assert total(lab).cpu == hours(100, 1000)
+    charged = lab.store.accounts("here")
     lab.drop("job")
     lab.converge()
     assert total(lab).cpu == hours(100, 1000)
+    assert charged and lab.store.accounts("here") == charged
 
 
 def test_a_store_that_was_lost_counts_what_runs_from_its_start(tmp_path: Path) -> None:

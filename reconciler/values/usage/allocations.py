@@ -53,7 +53,12 @@ def closed_allocations(old: Recorded | None, new: Recorded | None, now: float) -
     if new is not None and same and new.phase in HOLDING:
         after = current_allocation(new, now)
         return (held,) if after is not None and _amounts(after) != _amounts(held) else ()
-    ended = new.finished_at if new is not None and same and new.finished_at is not None else now
+    ended = now
+    if new is not None and same and new.finished_at is not None:
+        ended = new.finished_at
+    elif new is not None and new.started_at is not None:
+        # A store that was restored hears late of the start that came after the one it knows.
+        ended = min(now, new.started_at)
     closed = current_allocation(old, ended)
     return (closed,) if closed is not None else ()
 

@@ -17,6 +17,8 @@ from schemas.values.resource_ref import ref_of
 
 By = Literal["project", "user", "session"]
 _MIG = re.compile(r"\.mig\.(([1-9])g\..+)")
+CLOCK_TOLERANCE = 300.0
+"""Seconds that the clocks of those who write and who read may be apart."""
 MILLI_HOUR = 1000 * 3_600_000
 """Thousandths of a thing × milliseconds in an hour of it."""
 
@@ -55,12 +57,14 @@ class HeldTotal:
 
 def held_allocations(holdings: Holdings, now: float) -> Iterator[Allocation]:
     """All that is over, and what is held still, up to `now`. Of a start that held other amounts before, or
-    that was seen to end and goes on nevertheless, only the rest is held still."""
+    that was seen to end and goes on nevertheless, only the rest is held still. What ends in times to come
+    was written by a clock that was wrong, and counts for nothing."""
     last: dict[tuple[str, float], float] = {}
     for each in holdings.ended:
         key = (each.session, each.began)
         last[key] = max(each.ended, last.get(key, each.ended))
-        yield each
+        if each.ended <= now + CLOCK_TOLERANCE:
+            yield replace(each, ended=max(each.started, min(each.ended, now)))
     for record in holdings.recorded.values():
         held = current_allocation(record, now)
         if held is not None:

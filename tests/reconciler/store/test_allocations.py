@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pytest
+from sqlalchemy import text
 
 from reconciler.store import allocations
+from reconciler.store.database.engine import open_engine
 from reconciler.store.store import Store
-from reconciler.values.records import Allocation, Audit, Consumption, Sample, SampleChange
+from reconciler.values.records import Allocation, Audit, Consumption, Event, Sample, SampleChange
 from tests.reconciler.store.samples import CLUSTER
 
 
@@ -56,3 +59,25 @@ def test_a_store_that_took_anothers_place_knows_less(store: Store, verb: str) ->
     lease = store.acquire(CLUSTER, "me", 60.0, 0.0)
     store.write(lease, [Audit(verb, "", 50.0), Audit("apply", "", 60.0)])
     assert store.holdings(CLUSTER, 0.0, 99.0).complete_since == 50.0
+
+
+def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
+    """Of sessions that ended before the update nobody has written down what they held."""
+    lease = store.acquire(CLUSTER, "me", 60.0, 0.0)
+    store.write(lease, [Event("Session/p/x", "", "RUNNING", "it was placed", 1.0)])
+    engine = open_engine(store.address)
+    with engine.begin() as connection:
+        for statement in (
+            "DROP TABLE allocations",
+            "ALTER TABLE samples DROP COLUMN total",
+            "UPDATE alembic_version SET version_num = '0006'",
+        ):
+            connection.execute(text(statement))
+    engine.dispose()
+    before = time.time()
+    with Store.open(store.address) as again:
+        found = again.holdings(CLUSTER, 0.0, 99.0)
+        assert found.complete_since is not None and before <= found.complete_since <= time.time()
+        assert again.holdings("elsewhere", 0.0, 99.0).complete_since is None
+        again.write(again.acquire(CLUSTER, "other", 60.0, 99.0), [held(5.0)])
+        assert len(again.holdings(CLUSTER, 0.0, 99.0).ended) == 1
