@@ -243,6 +243,10 @@ class Reason:
     that is not one thing. Left out of the JSON then."""
 
 
+HELD = "held"
+"""The code of sessions that are kept out of their queues by somebody's will."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     session: str
@@ -263,6 +267,11 @@ class Wait:
     """How often later sessions were placed before it, this plan included: the next plan's
     `SessionRequest.skips`.
     """
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody keeps it out of its queue, so that its waiting is no trouble."""
+        return any(reason.code == HELD for reason in self.reasons)
 
 
 @dataclass(frozen=True, slots=True)

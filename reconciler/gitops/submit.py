@@ -114,15 +114,16 @@ class Submission:
             self._run("reset", "--quiet", "--", *self._paths)
             self._put_back(self.changes)
             raise
+        ours = self._newest_commit()
         try:
             pushed = self._push(branch) if push else ""
         except BaseException:
-            self._undo_commit()
+            self._undo_commit(ours)
             raise
         commit = self._git("rev-parse", "HEAD")
         if branch:
             # It is on its branch; here, nothing has changed.
-            self._undo_commit()
+            self._undo_commit(ours)
         return SubmitResult(commit, pushed)
 
     def _push(self, branch: str) -> str:
@@ -163,8 +164,15 @@ class Submission:
         remotes = git_lines(self.directory, "remote") or []
         return ("origin" if "origin" in remotes else remotes[0] if remotes else ""), branch
 
-    def _undo_commit(self) -> None:
-        """Take back the newest commit, which is ours: below it may be what others have pushed meanwhile."""
+    def _newest_commit(self) -> str:
+        """What a commit keeps when it is put on top of others."""
+        return self._git("log", "-1", "--format=%ae %at %s")
+
+    def _undo_commit(self, ours: str) -> None:
+        """Take back the newest commit, which is ours: below it may be what others have pushed meanwhile. It
+        is not ours where somebody else has pushed the same, and git left ours out."""
+        if self._newest_commit() != ours:
+            return
         if git_lines(self.directory, "rev-parse", "--verify", "--quiet", "HEAD~1"):
             self._git("reset", "--quiet", "--soft", "HEAD~1")
         else:

@@ -291,3 +291,27 @@ def test_a_loop_takes_it_up(repo: Repo, tmp_path: Path) -> None:
         house.stop()
     finally:
         house.close()
+
+
+def push_of_somebody_else(desk: Desk, folder: Path, name: str, text: str | None) -> None:
+    git(folder, "clone", "--quiet", str(desk.pair.bare), "theirs")
+    path = folder / "theirs" / name
+    path.unlink() if text is None else path.write_text(text)
+    git(folder / "theirs", "commit", "--all", "--quiet", "--message", "theirs")
+    git(folder / "theirs", "push", "--quiet")
+
+
+def test_somebody_else_has_changed_the_same_document(desk: Desk, tmp_path: Path) -> None:
+    push_of_somebody_else(desk, tmp_path, "one.yaml", one("one", ", priority: 3"))
+    for words in (("cancel", "one"), ("priority", "one", "5")):
+        said = desk.repo(*words)
+        assert said.code == 1 and "Nothing was committed or pushed" in said.err
+    assert desk.text("one.yaml") == one("one") and not git(desk.pair.work, "status", "--porcelain")
+    assert desk.log() == ["theirs", "change"]
+
+
+def test_somebody_else_has_cancelled_it_meanwhile(desk: Desk, tmp_path: Path) -> None:
+    push_of_somebody_else(desk, tmp_path, "one.yaml", None)
+    assert desk.repo.ok("cancel", "one").out
+    assert desk.log() == ["theirs", "change"] and not (desk.pair.work / "one.yaml").exists()
+    assert not git(desk.pair.work, "status", "--porcelain")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from planner.model.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
+from planner.model.types import HELD, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
 from reconciler.plan.decide.node_loss import ghosts_at, node_loss_rule, unknown_nodes_reason
@@ -27,7 +27,7 @@ from schemas.values.resource_ref import identity_of
 _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 _MAY_WAIT = frozenset({ChangeKind.FIELD, ChangeKind.RESTART, ChangeKind.NODE_LOSS})
 """Changes for which what runs may run on until there is room."""
-_HELD = Reason("held", "held by its document (`hold: true`); `bai release` lets it into its queue")
+_HELD = Reason(HELD, "held by its document (`hold: true`); `bai release` lets it into its queue")
 
 
 def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementResult:

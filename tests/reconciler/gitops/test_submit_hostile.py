@@ -68,6 +68,20 @@ def test_a_commit_that_git_refuses_leaves_nothing(pair: Pair) -> None:
     assert not (pair.work / "sessions").exists()
 
 
+def test_a_hook_that_adds_to_messages_hides_no_commit_of_ours(pair: Pair) -> None:
+    """As forges ask for that number their reviews."""
+    refuse(pair)
+    hook = pair.work / ".git" / "hooks" / "commit-msg"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\nprintf "\\nChange-Id: I123\\n" >>"$1"\n')
+    hook.chmod(0o755)
+    before = git(pair.work, "rev-parse", "HEAD")
+    with pytest.raises(NotPushed):
+        submission(pair).submit("Run mine")
+    assert git(pair.work, "rev-parse", "HEAD") == before
+    assert git(pair.work, "status", "--porcelain") == ""
+
+
 def test_a_file_that_git_ignores_leaves_nothing(pair: Pair) -> None:
     (pair.work / ".git" / "info" / "exclude").write_text("sessions/\n")
     with pytest.raises(NotPushed):
