@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from schemas.files.git_process import decoded, execute_git, failure_reason, git_lines
 from schemas.loading.loader import load_directory
@@ -61,8 +61,6 @@ class Submission:
         self._owner = owner
         self.directory = directory
         self.changes = tuple(changes)
-        self._folders: list[Path] = []
-        """Those that were made for it, the innermost first."""
 
     @property
     def names(self) -> str:
@@ -81,14 +79,13 @@ class Submission:
         then, or a file cannot be written."""
         self._refuse_uncommitted()
         paths = [self.directory / change.name for change in self.changes]
-        missing = {folder for path in paths for folder in path.parents if not folder.exists()}
-        self._folders = sorted(missing, key=lambda folder: len(folder.parts), reverse=True)
         done = 0
         try:
             for path, change in zip(paths, self.changes, strict=True):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _put(path, change.after)
                 done += 1
+            self._remove_empty_folders()
             if check:
                 load_directory(self.directory, self._owner)
         except BaseException:
@@ -184,17 +181,26 @@ class Submission:
                 path.unlink(missing_ok=True)
             else:
                 self._git("checkout", "--quiet", "HEAD", "--", str(path))
-        self._remove_folders()
+        self._remove_empty_folders()
 
     def _put_back(self, changes: Sequence[FileChange]) -> None:
         for change in changes:
-            _put(self.directory / change.name, change.before)
-        self._remove_folders()
+            path = self.directory / change.name
+            if change.before is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            _put(path, change.before)
+        self._remove_empty_folders()
 
-    def _remove_folders(self) -> None:
-        with contextlib.suppress(OSError):  # Somebody else has put something there.
-            for folder in self._folders:
-                folder.rmdir()
+    def _remove_empty_folders(self) -> None:
+        """As git does when it takes the last file out of one."""
+        for change in self.changes:
+            for name in PurePath(change.name).parents:
+                folder = self.directory / name
+                try:
+                    if folder != self.directory:
+                        folder.rmdir()
+                except OSError:
+                    break  # Something else is in it, or it is gone already.
 
     @property
     def _paths(self) -> list[str]:

@@ -80,6 +80,18 @@ def test_a_cancelled_session_leaves_git_by_a_commit_of_its_own(desk: Desk) -> No
     assert "demo/one" not in desk.repo.ok("plan", "--offline").out
 
 
+def test_no_empty_folder_is_left_but_what_else_is_in_it_stays(desk: Desk) -> None:
+    desk.pair.commit({"deep/er/x.yaml": one("x"), "deep/y.yaml": one("y")})
+    desk.pair.push()
+    desk.repo.ok("cancel", "x", "--branch", "gone")
+    assert desk.text("deep/er/x.yaml") == one("x") and not git(desk.pair.work, "status", "--porcelain")
+    desk.repo.ok("cancel", "x")
+    assert not (desk.pair.work / "deep" / "er").exists() and desk.text("deep/y.yaml") == one("y")
+    (desk.pair.work / "deep" / "notes").write_text("mine")
+    desk.repo.ok("cancel", "y")
+    assert [path.name for path in (desk.pair.work / "deep").iterdir()] == ["notes"]
+
+
 def test_of_a_file_of_several_exactly_its_document_goes(desk: Desk) -> None:
     before = desk.text("many.yaml").split("---\n")
     desk.repo.ok("cancel", "demo/b")
