@@ -25,6 +25,15 @@ class ListFormat(StrEnum):
     json = "json"
 
 
+class ReportFormat(StrEnum):
+    """For figures; `wide` has more columns."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    csv = "csv"
+
+
 class PlanFormat(StrEnum):
     """For plans; `markdown` is bounded for a pull request."""
 

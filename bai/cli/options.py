@@ -31,6 +31,8 @@ Defragment = Annotated[
 MaxMoves = Annotated[
     int, typer.Option("--max-moves", min=1, max=1000, help="Most sessions that --defragment moves.")
 ]
+Branch = Annotated[str, typer.Option("--branch", help="Push to this new branch, for a pull request.")]
+Push = Annotated[bool, typer.Option("--push/--no-push", help="Or commit only, and apply from here.")]
 ReasonOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="For those who wonder.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 FormatOptionWithShort = Annotated[Format, typer.Option("--format", "-o", help="How to print it.")]

@@ -84,10 +84,15 @@ def _notification_samples(cluster: ServedCluster, name: dict[str, str]) -> Itera
 def _queue_samples(
     name: dict[str, str], plan: Plan, existing: Mapping[str, Existing], now: float
 ) -> Iterator[_Sample]:
-    groups = Count(wait.group for wait in plan.waits)
+    groups = Count(wait.group for wait in plan.waits if not wait.is_held)
     reasons = Count((wait.group, reason.code) for wait in plan.waits for reason in wait.reasons)
     for group in sorted({*groups, *(use.group for use in plan.groups)}):
-        yield "bai_queue_length", "Sessions that wait.", {**name, "group": group}, float(groups[group])
+        yield (
+            "bai_queue_length",
+            "Sessions that wait in the queue.",
+            {**name, "group": group},
+            float(groups[group]),
+        )
     for (group, code), count in sorted(reasons.items()):
         labels = {**name, "group": group, "reason": code}
         yield "bai_queue_reasons", "Reasons for which sessions wait.", labels, float(count)

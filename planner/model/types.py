@@ -234,13 +234,17 @@ class Placement:
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:
     """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`,
-    `starts-at`, `dependency`, ...); the message has the numbers."""
+    `starts-at`, `held`, `dependency`, ...); the message has the numbers."""
 
     code: str
     message: str
     lacks: str = ""
     """What there is too little of, for everybody whom it holds back: `GPUs`, `quota vision-gpus`; empty where
     that is not one thing. Left out of the JSON then."""
+
+
+HELD = "held"
+"""The code of sessions that are kept out of their queues by somebody's will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,11 @@ class Wait:
     """How often later sessions were placed before it, this plan included: the next plan's
     `SessionRequest.skips`.
     """
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody keeps it out of its queue, so that its waiting is no trouble."""
+        return any(reason.code == HELD for reason in self.reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from reconciler.apply import audit_entries
 from reconciler.apply.steps import Step
 from reconciler.store.store import Store
-from reconciler.values.accounting import charges
+from reconciler.values.accounting import account_changes
 from reconciler.values.clock import Clock
 from reconciler.values.plan import Action
 from reconciler.values.records import (
@@ -94,14 +94,14 @@ class JournalWriter:
         now = self._clock.now()
         old = self.known.get(record.resource)
         record = with_times(record, old, now)
-        self._changes += charges(old, record, now)
+        self._changes += account_changes(old, record, now)
         self._changes.append(PutRecord(record))
         self._transition(record, old, cause)
         self.known[record.resource] = record
 
     def forget(self, resource: str, cause: str) -> None:
         old = self.known.pop(resource, None)
-        self._changes += charges(old, None, self._clock.now())
+        self._changes += account_changes(old, None, self._clock.now())
         self._changes.append(ForgetRecord(resource))
         if old is not None:
             after = "TERMINATED" if old.phase else "DELETED"

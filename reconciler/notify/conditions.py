@@ -158,7 +158,7 @@ def _waiting_conditions(
     plan: Plan, actual: Actual, at: float, thresholds: Iterable[int]
 ) -> Iterator[Condition]:
     for wait in plan.waits:
-        there = actual.existing.get(wait.session)
+        there = None if wait.is_held else actual.existing.get(wait.session)
         since = there.recorded.enqueued_at if there is not None else None
         for threshold in thresholds if since is not None else ():
             if since is not None and at - since >= threshold:

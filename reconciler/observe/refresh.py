@@ -18,6 +18,7 @@ from reconciler.observe.usage_samples import measure_usage
 from reconciler.store.store import Store
 from reconciler.values.clock import Clock
 from reconciler.values.documents.idle_rules import watched_kernels
+from reconciler.values.documents.usage_sampling import due_kernels
 from reconciler.values.records import Lease, StoreChange
 from reconciler.values.state import Actual, Desired
 
@@ -48,8 +49,9 @@ def refresh_store(
     """
     reading = read_provider(provider)
     actual = actual_from(reading)
-    usage = measure_usage(provider, watched_kernels(desired, actual))
     now = writer.clock.now()
+    wanted = watched_kernels(desired, actual) | due_kernels(desired, actual, now)
+    usage = measure_usage(provider, wanted, actual.samples)
     if not store_changes(actual, desired, usage, now, writer.holder):
         return actual
     with writer.lease as lease:

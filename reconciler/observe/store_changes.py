@@ -9,9 +9,20 @@ from typing import cast
 
 from reconciler.observe.node_status import condition_changes
 from reconciler.observe.usage_samples import sample_changes
-from reconciler.values.accounting import charges
+from reconciler.values.accounting import account_changes
 from reconciler.values.documents.idle_rules import watched_kernels
-from reconciler.values.records import ALL_NODES, Contact, Event, Phase, PutRecord, Result, Sample, StoreChange
+from reconciler.values.documents.usage_sampling import accounted_kernels
+from reconciler.values.records import (
+    ALL_NODES,
+    Contact,
+    Event,
+    Phase,
+    PutRecord,
+    Result,
+    Sample,
+    SampleChange,
+    StoreChange,
+)
 from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.values.resource_ref import ref_of
@@ -28,15 +39,19 @@ def store_changes(
     return (
         *contact_changes(actual, nodes, now),
         *record_changes(actual, now, actor),
-        *sample_changes(actual.samples, usage, _sampled_kernels(actual, desired), now),
+        *_usage_changes(actual, desired, usage, now),
         *condition_changes(actual, now),
     )
 
 
-def _sampled_kernels(actual: Actual, desired: Desired) -> frozenset[str]:
-    """Kernels whose samples are kept: those that are watched, seen now or not."""
+def _usage_changes(
+    actual: Actual, desired: Desired, usage: Mapping[str, Sample], now: float
+) -> tuple[SampleChange, ...]:
+    """Samples are kept of kernels that are watched, or accounted for, seen now or not."""
     away = {kernel for each in actual.existing.values() for kernel in each.away}
-    return watched_kernels(desired, actual) | (away & actual.samples.keys())
+    watched = watched_kernels(desired, actual) | (away & actual.samples.keys())
+    accounted = accounted_kernels(desired, actual) - watched
+    return sample_changes(actual.samples, usage, watched, now, accounted=accounted)
 
 
 def record_changes(actual: Actual, now: float, actor: str) -> tuple[StoreChange, ...]:
@@ -77,18 +92,24 @@ def _session_changes(each: Existing, actual: Actual, now: float, actor: str) -> 
         exit_codes=dict(each.exit_codes),
         reason=each.reason,
         started_at=record.started_at or _first_start(each),
-        finished_at=(each.finished_at or now) if each.phase in ENDED else None,
+        finished_at=_finished_at(each, now),
         ghosts=tuple(one for one in record.ghosts if one.node in actual.missed or one.kernel in left),
     )
     if current == record and not each.adopted:
         return
-    yield from charges(record, current, now)
+    yield from account_changes(record, current, now)
     yield PutRecord(current)
     if current.phase != record.phase or each.adopted:
         before = "" if each.adopted else record.phase
         cause = "found by its labels" if each.adopted else each.reason or "observed"
         at = current.finished_at or now
         yield Event(each.id, before, current.phase, cause, at, actor, record.commit, current.result)
+
+
+def _finished_at(each: Existing, now: float) -> float | None:
+    if each.phase in ENDED:
+        return each.finished_at or now
+    return each.recorded.finished_at if each.phase == "TERMINATING" else None
 
 
 def _first_start(each: Existing) -> float | None:

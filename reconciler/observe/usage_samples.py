@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
+from dataclasses import replace
 
 from providers.abilities import MeasuresUsage, Usage
 from providers.base import Provider
-from reconciler.values.records import Sample, SampleChange
+from reconciler.values.records import Consumption, Sample, SampleChange
+from reconciler.values.usage.consumption import Measurement, consumed
 from schemas.problems.errors.provider import ProviderError
 
 SAMPLE_INTERVAL = 5.0
@@ -17,23 +19,26 @@ THINNING = 32
 """A sample is dropped when its neighbours are not further apart than this part of its age."""
 HORIZON = 14 * 86_400.0
 MAX_SAMPLES = 500
+Samples = Mapping[str, tuple[Sample, ...]]
+"""By kernel, oldest first."""
 
 
-def measure_usage(provider: Provider, wanted: Set[str]) -> dict[str, Sample]:
-    """What the `wanted` kernels have used by now; those that cannot be measured are left out."""
+def measure_usage(provider: Provider, wanted: Set[str], known: Samples) -> dict[str, Sample]:
+    """What the `wanted` kernels have used by now, on top of what is `known`; those that cannot be measured
+    are left out."""
     if not wanted or not isinstance(provider, MeasuresUsage):
         return {}
     found = {}
     try:
         for usage in provider.usage():
             if usage.kernel in wanted:
-                found[usage.kernel] = _sample_of(usage)
+                found[usage.kernel] = _sample_of(usage, next(reversed(known.get(usage.kernel, ())), None))
     except ProviderError:
         return found
     return found
 
 
-def _sample_of(usage: Usage) -> Sample:
+def _sample_of(usage: Usage, last: Sample | None) -> Sample:
     flows = [flow for flow in (usage.network_in, usage.network_out) if flow is not None]
     busy = [gpu.busy for gpu in usage.gpus.values()]
     known = [each for each in busy if each is not None]
@@ -43,14 +48,25 @@ def _sample_of(usage: Usage) -> Sample:
         network=sum(flows) if len(flows) == 2 else None,
         # A device that says nothing may be busy.
         gpu=float(max(known)) if known and len(known) == len(busy) else None,
+        total=consumed(
+            last.total if last is not None else Consumption(),
+            last.cpu if last is not None else None,
+            Measurement(usage.at.timestamp(), usage.cpu_seconds, usage.memory, tuple(busy)),
+        ),
     )
 
 
 def sample_changes(
-    known: Mapping[str, tuple[Sample, ...]], new: Mapping[str, Sample], wanted: Set[str], now: float
+    known: Samples,
+    new: Mapping[str, Sample],
+    wanted: Set[str],
+    now: float,
+    *,
+    accounted: Set[str] = frozenset(),
 ) -> tuple[SampleChange, ...]:
-    """The changes to the store: new samples, what is thinned out, and kernels that are not watched any
-    more."""
+    """The changes to the store: new samples, what is thinned out, and kernels that are no more `wanted`. Of
+    those that are only `accounted` for, the last one is kept."""
+    wanted |= accounted
     changes = [SampleChange(kernel, drop=None) for kernel in sorted(known.keys() - wanted)]
     for kernel, sample in sorted(new.items()):
         stored = known.get(kernel, ())
@@ -58,7 +74,8 @@ def sample_changes(
         before = tuple(each for each in stored if each.at <= max(now, sample.at))
         if not math.isfinite(sample.at) or (before and sample.at - before[-1].at < SAMPLE_INTERVAL):
             continue
-        changes.append(_sample_difference(kernel, stored, thin_out((*before, sample), now)))
+        kept = (sample,) if kernel in accounted else thin_out((*before, sample), now)
+        changes.append(_sample_difference(kernel, stored, kept))
     return tuple(changes)
 
 
@@ -82,4 +99,4 @@ def thin_out(samples: tuple[Sample, ...], now: float) -> tuple[Sample, ...]:
 
 def _merge_into_next(dropped: Sample, kept: Sample) -> Sample:
     gpu = None if dropped.gpu is None or kept.gpu is None else max(dropped.gpu, kept.gpu)
-    return Sample(kept.at, kept.cpu, kept.network, gpu)
+    return replace(kept, gpu=gpu)

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar, Unpack
 from sqlalchemy import Connection, Engine, Table, delete, select
 
 from reconciler.store import audit, change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
+from reconciler.store.allocations import read_holdings
 from reconciler.store.audit import AuditQuery
 from reconciler.store.database import tables
 from reconciler.store.database.address import StoreAddress
@@ -32,6 +33,7 @@ from reconciler.values.records import (
     Contact,
     EnforcementRecord,
     Event,
+    Holdings,
     JournalEntry,
     Lease,
     NodeObservation,
@@ -135,15 +137,20 @@ class Store:
         with query_connection(self._engine, self.address) as connection:
             return usage_and_contact.read_contacts(connection, cluster)
 
-    def samples(self, cluster: str) -> dict[str, tuple[Sample, ...]]:
-        """What kernels had used at some moments, by kernel, oldest first."""
+    def samples(self, cluster: str, of: Sequence[str] | None = None) -> dict[str, tuple[Sample, ...]]:
+        """What kernels (or those) had used at some moments, by kernel, oldest first."""
         with query_connection(self._engine, self.address) as connection:
-            return usage_and_contact.read_samples(connection, cluster)
+            return usage_and_contact.read_samples(connection, cluster, of)
 
     def accounts(self, cluster: str) -> dict[str, Balance]:
         """What users' ended sessions used, by user."""
         with query_connection(self._engine, self.address) as connection:
             return usage_and_contact.read_accounts(connection, cluster)
+
+    def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
+        """What sessions (or one) held between two moments, in one look."""
+        with read_transaction(self._engine, self.address) as connection:
+            return read_holdings(connection, cluster, since, until, session)
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from sqlalchemy import BindParameter, Connection, Executable, Table, bindparam, delete, func, insert, select
 
+from reconciler.store.allocations import consumption_from_json, consumption_to_json, prune_allocations
 from reconciler.store.database.tables import accounts, contacts, events, journal, plans, samples
 from reconciler.store.database.upsert import replace_row
 from reconciler.values.records import Balance, Charge, Contact, Lease, Sample, SampleChange
@@ -51,16 +52,21 @@ def write_samples(connection: Connection, lease: Lease, found: Iterable[SampleCh
             added[each.kernel, sample.at] = {
                 "cluster": lease.cluster, "kernel": each.kernel, "at": sample.at,
                 "cpu": sample.cpu, "network": sample.network, "gpu": sample.gpu,
+                "total": consumption_to_json(sample.total),
             }  # fmt: skip
     if added:
         connection.execute(insert(samples), list(added.values()))
 
 
-def read_samples(connection: Connection, cluster: str) -> dict[str, tuple[Sample, ...]]:
-    """By kernel, oldest first."""
+def read_samples(
+    connection: Connection, cluster: str, of: Sequence[str] | None = None
+) -> dict[str, tuple[Sample, ...]]:
+    """By kernel, of all or of those, oldest first."""
+    query = _SAMPLES if of is None else _SAMPLES.where(samples.c.kernel.in_(of))
     found: dict[str, list[Sample]] = {}
-    for row in connection.execute(_SAMPLES, {"cluster": cluster}).mappings():
-        sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"])
+    for row in connection.execute(query, {"cluster": cluster}).mappings():
+        total = consumption_from_json(row["total"])
+        sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"], total)
         found.setdefault(row["kernel"], []).append(sample)
     return {kernel: tuple(each) for kernel, each in found.items()}
 
@@ -94,10 +100,11 @@ def read_accounts(connection: Connection, cluster: str) -> dict[str, Balance]:
 
 
 def prune_history(connection: Connection, cluster: str) -> None:
-    """Forget the oldest events, lines of the journal, and plans. Open intents are kept elsewhere, the audit
-    for good."""
+    """Forget the oldest events, lines of the journal, allocations and plans. Open intents are kept
+    elsewhere, the audit for good."""
     _keep_newest(connection, journal, cluster, MAX_JOURNAL_ROWS)
     _keep_newest(connection, events, cluster, MAX_EVENTS)
+    prune_allocations(connection, cluster)
     mine = plans.c.cluster == cluster
     if (connection.execute(_PLANS, {"cluster": cluster}).scalar() or 0) > MAX_PLANS:
         oldest = select(plans.c.at).where(mine).order_by(plans.c.at.desc()).limit(1).offset(MAX_PLANS - 1)

@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable, Table, and_, bindparam, delete, insert
 
-from reconciler.store import audit, nodes, rows, usage_and_contact
+from reconciler.store import allocations, audit, nodes, rows, usage_and_contact
 from reconciler.store.database.tables import events, journal, open_intents, resources
 from reconciler.values.records import (
+    Allocation,
     Audit,
     Charge,
     Contact,
@@ -54,6 +55,7 @@ def write_changes(connection: Connection, lease: Lease, changes: Iterable[StoreC
     contacts: list[Contact] = []
     samples: list[SampleChange] = []
     charges: list[Charge] = []
+    held: list[Allocation] = []
     provision_records: list[ProvisionRecord] = []
     hardware: list[NodeObservation] = []
     audited: list[Audit] = []
@@ -73,6 +75,8 @@ def write_changes(connection: Connection, lease: Lease, changes: Iterable[StoreC
                 samples.append(change)
             case Charge():
                 charges.append(change)
+            case Allocation():
+                held.append(change)
             case Audit():
                 audited.append(change)
             case ProvisionRecord():
@@ -84,6 +88,8 @@ def write_changes(connection: Connection, lease: Lease, changes: Iterable[StoreC
         connection, lease, [each.removeprefix(_NODE) for each in gone if each.startswith(_NODE)]
     )
     usage_and_contact.write_contacts(connection, lease, contacts)
+    # Before the samples of what has ended go.
+    allocations.write_allocations(connection, lease, held)
     usage_and_contact.write_samples(connection, lease, samples)
     nodes.write_provision_records(connection, lease, provision_records)
     nodes.write_hardware(connection, hardware)

@@ -10,7 +10,8 @@ from planner.model.types import GroupInfo, GroupUse, SessionRequest
 from planner.queue.base import QueueView
 from planner.queue.dominant_share import dominant_share
 from planner.queue.fair_share import DEFAULT_HALF_LIFE
-from reconciler.values.records import HOLDING, Account, Charge, Recorded
+from reconciler.values.records import HOLDING, Account, Allocation, Charge, Recorded
+from reconciler.values.usage.allocations import closed_allocations, is_held
 
 
 def account_of(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Account:
@@ -21,9 +22,17 @@ def account_of(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Accou
     return Account(wanted.user, share, half_life)
 
 
-def charges(old: Recorded | None, new: Recorded | None, now: float) -> tuple[Charge, ...]:
+def account_changes(
+    old: Recorded | None, new: Recorded | None, now: float
+) -> tuple[Charge | Allocation, ...]:
+    """What is written down of what was held when `new` (None: nothing) takes the place of `old`: for the
+    user's account, and for reports."""
+    return (*_charges(old, new, now), *closed_allocations(old, new, now))
+
+
+def _charges(old: Recorded | None, new: Recorded | None, now: float) -> tuple[Charge, ...]:
     """The charge that is due when `new` (None: nothing) takes the place of `old`."""
-    if old is None or old.account is None or old.started_at is None or old.phase not in HOLDING:
+    if old is None or old.account is None or old.started_at is None or not is_held(old):
         return ()
     same = new is not None and new.generation == old.generation
     if new is not None and same and new.phase in HOLDING:

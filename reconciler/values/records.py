@@ -217,6 +217,22 @@ class Contact:
 
 
 @dataclass(frozen=True, slots=True)
+class Consumption:
+    """What was used in all, as far as somebody measured; None is not known."""
+
+    cpu: float | None = None
+    """Seconds of CPU, those before restarts included."""
+    memory: int | None = None
+    """Most bytes that were seen in use at a time."""
+    gpu_busy: float = 0.0
+    """Seconds that GPUs were busy, those of several GPUs added up."""
+    gpu_measured: float = 0.0
+    """Of so many seconds of GPUs."""
+    until: float | None = None
+    """When it was last measured; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """What a kernel had used by a moment; None is not known."""
 
@@ -227,6 +243,8 @@ class Sample:
     """Bytes in and out since its start."""
     gpu: float | None = None
     """Percent that its busiest GPU was busy."""
+    total: Consumption = Consumption()
+    """All that it is known to have used by then, also by samples that are not kept any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +263,32 @@ class Charge:
     account: Account
     started: float
     ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a session held from `started` to `ended`, all of that time the same; times are seconds since the
+    epoch. The store adds what was `used`."""
+
+    session: str
+    """Its identity."""
+    generation: int
+    user: str
+    """On whose account it went, or whom its document names; empty where neither is known."""
+    began: float
+    """When its containers started: of one start, all allocations have the same."""
+    started: float
+    ended: float
+    cpu: int
+    """Milli-cores."""
+    memory: int
+    """Bytes."""
+    devices: Mapping[str, int] = field(default_factory=dict)
+    """Thousandths of devices, or of MIG instances, by slot."""
+    kernels: tuple[str, ...] = ()
+    """Ids of the kernels that held it; not kept."""
+    used: Consumption = Consumption()
+    """From `began` on, by what its kernels are known to have used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +349,17 @@ class ClusterRecords:
     provision_records: Mapping[str, ProvisionRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What sessions held during a time, as of one moment."""
+
+    ended: tuple[Allocation, ...]
+    recorded: Mapping[str, Recorded]
+    """All sessions as they are now, those that still hold something among them."""
+    complete_since: float | None = None
+    """What ended before may be missing; None: nothing is."""
+
+
 StoreChange = (
     PutRecord
     | ForgetRecord
@@ -313,6 +368,7 @@ StoreChange = (
     | Contact
     | SampleChange
     | Charge
+    | Allocation
     | ProvisionRecord
     | NodeObservation
     | Audit

@@ -191,4 +191,6 @@ def with_times(record: Recorded, old: Recorded | None, now: float) -> Recorded:
         started = now
     if finished is None and record.phase in ENDED:
         finished = old.finished_at if old is not None and same and old.phase in ENDED else now
+    if finished is None and record.phase == "TERMINATING" and old is not None and same:
+        finished = old.finished_at  # It may have ended long before it is taken away.
     return replace(record, started_at=started, finished_at=finished)

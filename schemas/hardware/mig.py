@@ -131,6 +131,16 @@ def _memory_slices(gpu: Gpu) -> int:
     return 4 if re.search(r"\bA30\b|RTX PRO", gpu.model) else 8
 
 
+def whole_slices(profile: str, models: Iterable[str] = ()) -> int:
+    """Compute slices of the whole GPU that an instance of this profile is of: where several products have one
+    of this name, of those among `models`. Seven where nothing says otherwise."""
+    name = re.split(r"[+-]", profile)[0]
+    having = [product for product in PRODUCTS if name in product.profiles]
+    meant = {product for model in models for product in products_of(model)}
+    chosen = [product for product in having if product in meant] or having
+    return max((int(product.profiles[-1].partition("g")[0]) for product in chosen), default=7)
+
+
 def profile_of(product: MigProduct, name: str) -> MigProfile | None:
     """The profile as this product has it, by its exact name; None for one that it has not."""
     if re.split(r"[+-]", name)[0] not in product.profiles:

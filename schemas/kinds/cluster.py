@@ -99,6 +99,14 @@ class Defaults(Model):
     env: Mapping[EnvName, Text] = {}
 
 
+class Accounting(Model):
+    """What is measured for `bai report efficiency`."""
+
+    sample_interval: Annotated[Duration, Field(ge=10, le=600)] | None = None
+    """How often the use of every running session is measured, from 10s to 10m. When left out, only sessions
+    with a rule about idle time are measured."""
+
+
 class ClusterSpec(Model):
     provider: Name
     """`process` (Linux processes on this machine), `docker`, ..., or the name of a plugin."""
@@ -130,6 +138,7 @@ class ClusterSpec(Model):
     """How nodes are brought to their profiles."""
     session_uids: SessionUids = SessionUids()
     """Users that sessions run as, native ones where bai is root; a Project's own `uid` wins."""
+    accounting: Accounting = Accounting()
     defaults: Defaults = Defaults()
 
     @property

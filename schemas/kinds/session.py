@@ -224,6 +224,8 @@ class SessionSpec(Model):
     """Higher goes first within its queue."""
     starts_at: Timestamp | None = None
     """Not before."""
+    hold: Flag = False
+    """Not placed while this is true: `bai hold` and `bai release` write it. What runs already goes on."""
     timeout: Duration | None = None
     """Longest time it may run."""
     idle: Idle | None = None

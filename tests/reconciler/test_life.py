@@ -36,7 +36,7 @@ def refresh(lab: Lab, seconds: float = 0) -> None:
     lab.world.clock.sleep(seconds)
     now = lab.world.clock.now()
     actual, desired = lab.actual(), lab.desired()
-    used = measure_usage(lab.provider, watched_kernels(desired, actual))
+    used = measure_usage(lab.provider, watched_kernels(desired, actual), actual.samples)
     lease = lab.store.acquire("here", "refresh", 60, now)
     lab.store.write(lease, store_changes(actual, desired, used, now, "refresh"))
     lab.store.release(lease)

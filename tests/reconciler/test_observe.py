@@ -16,7 +16,7 @@ from reconciler.observe.store_changes import record_changes
 from reconciler.values.adoption import record_from_labels
 from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.records import Charge, Event, Phase, PutRecord, Recorded
+from reconciler.values.records import Allocation, Charge, Event, Phase, PutRecord, Recorded
 from reconciler.values.session_phase import derive_phase, with_times
 from tests.reconciler.lab import Lab, action, session
 
@@ -175,8 +175,9 @@ def test_what_was_seen_is_written_down_once(lab: Lab) -> None:
     lab.world.die(lab.kernel("a"), exit_code=4)
     now = lab.world.clock.now()
     changes = record_changes(lab.actual(), now, "me")
-    charge, put, event = changes
-    assert isinstance(charge, Charge) and isinstance(put, PutRecord) and isinstance(event, Event)
+    charge, held, put, event = changes
+    assert isinstance(charge, Charge) and isinstance(held, Allocation)
+    assert isinstance(put, PutRecord) and isinstance(event, Event)
     assert (put.record.phase, put.record.result, put.record.exit_codes) == (
         "TERMINATED",
         "failure",

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from providers.fake import FakeKernel, World
+from reconciler.values.records import Allocation, Holdings
+from reconciler.values.usage.totals import held_allocations
 
 
 class Violation(BaseException):
@@ -48,3 +50,17 @@ def nothing_doubled(world: World, ghosts: Collection[str] = ()) -> None:
     doubled = [name for name, count in names.items() if count > 1]
     if doubled:
         raise Violation(f"lives twice: {doubled}: {sorted(live(world))}")
+
+
+def nothing_counted_twice(holdings: Holdings, now: float) -> None:
+    """No session has held anything at the same time twice."""
+    last: dict[str, Allocation] = {}
+    for each in sorted(
+        held_allocations(holdings, now), key=lambda one: (one.session, one.started, one.ended)
+    ):
+        before = last.get(each.session)
+        if before is not None and each.started < before.ended:
+            raise Violation(f"counted twice: {before} and {each}")
+        if not each.began <= each.started <= each.ended:
+            raise Violation(f"held at no time: {each}")
+        last[each.session] = each

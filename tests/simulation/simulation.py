@@ -29,7 +29,13 @@ from schemas.problems.errors.store import LeaseHeld, LeaseLost
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
-from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
+from tests.simulation.invariants import (
+    Violation,
+    live,
+    nothing_counted_twice,
+    nothing_doubled,
+    nothing_given_twice,
+)
 
 EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, LeaseLost, StalePlan)
 EFFECTS: tuple[Operation, ...] = ("create", "update", "stop", "remove")
@@ -61,6 +67,7 @@ class Life:
         """Of these, those that were deleted when the plan was made that is carried out."""
         self.patient = self.rng.random() < 0.4
         """Little happens but what time brings: nodes stay away for long, sessions do nothing for long."""
+        self.clock_was_wrong = False
         self.ghosts: set[str] = set()
         """Kernels that were out of reach, and that may have been given up meanwhile."""
         self.over: set[str] = set()
@@ -197,6 +204,7 @@ class Life:
         """Of the machine that bai runs on; who held the lease by another time is known to be gone."""
         right = self.world.clock.now()
         self.clock.ahead = self.rng.choice([-right, -3600.0, 0.0, 0.0, 3600.0, 20 * YEAR])
+        self.clock_was_wrong |= self.clock.ahead != 0
         self._say(f"the clock is {self.clock.ahead:+.0f} s ahead")
         with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
             store.unlock(CLUSTER)
@@ -330,8 +338,10 @@ class Life:
         lease = store.acquire(CLUSTER, "refresh", 60, now)
         actual = observe(store, self.provider, CLUSTER, repo=REPO)
         desired = self.documents.desired()
-        used = measure_usage(self.provider, watched_kernels(desired, actual))
+        used = measure_usage(self.provider, watched_kernels(desired, actual), actual.samples)
         store.write(lease, store_changes(actual, desired, used, now, "refresh"))
+        if not self.clock_was_wrong:
+            nothing_counted_twice(store.holdings(CLUSTER, 0.0, now), now)
         store.release(lease)
 
     def _rebuild(self) -> None:

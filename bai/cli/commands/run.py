@@ -8,7 +8,7 @@ import typer
 
 from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
-from bai.cli.options import parse_seconds
+from bai.cli.options import Branch, Push, parse_seconds
 
 app = new_app()
 Command = Annotated[
@@ -29,8 +29,6 @@ Values = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Of the template; may be repeated.")
 ]
 Batch = Annotated[bool, typer.Option("--batch", help="It computes and ends; its output is shown.")]
-Branch = Annotated[str, typer.Option("--branch", help="Push to this new branch, for a pull request.")]
-Push = Annotated[bool, typer.Option("--push/--no-push", help="Or commit only, and apply from here.")]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")]
 Remove = Annotated[bool, typer.Option("--rm", help="Take it out of git when it or you are done.")]
 Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="How long it may take until it runs.")]
@@ -69,6 +67,7 @@ def run(
     bai run -t trainer --set lr=3e-4 --batch          a template's command
     bai run --gpus 4 --branch try -- python x.py      a pull request instead
     """
+    from bai.cli.documents.commit import CommitOptions
     from bai.cli.run.run_session import RunOptions, run_session
     from bai.cli.run.session_request import RunRequest
 
@@ -76,7 +75,5 @@ def run(
         name, project, tuple(command or ()), gpus, cpu, memory, image, group, tuple(env or ()),
         tuple(mount or ()), template, tuple(values or ()), batch,
     )  # fmt: skip
-    options = RunOptions(
-        branch=branch, push=push, detach=detach, remove=remove, patience=parse_seconds(wait, "--wait")
-    )
+    options = RunOptions(CommitOptions(branch, push), detach, remove, parse_seconds(wait, "--wait"))
     raise typer.Exit(run_session(settings_of(ctx), request, options))

@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 
+from bai.cli.documents.commit import CommitOptions, commit_submission
 from bai.cli.run.session_request import RunRequest
 from bai.settings import Settings
 from providers.machines.signals import signal_handlers
@@ -37,8 +38,7 @@ _ENDED = ("TERMINATED", "ERROR", "CANCELLED")
 class RunOptions:
     """What is done with it; `patience` in seconds."""
 
-    branch: str = ""
-    push: bool = True
+    commit: CommitOptions = field(default_factory=CommitOptions)
     detach: bool = False
     remove: bool = False
     patience: float = 600.0
@@ -48,7 +48,7 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
     """The exit code: the command's for a batch session, 0 when somebody leaves. Raises BaiError."""
     import yaml
 
-    from reconciler.gitops.submit import Submission
+    from reconciler.gitops.submit import Submission, new_file
     from schemas.loading.fmt import format_text
 
     with settings.workspace() as workspace:
@@ -58,18 +58,21 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
         _check_options(request, options, document["spec"], in_git=in_git)
         text = format_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
         name = f"{FOLDER}/{document['metadata']['name']}.yaml"
-        submission = Submission(workspace.source.directory, name, text, workspace.source.owner)
+        directory = workspace.source.directory
+        submission = Submission(directory, (new_file(directory, name, text),), workspace.source.owner)
         submission.write()
         warm = _preload(workspace.cluster.spec.provider)
         identity = "Session/{project}/{name}".format(**document["metadata"])
-        pushed = _commit_and_push(submission, f"Run {identity}", options, in_git=in_git)
+        committed = commit_submission(submission, f"Run {identity}", options.commit, in_git=in_git)
+        typer.echo(committed.line, err=True)
         warm.join()
-    if options.branch:
+    apply_here = not committed.pushed
+    if options.commit.branch:
         return 0
     if not options.remove:
-        return _apply_and_attach(settings, identity, options, apply_here=not pushed)
+        return _apply_and_attach(settings, identity, options, apply_here=apply_here)
     with _leave_on_hangup():
-        return _attach_then_remove(settings, submission, identity, options, apply_here=not pushed)
+        return _attach_then_remove(settings, submission, identity, options, apply_here=apply_here)
 
 
 def _preload(provider: str) -> threading.Thread:
@@ -105,8 +108,7 @@ def _attach_then_remove(
         if done:
             _take_out_of_git(settings, submission, identity, options, apply_here=apply_here)
         else:
-            where = submission.path.relative_to(submission.directory)
-            typer.echo(f"{identity} goes on: take {where} out of git when it is done", err=True)
+            typer.echo(f"{identity} goes on: `bai cancel` takes {submission.names} out of git", err=True)
 
 
 @contextlib.contextmanager
@@ -130,28 +132,14 @@ def _check_options(
     """Raises CommandError for what could only be left hanging."""
     from schemas.problems.errors.command import CommandError
 
-    if options.branch and not (in_git and options.push):
-        why = "a branch is pushed" if in_git else "this is no git repository with a commit in it"
-        raise CommandError(why=f"--branch: {why}", hint="leave out --no-push" if in_git else "")
+    options.commit.check(in_git=in_git)
     if options.remove and options.detach:
         why = "--rm takes it out when it or you are done: with --detach you are at once"
         raise CommandError(why=why, hint="leave out one of them")
     shell = bool(spec.get("tty")) and not request.command
-    if shell and not (options.branch or options.detach) and not (sys.stdin and sys.stdin.isatty()):
+    if shell and not (options.commit.branch or options.detach) and not (sys.stdin and sys.stdin.isatty()):
         hint = "give a command after `--`, or --batch, or --detach"
         raise CommandError(why="there is no terminal here that a shell could be used from", hint=hint)
-
-
-def _commit_and_push(submission: Submission, message: str, options: RunOptions, *, in_git: bool) -> str:
-    """Where it was pushed to; empty where it was not."""
-    if not in_git:
-        file = submission.path.relative_to(submission.directory)
-        typer.echo(f"Wrote {file}; this is no git repository with a commit in it.", err=True)
-        return ""
-    done = submission.submit(message, branch=options.branch, push=options.push)
-    where = f", pushed to {done.pushed}" if done.pushed else ""
-    typer.echo(f"{message} at {done.commit[:12]}{where}", err=True)
-    return done.pushed
 
 
 def _apply_and_attach(settings: Settings, identity: str, options: RunOptions, *, apply_here: bool) -> int:
@@ -275,6 +263,13 @@ def _exit_code(workspace: Workspace, identity: str) -> int:
 def _take_out_of_git(
     settings: Settings, submission: Submission, identity: str, options: RunOptions, *, apply_here: bool
 ) -> None:
-    submission.submit_removal(f"{identity} is done", push=options.push)
+    from reconciler.gitops.submit import Submission, removed_file
+
+    directory = submission.directory
+    left = [change.name for change in submission.changes if (directory / change.name).exists()]
+    removal = Submission(directory, [removed_file(directory, name) for name in left])
+    removal.write(check=False)
+    if removal.in_git:
+        removal.submit(f"{identity} is done", push=options.commit.push)
     if apply_here:
         _apply(settings, identity, "taken out")

@@ -73,6 +73,8 @@ def _wait_verb(reason: Reason) -> str:
             return "wait for their time to start"
         case "dependency":
             return "wait for other sessions"
+        case "held":
+            return "are held"
         case "head-of-line":
             return "wait behind the first of the queue"
         case "":

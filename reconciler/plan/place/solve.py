@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from planner.model.types import Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
+from planner.model.types import HELD, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
 from reconciler.plan.decide.node_loss import ghosts_at, node_loss_rule, unknown_nodes_reason
@@ -19,6 +19,7 @@ from reconciler.plan.planner_values import session_request
 from reconciler.values.changes.change import ChangeKind
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
+from reconciler.values.state import Existing
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.values.resource_ref import identity_of
@@ -26,6 +27,7 @@ from schemas.values.resource_ref import identity_of
 _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 _MAY_WAIT = frozenset({ChangeKind.FIELD, ChangeKind.RESTART, ChangeKind.NODE_LOSS})
 """Changes for which what runs may run on until there is room."""
+_HELD = Reason(HELD, "held by its document (`hold: true`); `bai release` lets it into its queue")
 
 
 def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementResult:
@@ -38,8 +40,13 @@ def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementR
     cancelled, refused, askers = _partition_sessions(context, decisions)
     if not askers and not context.actual.existing:
         return PlacementResult(Outcome((), ()), {}, refused, cancelled)
-    kept = {identity: wait for identity, wait in refused.items() if _may_run_on(decisions.get(identity))}
-    unmet: frozenset[str] = frozenset()
+    kept = {
+        identity: _running_on_wait(wait)
+        for identity, wait in refused.items()
+        if _may_run_on(decisions.get(identity))
+    }
+    # Whose start nobody asks for starts nothing that needs it.
+    unmet = frozenset(refused.keys() - kept.keys())
     while True:
         snapshot = _make_planner_input(
             context, decisions, [d for d in askers.values() if d.id not in kept], unmet, kept
@@ -144,6 +151,9 @@ def _partition_sessions(
     for identity, decision in decisions.items():
         if decision.need not in ("place", "resize") or decision.session is None:
             continue
+        if decision.session.spec.hold:
+            refused[identity] = Wait(identity, decision.session.spec.resource_group or "", 0, (_HELD,))
+            continue
         late = _pending_timeout(context, decision)
         why = gpu_fractions.fraction_obstacle(decision.session, context.desired, context.actual.capabilities)
         unsure = unknown or _ghost_obstacle(context, decision)
@@ -230,11 +240,20 @@ def _planner_request(
 
 def queue_entry_time(context: PlanContext, decision: Decision) -> float:
     """When a session joined its queue: what waits or runs keeps its turn, whatever becomes of its
-    document."""
+    document. Who was held joins it when that is over, and has no time in it before."""
     existing = decision.existing
+    if existing is not None and existing.phase == "PENDING" and _is_released(decision, existing):
+        return context.now
     if existing is None or existing.phase in ENDED or existing.recorded.enqueued_at is None:
         return context.now
     return existing.recorded.enqueued_at
+
+
+def _is_released(decision: Decision, existing: Existing) -> bool:
+    """Whether it was held as it was last recorded, and is not any more."""
+    spec = existing.recorded.document.get("spec")
+    held = isinstance(spec, Mapping) and spec.get("hold") is True
+    return held and decision.session is not None and not decision.session.spec.hold
 
 
 def _unmet_dependencies(

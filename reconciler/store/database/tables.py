@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaD
 
 from reconciler.store.database.column_types import ROWID, EscapedText, Timestamp
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest migration; the program and a store agree when the store's `alembic_version` says the same."""
 
 metadata = MetaData()
@@ -57,7 +57,30 @@ samples = Table(
     Column("cpu", Float),
     Column("network", BigInteger),
     Column("gpu", Float),
+    Column("total", EscapedText, nullable=False, server_default="{}"),
 )
+"""`total` is JSON: all that the kernel is known to have used by then."""
+
+allocations = Table(
+    "allocations",
+    metadata,
+    Column("seq", ROWID, primary_key=True, autoincrement=True),
+    Column("cluster", EscapedText, nullable=False),
+    Column("session", EscapedText, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("user", EscapedText, nullable=False),
+    Column("began", Timestamp, nullable=False),
+    Column("started", Timestamp, nullable=False),
+    Column("ended", Timestamp, nullable=False),
+    Column("cpu", BigInteger, nullable=False),
+    Column("memory", BigInteger, nullable=False),
+    Column("devices", EscapedText, nullable=False),
+    Column("used", EscapedText, nullable=False),
+    Index("allocations_cluster", "cluster", "seq"),
+    Index("allocations_session", "cluster", "session", "began"),
+    Index("allocations_ended", "cluster", "ended"),
+)
+"""What sessions held from when to when; `devices` and `used` are JSON."""
 
 accounts = Table(
     "accounts",

@@ -15,7 +15,7 @@ from reconciler.store.database.upsert import insert_missing
 from reconciler.store.maintenance.migrate import MOVED_KEY
 
 _CHUNK = 1000
-_SEQUENCED_TABLES = (tables.journal, tables.events, tables.audit)
+_SEQUENCED_TABLES = (tables.journal, tables.events, tables.allocations, tables.audit)
 _COPIED_TABLES = tuple(table for table in tables.metadata.sorted_tables if table is not tables.audit)
 
 

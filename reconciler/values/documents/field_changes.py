@@ -15,6 +15,7 @@ _NEVER_FORCING = (
     "spec.priority",
     "spec.dependsOn",
     "spec.startsAt",
+    "spec.hold",
     "spec.preemptible",
     "spec.movable",
     "spec.idle*",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.gitops.submit import Submission
+from reconciler.gitops.submit import Submission, new_file, removed_file
 from schemas.problems.errors.command import AlreadyThere
 from schemas.problems.errors.git_remote import NotPushed
 from schemas.problems.errors.repository import InvalidRepository
@@ -26,7 +26,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 def submission(pair: Pair, name: str = "mine") -> Submission:
-    made = Submission(pair.work, f"sessions/{name}.yaml", session(name))
+    made = Submission(pair.work, [new_file(pair.work, f"sessions/{name}.yaml", session(name))])
     made.write()
     return made
 
@@ -62,7 +62,7 @@ def test_a_branch_leaves_everything_here_as_it_is(pair: Pair) -> None:
     assert done.pushed == "origin/try"
     assert git(pair.bare, "rev-parse", "try") == done.commit
     assert git(pair.work, "rev-parse", "HEAD") == before == git(pair.bare, "rev-parse", "main")
-    assert not made.path.exists() and not git(pair.work, "status", "--porcelain")
+    assert not (pair.work / "sessions").exists() and not git(pair.work, "status", "--porcelain")
 
 
 def test_what_is_not_taken_is_taken_back(pair: Pair) -> None:
@@ -75,11 +75,13 @@ def test_what_is_not_taken_is_taken_back(pair: Pair) -> None:
     with pytest.raises(NotPushed):
         made.submit("Run mine")
     assert git(pair.work, "rev-parse", "HEAD") == before
-    assert not made.path.exists() and not git(pair.work, "status", "--porcelain")
+    assert not (pair.work / "sessions").exists() and not git(pair.work, "status", "--porcelain")
 
 
 def test_documents_that_could_not_be_used_leave_nothing(pair: Pair) -> None:
-    made = Submission(pair.work, "sessions/run/bad.yaml", session("bad", "nonsense: 1"))
+    made = Submission(
+        pair.work, [new_file(pair.work, "sessions/run/bad.yaml", session("bad", "nonsense: 1"))]
+    )
     with pytest.raises(InvalidRepository):
         made.write()
     assert not (pair.work / "sessions").exists()
@@ -87,7 +89,7 @@ def test_documents_that_could_not_be_used_leave_nothing(pair: Pair) -> None:
 
 def test_nothing_is_overwritten(pair: Pair) -> None:
     with pytest.raises(AlreadyThere):
-        Submission(pair.work, "other.yaml", "")
+        new_file(pair.work, "other.yaml", "")
 
 
 def test_without_a_remote_it_stays_here(pair: Pair) -> None:
@@ -96,7 +98,8 @@ def test_without_a_remote_it_stays_here(pair: Pair) -> None:
 
 
 def test_it_is_taken_out_again(pair: Pair) -> None:
-    made = submission(pair)
-    made.submit("Run mine")
-    made.submit_removal("mine is done")
+    submission(pair).submit("Run mine")
+    removal = Submission(pair.work, [removed_file(pair.work, "sessions/mine.yaml")])
+    removal.write()
+    removal.submit("mine is done")
     assert git(pair.bare, "ls-tree", "-r", "--name-only", "main").split() == ["base.yaml", "other.yaml"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.gitops.submit import Submission
+from reconciler.gitops.submit import FileChange, Submission, new_file
 from schemas.problems.errors.git_remote import NotPushed
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.gitops.test_submit import pair, submission
@@ -65,6 +68,20 @@ def test_a_commit_that_git_refuses_leaves_nothing(pair: Pair) -> None:
     assert not (pair.work / "sessions").exists()
 
 
+def test_a_hook_that_adds_to_messages_hides_no_commit_of_ours(pair: Pair) -> None:
+    """As forges ask for that number their reviews."""
+    refuse(pair)
+    hook = pair.work / ".git" / "hooks" / "commit-msg"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\nprintf "\\nChange-Id: I123\\n" >>"$1"\n')
+    hook.chmod(0o755)
+    before = git(pair.work, "rev-parse", "HEAD")
+    with pytest.raises(NotPushed):
+        submission(pair).submit("Run mine")
+    assert git(pair.work, "rev-parse", "HEAD") == before
+    assert git(pair.work, "status", "--porcelain") == ""
+
+
 def test_a_file_that_git_ignores_leaves_nothing(pair: Pair) -> None:
     (pair.work / ".git" / "info" / "exclude").write_text("sessions/\n")
     with pytest.raises(NotPushed):
@@ -93,22 +110,45 @@ def test_the_first_commit_of_a_repository(tmp_path: Path, pair: Pair) -> None:
     new.mkdir()
     git(new, "init", "--quiet")
     (new / "base.yaml").write_text((pair.work / "base.yaml").read_text())
-    made = Submission(new, "sessions/mine.yaml", session("mine"))
+    made = Submission(new, [new_file(new, "sessions/mine.yaml", session("mine"))])
     made.write()
     done = made.submit("Run mine")
     assert done.pushed == "" and done.commit == git(new, "rev-parse", "HEAD")
 
 
-def test_a_disk_that_is_full_leaves_no_half_document(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, text: str, *_: object, **__: object) -> int:
-        with open(self, "w") as file:
-            file.write(text[: len(text) // 2])
-        raise OSError(28, "No space left on device")
+@contextlib.contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """Files of this process get no larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError):
+
+def test_a_disk_that_is_full_leaves_no_half_document(pair: Pair) -> None:
+    with no_room_beyond(40), pytest.raises(OSError):
         submission(pair)
     assert not (pair.work / "sessions").exists()
+
+
+def test_a_disk_that_is_full_takes_no_document(pair: Pair) -> None:
+    before = (pair.work / "other.yaml").read_bytes()
+    with no_room_beyond(40), pytest.raises(OSError):
+        Submission(pair.work, [FileChange("other.yaml", before, before * 2)]).write()
+    assert (pair.work / "other.yaml").read_bytes() == before
+    assert git(pair.work, "status", "--porcelain") == ""
+
+
+def test_a_document_is_not_written_through_a_link(pair: Pair, tmp_path: Path) -> None:
+    """Laid by a committer where the next name will be."""
+    outside = tmp_path / "outside"
+    (pair.work / "sessions").mkdir()
+    (pair.work / "sessions" / "mine.yaml").symlink_to(outside)
+    with pytest.raises(OSError):
+        submission(pair)
+    assert not outside.exists() and (pair.work / "sessions" / "mine.yaml").is_symlink()
 
 
 def test_what_was_committed_but_not_pushed_before_stays(pair: Pair, tmp_path: Path) -> None:

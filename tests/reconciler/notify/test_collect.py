@@ -201,6 +201,12 @@ def test_who_waits_for_long(desk: Desk) -> None:
     assert "waits for 5m or longer in a100: needs 8 GPUs" in serialize_state(desk.state)
 
 
+def test_who_is_held_waits_as_somebody_wants_it(desk: Desk) -> None:
+    wait = Wait("Session/p/s", "a100", 0, (Reason("held", "held by its document"),))
+    record = SimpleNamespace(recorded=SimpleNamespace(enqueued_at=0.0))
+    assert lasts(desk, seen(waits=(wait,), existing={"Session/p/s": record})) == []
+
+
 def test_a_store_of_another_version_begins_anew() -> None:
     assert (
         parse_state('{"events": "many"}') is None and parse_state("{") is None and parse_state(None) is None

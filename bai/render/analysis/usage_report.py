@@ -1,0 +1,94 @@
+"""Hours that were held, as rows, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from bai.render.humanize import clean, iso_time
+from reconciler.values.usage.totals import MILLI_HOUR, HeldTotal, Period
+
+COLUMNS = ("sessions", "starts", "gpu hours", "cpu hours", "memory GiB hours")
+_GIB_HOUR = 3_600_000 << 30
+_FORMULA = ("=", "+", "-", "@")
+"""How a cell begins that a spreadsheet takes for a formula."""
+
+
+def usage_rows(totals: Mapping[str, HeldTotal], *, wide: bool) -> list[list[str]]:
+    """A row for each, and their sum; `wide`: with memory, and hours by slot."""
+    rows = [_row(name, total, wide) for name, total in totals.items()]
+    return [*rows, _row("total", sum_of(totals), wide)] if len(rows) > 1 else rows
+
+
+def usage_columns(by: str, *, wide: bool) -> list[str]:
+    return [by, *(COLUMNS if wide else COLUMNS[:4]), *(["by slot"] if wide else [])]
+
+
+def _row(name: str, total: HeldTotal, wide: bool) -> list[str]:
+    cells = [
+        clean(name),
+        str(len(total.sessions)),
+        str(len(total.starts)),
+        _text(total.gpu, MILLI_HOUR),
+        _text(total.cpu, MILLI_HOUR),
+    ]
+    if wide:
+        slots = (f"{clean(slot)} {_text(amount, MILLI_HOUR)}" for slot, amount in sorted(total.slots.items()))
+        cells += [_text(total.memory, _GIB_HOUR), ", ".join(slots)]
+    return cells
+
+
+def sum_of(totals: Mapping[str, HeldTotal]) -> HeldTotal:
+    """All together."""
+    found = HeldTotal()
+    for total in totals.values():
+        found.sessions |= total.sessions
+        found.starts |= total.starts
+        found.cpu, found.gpu = found.cpu + total.cpu, found.gpu + total.gpu
+        found.memory += total.memory
+        for slot, amount in total.slots.items():
+            found.slots[slot] = found.slots.get(slot, 0) + amount
+    return found
+
+
+def _text(amount: int, unit: int) -> str:
+    return f"{amount / unit:.2f}"
+
+
+def usage_json(
+    by: str, period: Period, totals: Mapping[str, HeldTotal], since: float | None
+) -> dict[str, Any]:
+    """`bai.usage/v1`; `since`: from when on everything is known."""
+    return {
+        "by": by,
+        "since": iso_time(period.since),
+        "until": iso_time(period.until),
+        "completeSince": iso_time(since) if since is not None else None,
+        "items": [{by: name, **_total_json(total)} for name, total in totals.items()],
+        "total": _total_json(sum_of(totals)),
+    }
+
+
+def _total_json(total: HeldTotal) -> dict[str, Any]:
+    return {
+        "sessions": len(total.sessions),
+        "starts": len(total.starts),
+        "gpuHours": round(total.gpu / MILLI_HOUR, 6),
+        "cpuHours": round(total.cpu / MILLI_HOUR, 6),
+        "memoryGiBHours": round(total.memory / _GIB_HOUR, 6),
+        "slots": {slot: round(amount / MILLI_HOUR, 6) for slot, amount in sorted(total.slots.items())},
+    }
+
+
+def usage_csv(by: str, totals: Mapping[str, HeldTotal]) -> str:
+    """A line for each, without a sum; texts that a spreadsheet would compute stay texts."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([by, "sessions", "starts", "gpuHours", "cpuHours", "memoryGiBHours"])
+    for name, total in totals.items():
+        shown = _total_json(total)
+        text = f"'{name}" if name.startswith(_FORMULA) else name
+        writer.writerow([text, *(value for key, value in shown.items() if key != "slots")])
+    return out.getvalue()
