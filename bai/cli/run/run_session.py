@@ -8,16 +8,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 
 from bai.cli.documents.commit import CommitOptions, commit_submission
+from bai.cli.reading import remote_cluster
 from bai.cli.run.session_request import RunRequest
-from bai.settings import Settings
+from bai.settings import LOCAL_CONTEXT, Settings
 from providers.machines.signals import signal_handlers
 
 if TYPE_CHECKING:
@@ -51,11 +53,15 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
     from reconciler.gitops.submit import Submission, new_file
     from schemas.loading.fmt import format_text
 
+    remote = remote_cluster(settings)
+    settings = replace(settings, context=LOCAL_CONTEXT)  # The documents are here.
     with settings.workspace() as workspace:
         mark = secrets.token_hex(3)
         document = request.document(workspace.repository, mark)
-        in_git = workspace.source.git is not None
+        in_git, batch = workspace.source.git is not None, document["spec"].get("type") == "batch"
         _check_options(request, options, document["spec"], in_git=in_git)
+        if remote is not None:
+            _check_options_for_server(options, in_git=in_git, batch=batch)
         text = format_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
         name = f"{FOLDER}/{document['metadata']['name']}.yaml"
         directory = workspace.source.directory
@@ -69,10 +75,19 @@ def run_session(settings: Settings, request: RunRequest, options: RunOptions) ->
     apply_here = not committed.pushed
     if options.commit.branch:
         return 0
+    stay = partial(_apply_and_attach, settings, identity, options, apply_here=apply_here)
+    if remote is not None:
+        from bai.cli.run.server_session import follow_on_server
+
+        stay = partial(follow_on_server, remote, identity, options.patience, batch=batch)
+        if options.detach:
+            return 0
     if not options.remove:
-        return _apply_and_attach(settings, identity, options, apply_here=apply_here)
+        return stay()
+    take_out = partial(_take_out_of_git, settings, submission, identity, options, apply_here=apply_here)
     with _leave_on_hangup():
-        return _attach_then_remove(settings, submission, identity, options, apply_here=apply_here)
+        otherwise = f"{identity} goes on: `bai cancel` takes {submission.names} out of git"
+        return _stay_then_remove(stay, take_out, otherwise)
 
 
 def _preload(provider: str) -> threading.Thread:
@@ -92,23 +107,21 @@ def _preload(provider: str) -> threading.Thread:
     return thread
 
 
-def _attach_then_remove(
-    settings: Settings, submission: Submission, identity: str, options: RunOptions, *, apply_here: bool
-) -> int:
+def _stay_then_remove(stay: Callable[[], int], take_out: Callable[[], None], otherwise: str) -> int:
     """Taken out when it or we are done; not for what may pass, while it goes on."""
     from schemas.problems.errors.base import BaiError
 
     done = True
     try:
-        return _apply_and_attach(settings, identity, options, apply_here=apply_here)
+        return stay()
     except BaiError as error:
         done = not error.retryable
         raise
     finally:
         if done:
-            _take_out_of_git(settings, submission, identity, options, apply_here=apply_here)
+            take_out()
         else:
-            typer.echo(f"{identity} goes on: `bai cancel` takes {submission.names} out of git", err=True)
+            typer.echo(otherwise, err=True)
 
 
 @contextlib.contextmanager
@@ -124,6 +137,18 @@ def _leave_on_hangup() -> Iterator[None]:
 
     with signal_handlers(numbers, leave):
         yield
+
+
+def _check_options_for_server(options: RunOptions, *, in_git: bool, batch: bool) -> None:
+    """Raises CommandError for what needs the nodes, or nothing that the server hears of."""
+    from schemas.problems.errors.command import CommandError
+
+    if not (in_git and options.commit.push):
+        hint = "push it, or give --context local where the nodes are reached"
+        raise CommandError(why="a server's loop starts only what is pushed", hint=hint)
+    if options.remove and not batch:
+        hint = "leave out --rm, and take it out with `bai cancel`"
+        raise CommandError(why="--rm: a server does not tell when you have left a session", hint=hint)
 
 
 def _check_options(
