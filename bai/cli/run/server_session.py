@@ -25,8 +25,8 @@ _ENDED = ("TERMINATED", "ERROR", "CANCELLED")
 
 
 def follow_on_server(remote: RemoteCluster, identity: str, patience: float, *, batch: bool) -> int:
-    """The exit code: the command's for a batch session, 0 for one that runs. `patience`: seconds until it must
-    run. Raises ServerError, CommandError."""
+    """The exit code: the command's for a batch session, 0 for one that runs. `patience`: seconds until it
+    must run. Raises ServerError, CommandError."""
     found = _wait_until_running(remote, identity, patience)
     if not batch:
         nodes = join_limited(dict.fromkeys(clean(str(each["node"])) for each in found.get("kernels", ())))
