@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from bai.render.humanize import ascii_only, clean
@@ -71,6 +71,15 @@ def print_renderable(settings: Settings, renderable: RenderableType, *, wrap: bo
     console(settings, text).print(renderable, soft_wrap=not wrap)
     for line in text.getvalue().splitlines():
         print_line(line.rstrip())
+
+
+def print_lines(settings: Settings, lines: Iterable[str], drawn: Callable[[], RenderableType]) -> None:
+    """Lines that stay lines when piped; a person at a terminal is shown what is `drawn`."""
+    if is_terminal(sys.stdout):
+        console(settings).print(drawn())
+        return
+    for line in lines:
+        print_line(line)
 
 
 def write_document(text: str) -> None:

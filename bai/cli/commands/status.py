@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import typer
 
 from bai.cli.context import settings_of
@@ -19,13 +21,13 @@ def status(
 ) -> None:
     """Show a cluster on one screen: what its loop does, how the last pass ended, who waits, what is free."""
     from bai.cli.inspect.cluster_status import read_cluster_status
-    from bai.cli.output import print_json, print_line
-    from bai.render.resources.cluster_status import status_json, status_lines
+    from bai.cli.output import print_json, print_lines
+    from bai.render.resources.cluster_status import render_status, status_json, status_lines
 
-    with settings_of(ctx).reading_workspace() as workspace:
+    settings = settings_of(ctx)
+    with settings.reading_workspace() as workspace:
         found = read_cluster_status(workspace)
     if format is Format.json:
         print_json("bai.status/v1", **status_json(found))
         return
-    for line in status_lines(found):
-        print_line(line)
+    print_lines(settings, status_lines(found), partial(render_status, found))

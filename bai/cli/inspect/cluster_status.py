@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ def read_cluster_status(workspace: Workspace) -> ClusterStatus:
     from reconciler.values.records import HOLDING
 
     desired, actual = workspace.desired(), workspace.actual()
-    rows = session_rows(actual, desired.digests, time.time())
+    rows = session_rows(actual, desired.digests, workspace.clock.now())
     held = [
         item.recorded.placement
         for item in actual.existing.values()
