@@ -17,6 +17,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, StageListeners, stuck_loops
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
+from reconciler.sources.commit_facts import CommitFactsCache
 
 
 @dataclass
@@ -37,6 +38,8 @@ class ServedCluster:
     """Answers that are the same from pass to pass."""
     store_cache: EtagCache = field(default_factory=EtagCache)
     """Answers that rest on the store, too."""
+    commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
+    """What git here says of commits."""
 
     @property
     def name(self) -> str:

@@ -40,9 +40,9 @@ def audit(
     """
     import time
 
-    from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
     from bai.cli.resource_names import resolve_with_past
     from bai.cli.time_arguments import parse_time
+    from reconciler.sources.commit_facts import CommitFacts, read_commit_facts
 
     now = time.time()
     begin = parse_time(since, now).timestamp() if since else None
@@ -65,7 +65,7 @@ def audit(
         from bai.cli.output import print_json
         from bai.render.resources.audit import audit_json
 
-        shown = [audit_json(entry) | {"author": author} for entry, author in entries]
+        shown = [audit_json(entry, author) for entry, author in entries]
         print_json("bai.audit/v1", cluster=cluster, entries=shown)
         return
     from bai.render.resources.audit import audit_lines

@@ -24,9 +24,9 @@ def history(
 
     `bai show DIGEST` has the whole plan, `bai audit` every single change.
     """
-    from bai.cli.inspect.commit_facts import CommitFacts, read_commit_facts
     from bai.cli.output import print_json
     from bai.render.resources.history import history_entries, history_json, history_line
+    from reconciler.sources.commit_facts import CommitFacts, read_commit_facts
 
     settings = settings_of(ctx)
     with settings.reading_workspace() as workspace:
