@@ -22,7 +22,7 @@ _PART = re.compile(
     r"<!-- until: (?P<until>.*?) -->\n|<!-- do: (?P<do>.*?) -->\n|```sh\n(?P<block>.*?)```", re.DOTALL
 )
 _PATIENCE = 90
-_ANSWERS = b"yes\n" * 20
+ANSWERS = "yes\n" * 20
 
 
 def script(text: str, left_out: tuple[str, ...] = ()) -> str:
@@ -72,7 +72,7 @@ class Guide:
         }  # fmt: skip
         (self.folder / "script").write_text(script(text, left_out))
         keyboard, end = pty.openpty()
-        os.write(keyboard, _ANSWERS)
+        os.write(keyboard, ANSWERS.encode())
         try:
             with (self.folder / "said").open("w") as said:
                 done = subprocess.run(
