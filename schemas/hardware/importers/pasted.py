@@ -26,15 +26,30 @@ class PlainText:
 
 
 def plain_text(text: str) -> PlainText:
-    """Without colours, and without what quotes it. That lies side by side, in two lines at least, with prose
-    around it; comments have prose before them alone, as `lscpu -p` has comments before its rows."""
+    """Without colours, what indents all lines, and what quotes them. Quoted lines lie side by side, two at
+    least, with prose around them; comments have prose before them alone, as `lscpu -p` has comments before
+    its rows."""
     text = _COLORS.sub("", text)
     lines = text.splitlines(keepends=True)
     cut = [0] * len(lines)
     for _ in range(_DEEPEST):
+        _cut_indentation(lines, cut)
         if not (_cut_marks(lines, cut, _QUOTE) or _cut_marks(lines, cut, _COMMENT, to_the_end=True)):
             break
     return PlainText("".join(lines), cut) if any(cut) else PlainText(text)
+
+
+def _cut_indentation(lines: list[str], cut: list[int]) -> None:
+    said = [at for at, line in enumerate(lines) if line.strip()]
+    indents = {lines[at][: len(lines[at]) - len(lines[at].lstrip(" \t"))] for at in said}
+    if len(said) < 2 or not all(indents):
+        return
+    # What the first and the last in order share, all share.
+    first, last = min(indents), max(indents)
+    width = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    for at in said:
+        lines[at] = lines[at][width:]
+        cut[at] += width
 
 
 def _cut_marks(lines: list[str], cut: list[int], mark: re.Pattern[str], *, to_the_end: bool = False) -> bool:

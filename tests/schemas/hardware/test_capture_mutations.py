@@ -7,12 +7,14 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from schemas.hardware.importers import UnreadableCapture, import_captures
-from tests.schemas.hardware.captured_machines import Captured, make_captured, untruths
+from tests.schemas.hardware.captured_machines import KEEPING, Captured, make_captured, untruths
 
+DATA = Path(__file__).parents[2] / "data/topology"
 FEW, MANY = 400, int(os.environ.get("BAI_CAPTURES", "10000"))
 SECONDS = 5.0
 """Of processor time for one answer, where an honest one takes a few thousandths."""
@@ -81,3 +83,15 @@ def test_what_is_not_so_is_found() -> None:
     other = first.model_copy(update={"cpus": first.cpus[1:], "memory": 1})
     changed = found.model_copy(update={"numa_nodes": (other, *others), "offline_cpus": (first.cpus[1],)})
     assert len(untruths(changed, captured)) == 3
+
+
+@pytest.mark.parametrize("way", KEEPING)
+@pytest.mark.parametrize(
+    "folder", ["nvidia-smi-topo", "lscpu", "numactl", "machine-reports", "nvidia-smi-captures"]
+)
+def test_real_captures_say_the_same_on_each_way(folder: str, way: str) -> None:
+    for path in sorted((DATA / folder).glob("*")):
+        if path.name != "ORIGIN.txt":
+            text = path.read_text(errors="replace")
+            mutated = KEEPING[way](text, random.Random(0))
+            assert import_captures([mutated.encode()]) == import_captures([text.encode()]), path
