@@ -1,11 +1,11 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
 	@echo "make test      every check and test that this machine can run, but campaigns"
-	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives"
+	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives; the quickstart on bare machines"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
 	@echo "make test-times   the same as make test, and where its time went"
 	@echo "make test-flaky   what uses engines, nodes or processes, again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"
@@ -19,6 +19,7 @@ help:
 	@echo "make setup     only the development environment in .venv"
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
+	@echo "make screens   draw the screens of docs/gallery anew, as the commands print them now"
 	@echo "make docs      build the documentation into site/"
 	@echo "make docker-lab       four Docker nodes on this machine for examples/clusters/docker-lab (root)"
 	@echo "make docker-lab-down  take them away"
@@ -94,6 +95,9 @@ generate: setup
 	.venv/bin/python scripts/gen_docs.py
 	.venv/bin/python scripts/gen_server.py
 	.venv/bin/python scripts/gallery.py
+
+screens: setup
+	BAI_RECORD=1 .venv/bin/python -m pytest -q -n0 tests/bai/test_plan_at_size.py tests/bai/test_command_screens.py -k screens
 
 docs: setup
 	.venv/bin/mkdocs build --strict

@@ -347,7 +347,7 @@ def main() -> int:
         + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in demo.times),
         "2",
     )
-    say("Your own: `mkdir my-cluster && cd my-cluster && bai init` (docs/quickstart.md)")
+    say("Your own: `mkdir ~/my-cluster && cd ~/my-cluster && bai init` (docs/quickstart.md)")
     return 0
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bai.cli.formats import PlanFormat
     from bai.render.plan.terminal import DrawingStyle
-    from bai.render.printout import Lines, Printout, Section
+    from bai.render.printout import Lines, Overview, Printout, Section
 
 PLAIN_WIDTH = 120
 
@@ -94,7 +94,7 @@ def print_report(settings: Settings, sections: Sequence[Section], format: PlanFo
 def print_printout(settings: Settings, found: Printout, *, markdown: bool = False) -> None:
     """Print what a command was answered; `markdown`: its reports are for a pull request."""
     from bai.cli.formats import PlanFormat
-    from bai.render.printout import Report, Table
+    from bai.render.printout import Overview, Report, Table
 
     for note in found.notes:
         print(clean(note), file=sys.stderr)
@@ -106,10 +106,22 @@ def print_printout(settings: Settings, found: Printout, *, markdown: bool = Fals
         elif isinstance(block, Report):
             format = PlanFormat.markdown if markdown else PlanFormat.text
             print_report(settings, block.sections, format)
+        elif isinstance(block, Overview):
+            _print_overview(settings, block)
         else:
             _print_lines(settings, block)
     for warning in found.warnings:
         print(clean(warning), file=sys.stderr)
+
+
+def _print_overview(settings: Settings, block: Overview) -> None:
+    from bai.render.printout import overview_lines, render_overview
+
+    if is_terminal(sys.stdout):
+        console(settings).print(render_overview(block))
+        return
+    for line in overview_lines(block):
+        print_line(clean(line))
 
 
 def _print_lines(settings: Settings, block: Lines) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.commit_facts import CommitFacts, read_commit_facts
-from bai.queries.resource_names import resolve_with_past
+from bai.queries.names.resource_names import resolve_with_past
 from bai.render.printout import Printout, plain_lines
 from bai.render.resources.audit import audit_json, audit_lines
+from reconciler.sources.commit_facts import CommitFacts
 
 if TYPE_CHECKING:
     from bai.queries.models import AuditQuery
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def answer(view: ClusterView, query: AuditQuery) -> Printout:
     """Oldest first. Raises NoSuchResource, AmbiguousName."""
     cluster, found = view.desired.cluster, _entries(view, query)
-    facts = read_commit_facts(view.git, (entry.commit for entry in found))
+    facts = view.commit_facts(entry.commit for entry in found)
     entries = [(entry, facts.get(entry.commit, CommitFacts()).author) for entry in found]
     if query.form == "json":
-        shown = [audit_json(entry) | {"author": author} for entry, author in entries]
+        shown = [audit_json(entry, author) for entry, author in entries]
         return Printout("bai.audit/v1", {"cluster": cluster, "entries": shown})
     lines = [line for entry, author in entries for line in audit_lines(entry, author, changes=query.changes)]
     notes = () if found else ("There is no such entry.",)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.hold_notes import hold_notes
-from bai.queries.node_infos import node_infos
-from bai.queries.profile_view import node_document, profile_facts, source_document
-from bai.queries.resource_names import resolve_name
+from bai.queries.facts.hold_notes import hold_notes
+from bai.queries.facts.node_infos import node_infos
+from bai.queries.facts.profile_view import node_document, profile_facts, source_document
+from bai.queries.names.resource_names import resolve_name
 from bai.render.printout import Printout, styled_lines
 from bai.render.resources.describe import Description, description_json, description_lines
 from reconciler.values.volume_folders import volume_folders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.resource_names import resolve_with_past
+from bai.queries.names.resource_names import resolve_with_past
 from bai.render.printout import Printout, plain_lines
 from bai.render.resources.events import event_json, event_line
 

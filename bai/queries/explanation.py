@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.resource_names import resolve_name
+from bai.queries.names.resource_names import resolve_name
 from bai.render.analysis.explain import Explanation, explanation_sections
 from bai.render.printout import Printout, Report
 from reconciler.guards.judge import violation_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.commit_facts import CommitFacts, read_commit_facts
 from bai.render.printout import Printout, plain_lines
 from bai.render.resources.history import history_entries, history_json, history_line
+from reconciler.sources.commit_facts import CommitFacts
 
 if TYPE_CHECKING:
     from bai.queries.models import HistoryQuery
@@ -17,7 +17,7 @@ def answer(view: ClusterView, query: HistoryQuery) -> Printout:
     """The newest comes first."""
     entries = view.store.audit(view.desired.cluster) if view.store is not None else ()
     found = history_entries(entries)[: query.tail]
-    facts = read_commit_facts(view.git, (each.commit for each in found))
+    facts = view.commit_facts(each.commit for each in found)
     unknown = CommitFacts()
     if query.form == "json":
         items = [history_json(each, facts.get(each.commit, unknown).author) for each in found]

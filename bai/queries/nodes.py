@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.queries.node_infos import node_infos
-from bai.queries.resource_names import resolve_name
+from bai.queries.facts.node_infos import node_infos
+from bai.queries.names.resource_names import resolve_name
 from bai.render.nodes.rows import (
     NodeRow,
     node_cells,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bai.queries.hold_notes import hold_notes
-from bai.queries.kind_names import kind_of, no_such_kind
-from bai.queries.resource_names import resolve_name
+from bai.queries.facts.hold_notes import hold_notes
+from bai.queries.names.kind_names import kind_of, no_such_kind
+from bai.queries.names.resource_names import resolve_name
 from bai.render.humanize import clean, short_name
 from bai.render.printout import Printout, Table
 from bai.render.resources.session_filter import (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bai.queries.node_infos import node_infos
-from bai.render.printout import Printout, plain_lines
+from bai.queries.facts.node_infos import node_infos
+from bai.render.printout import Printout
 from bai.render.resources.cluster_status import (
     ClusterStatus,
     count_gpus,
     count_queue,
     status_json,
-    status_lines,
+    status_overview,
 )
 from bai.render.resources.status import session_rows
 from reconciler.values.records import HOLDING
@@ -27,7 +27,7 @@ def answer(view: ClusterView, query: StatusQuery) -> Printout:
     found = read_cluster_status(view)
     if query.form == "json":
         return Printout("bai.status/v1", status_json(found))
-    return Printout(blocks=(plain_lines(status_lines(found)),))
+    return Printout(blocks=(status_overview(found),))
 
 
 def read_cluster_status(view: ClusterView) -> ClusterStatus:

@@ -6,10 +6,8 @@ has what the last pass of its loop saw.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from reconciler.gitops.directives import Directives
     from reconciler.plan.study import Study
     from reconciler.review.values import Review
+    from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
     from reconciler.values.state import Actual, Desired
     from reconciler.workspace.workspace import Workspace
@@ -48,9 +47,8 @@ class ClusterView(Protocol):
         """None where nothing was ever applied."""
         ...
 
-    @property
-    def git(self) -> Path | None:
-        """The repository that knows the commits."""
+    def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
+        """Commit → who wrote it and about what, of those that are known and theirs to know."""
         ...
 
     @property
@@ -96,7 +94,7 @@ class WorkspaceView:
 
     def __init__(self, workspace: Workspace, *, offline: bool = False) -> None:
         self._workspace, self._offline = workspace, offline
-        self.now = time.time()
+        self.now = workspace.clock.now()
 
     @cached_property
     def desired(self) -> Desired:
@@ -123,13 +121,14 @@ class WorkspaceView:
     def store(self) -> Store | None:
         return self._workspace.existing_store
 
-    @property
-    def git(self) -> Path | None:
-        return self._workspace.source.git
+    def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
+        from reconciler.sources.commit_facts import read_commit_facts
+
+        return read_commit_facts(self._workspace.source.git, commits)
 
     @property
     def loop(self) -> LoopStatus:
-        from bai.queries.loop_status import read_loop_status
+        from bai.queries.facts.loop_status import read_loop_status
 
         return read_loop_status(self._workspace)
 

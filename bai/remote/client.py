@@ -68,7 +68,8 @@ class ApiClient:
         self.server = server
         self._token = token
         self._session = requests.Session()
-        self._session.verify = ca or True
+        # Given with each request: the session's own gives way to REQUESTS_CA_BUNDLE.
+        self._verify: str | bool = ca or True
         self._session.headers["User-Agent"] = "bai"
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _KeepAliveAdapter())
@@ -103,6 +104,7 @@ class ApiClient:
             response = self._session.get(
                 self.server + path, params=dict(params), headers={**self._headers(), **headers},
                 timeout=(CONNECT_TIMEOUT, silence), allow_redirects=False, stream=True, auth=_no_login,
+                verify=self._verify,
             )  # fmt: skip
         with response:
             if response.status_code != 200:
@@ -122,7 +124,7 @@ class ApiClient:
             self._translated(),
             self._session.request(
                 method, self.server + path, headers=self._headers(), allow_redirects=False, stream=True,
-                timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), auth=_no_login, **options,
+                timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), auth=_no_login, verify=self._verify, **options,
             ) as response,
         ):  # fmt: skip
             content = response.raw.read(LARGEST + 1, decode_content=True)

@@ -4,7 +4,7 @@ printed where somebody reads it, at that terminal's width and in its colours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 from bai.render.humanize import clean
 
 if TYPE_CHECKING:  # Who prints plain lines or tables to a pipe does without it.
+    from rich.console import RenderableType
     from rich.text import Text
 
+_MARGIN = 11
+"""Columns of an overview's names."""
 _STYLE_WORDS = frozenset(
     {"bold", "dim", "italic", "underline", "not", "default"}
     | {"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}
@@ -71,12 +74,28 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """Lines about one thing, in one style of rich's."""
+
+    name: str
+    lines: tuple[str, ...]
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Entries below each other, their names in a margin."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Printout:
     """`document` is what `--format json` prints, with `version` for its format; else there are `blocks`."""
 
     version: str = ""
     document: Mapping[str, Any] = field(default_factory=dict)
-    blocks: tuple[Table | Report | Lines, ...] = ()
+    blocks: tuple[Table | Report | Overview | Lines, ...] = ()
     notes: tuple[str, ...] = ()
     """For stderr, before everything else."""
     warnings: tuple[str, ...] = ()
@@ -91,6 +110,33 @@ def plain_lines(lines: Iterable[str]) -> Lines:
 def styled_lines(texts: Iterable[Text], *, wrap: bool = True) -> Lines:
     """Lines of rich's, taken apart into spans."""
     return Lines(tuple(_spans(text) for text in texts), wrap)
+
+
+def overview_lines(overview: Overview) -> Iterator[str]:
+    """A line for each thing."""
+    for entry in overview.entries:
+        for name, line in _named(entry):
+            yield f"{name:{_MARGIN}}{line}"
+
+
+def render_overview(overview: Overview) -> RenderableType:
+    """The same for a terminal: what is longer than a line goes on below itself."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid.grid()
+    grid.add_column(width=_MARGIN, style="dim")
+    grid.add_column(overflow="fold")
+    for entry in overview.entries:
+        for name, line in _named(entry):
+            grid.add_row(Text(clean(name)), rich_line((Span(line, entry.style),)))
+    return grid
+
+
+def _named(entry: Entry) -> Iterator[tuple[str, str]]:
+    """The lines, the name beside the first."""
+    for at, line in enumerate(entry.lines):
+        yield entry.name if at == 0 else "", line
 
 
 def rich_line(spans: Iterable[Span]) -> Text:

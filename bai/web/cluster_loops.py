@@ -18,6 +18,7 @@ from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, 
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
 from reconciler.plan.study import Study
+from reconciler.sources.commit_facts import CommitFactsCache
 from reconciler.values.state import Actual, Desired
 
 
@@ -41,6 +42,8 @@ class ServedCluster:
     """Answers that rest on the store, too."""
     _studying: threading.Lock = field(default_factory=threading.Lock)
     _study: tuple[Actual, Study] | None = None
+    commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
+    """What git here says of commits."""
 
     @property
     def name(self) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi import HTTPException
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.plan.study import Study
     from reconciler.review.values import Review
+    from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
 
 _SOMEBODY = "an operator"
@@ -47,9 +47,12 @@ class PassView:
     def store(self) -> Store | None:
         return self._cluster.loop.workspace.existing_store
 
-    @property
-    def git(self) -> Path | None:
-        return self._cluster.loop.workspace.source.git
+    def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
+        """For who sees all projects: the commit that a project's session was changed at may be another
+        project's."""
+        if not self._whole:
+            return {}
+        return self._cluster.commit_facts.read(self._cluster.loop.workspace.source.git, commits)
 
     @property
     def now(self) -> float:
@@ -58,7 +61,7 @@ class PassView:
     @property
     def loop(self) -> LoopStatus:
         """Notes of passes are for who sees all projects."""
-        from bai.queries.loop_status import read_loop_status
+        from bai.queries.facts.loop_status import read_loop_status
 
         found = read_loop_status(self._cluster.loop.workspace)
         return found if self._whole else replace(found, last_pass=None, directives=self.directives)

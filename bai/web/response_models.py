@@ -62,6 +62,9 @@ class FieldAnswer(Answer):
 
 
 class AuditAnswer(Answer):
+    """One change. `author` wrote the commit, as git says: `Ada <ada@cluster.example>`; empty where it is not
+    known here, and for who sees some projects only."""
+
     seq: int
     at: str
     actor: str
@@ -69,6 +72,7 @@ class AuditAnswer(Answer):
     resource: str
     cause: str
     commit: str
+    author: str
     plan: str
     apply: str
     before: str

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from rich.console import Console, RenderableType
 from rich.style import Style
 
+SCREENS = Path(__file__).parents[2] / "docs" / "gallery" / "screens"
 _COLUMN, _LINE, _BELOW = 8.4, 18, 5
-_COLORS = {
-    "red": "#ff7b72", "green": "#56d364", "yellow": "#e3b341", "blue": "#79c0ff", "magenta": "#d2a8ff",
-    "cyan": "#56d4dd",
-}  # fmt: skip
+_COLORS = ["", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd"]
+"""By the number that a terminal knows them by: red, green, yellow, blue, magenta, cyan."""
+_FOREGROUND = "#e6edf3"
+
+
+def expect_screen(name: str, text: str) -> None:
+    """The gallery's screen of this name is this; `BAI_RECORD=1` writes it anew."""
+    if os.environ.get("BAI_RECORD"):
+        (SCREENS / name).write_text(text, encoding="utf-8")
+    assert text == (SCREENS / name).read_text(encoding="utf-8"), f"{name} is stale: `make screens`"
 
 
 def screen_svg(renderable: RenderableType, width: int) -> str:
@@ -36,7 +45,8 @@ def screen_svg(renderable: RenderableType, width: int) -> str:
 def _text(text: str, style: Style | None, column: int, line: int) -> str:
     shown = text.strip()
     column += len(text) - len(text.lstrip())
-    color = _COLORS.get(style.color.name, "#e6edf3") if style and style.color else "#e6edf3"
+    number = style.color.number if style and style.color else None
+    color = _COLORS[number] if number else _FOREGROUND
     marks = ""
     if style and style.bold:
         marks += ' font-weight="bold"'

@@ -45,7 +45,8 @@ def result(*outcomes: Outcome, interrupted: bool = False) -> ApplyResult:
 
 
 def test_what_an_interruption_left_is_said() -> None:
-    lines = list(result_lines(EMPTY, result("done", "stopped", "stopped", interrupted=True)))
+    said = result_lines(EMPTY, result("done", "stopped", "stopped", interrupted=True))
+    lines = [line.text for line in said]
     assert lines[:2] == ["not begun: Session/p/s1", "not begun: Session/p/s2"]
     assert lines[2].startswith("Interrupted: 1 done, 2 not begun in ")
     assert lines[3] == "What was done stays done; `bai apply` goes on with the rest."
@@ -53,8 +54,8 @@ def test_what_an_interruption_left_is_said() -> None:
 
 def test_what_failed_is_gone_on_with() -> None:
     *_, sum_, next_step = result_lines(EMPTY, result("done", "failed", "skipped"), destroys=True)
-    assert sum_.startswith("Not everything was destroyed: 1 done, 1 failed, 1 skipped in ")
-    assert next_step == "What was done stays done; `bai destroy` goes on with the rest."
+    assert sum_.text.startswith("Not everything was destroyed: 1 done, 1 failed, 1 skipped in ")
+    assert next_step.text == "What was done stays done; `bai destroy` goes on with the rest."
 
 
 def test_a_question_that_is_interrupted_changes_nothing(waiting: Repo, tmp_path: Path) -> None:

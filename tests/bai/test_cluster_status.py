@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.queries.commit_facts import CommitFacts, read_commit_facts
+from bai.render.printout import overview_lines
 from bai.render.resources.audit import audit_lines
 from bai.render.resources.cluster_status import (
     UNEXPLAINED,
@@ -17,7 +17,7 @@ from bai.render.resources.cluster_status import (
     count_gpus,
     count_queue,
     status_json,
-    status_lines,
+    status_overview,
 )
 from bai.render.resources.history import HistoryEntry, history_line
 from bai.render.resources.loop_status import APPROVAL, LoopStatus, hold_lines
@@ -30,7 +30,7 @@ from reconciler.values.records import Audit
 from reconciler.workspace.workspace import Workspace
 from tests.bai.conftest import Repo
 from tests.bai.plans import machine, placed
-from tests.reconciler.gitops.repositories import Pair, git
+from tests.reconciler.gitops.repositories import git
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.looped import Looped
 
@@ -143,7 +143,7 @@ def test_one_screen_holds_all_of_it() -> None:
         "here", "a" * 40, LoopStatus("running", "ada@host", 50.0, last_pass=NOTE), {"quota": 2},
         {"a100": GpuCount(8, 3)}, {"RUNNING": 200}, running,
     )  # fmt: skip
-    lines = list(status_lines(found))
+    lines = list(overview_lines(status_overview(found)))
     text = "\n".join(lines)
     assert len(lines) <= 24
     for part in ("here at aaaaaaaaaaaa", "running since 1970", "every 30s", "nothing was wrong", "2 quota",
@@ -159,22 +159,6 @@ def test_the_author_stands_beside_who_applied() -> None:
     assert "by loop at aaaaaaaaaaaa of Mal\\x1b[2J <m@x>" in line and "\x1b" not in line
     shown = history_line(HistoryEntry(100.0, "apply", "loop", "a" * 40), "subject", "Mal\u202e <m@x>")
     assert "by loop" in shown and "subject of Mal\\u202e <m@x>" in shown
-
-
-def test_authors_are_read_of_known_commits_by_one_git_and_nothing_else(tmp_path: Path) -> None:
-    pair = Pair(tmp_path)
-    first = pair.commit({"a": "1"}, "one")
-    author = "Mal\x1b[2J <mal@cluster.example>"
-    (pair.work / "a").write_text("2")
-    git(pair.work, "commit", "--quiet", "--all", "--author", author, "--message", "two")
-    second = git(pair.work, "rev-parse", "HEAD")
-    found = read_commit_facts(pair.work, [second, first, "0" * 40, "", "--all", "HEAD", first + "\n--all"])
-    assert found == {
-        first: CommitFacts("Ada <ada@cluster.example>", "one"),
-        second: CommitFacts(author, "two"),
-    }
-    assert read_commit_facts(pair.work, ["0" * 40]) == {} == read_commit_facts(None, [first])
-    assert read_commit_facts(tmp_path / "nowhere", [first]) == {}
 
 
 @pytest.mark.slow

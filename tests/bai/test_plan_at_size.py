@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +22,7 @@ from reconciler.workspace.workspace import Workspace
 from tests.bai.many_sessions import make_many_sessions
 from tests.bai.plans import action, placed, side
 from tests.bai.plans import plan as plan_of
-from tests.bai.screens import screen_svg
+from tests.bai.screens import expect_screen, screen_svg
 from tests.bai.test_render import text_of
 
 
@@ -46,17 +44,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plan, dict[
         yield workspace.plan(offline=True), known_nodes(workspace, offline=True)
 
 
-SCREENS = Path(__file__).parents[2] / "docs" / "gallery" / "screens"
 ASCII = terminal.DrawingStyle(glyphs=picture_text.ASCII, bar="=", rest=".")
 ALL = terminal.Fullness(details=True)
 Many = tuple[Plan, dict[str, NodeInfo]]
-
-
-def expect(name: str, text: str) -> None:
-    if os.environ.get("BAI_RECORD"):
-        SCREENS.mkdir(exist_ok=True)
-        (SCREENS / name).write_text(text, encoding="utf-8")
-    assert text == (SCREENS / name).read_text(encoding="utf-8")
 
 
 def section(text: str, heading: str) -> str:
@@ -116,9 +106,9 @@ def test_the_page_of_a_pull_request_tells_the_same_groups(many: Many) -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_screens_of_the_gallery(many: Many, width: int) -> None:
-    """`BAI_RECORD=1` draws them anew."""
-    expect(f"plan-{width}.txt", text_of(terminal.render_plan(*many), width=width))
-    expect(f"plan-{width}.svg", screen_svg(terminal.render_plan(*many), width))
+    """`make screens` draws them anew."""
+    expect_screen(f"plan-{width}.txt", text_of(terminal.render_plan(*many), width=width))
+    expect_screen(f"plan-{width}.svg", screen_svg(terminal.render_plan(*many), width))
 
 
 def waiting(count: int, *reasons: Reason, **fields: object) -> list[Wait]:

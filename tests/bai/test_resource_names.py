@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bai.queries.resource_names import resolve_name, split_kernel
+from bai.queries.names.resource_names import resolve_name, split_kernel
 from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 
 KNOWN = (

@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples.guide import Guide
 from tests.examples.user import EXAMPLES, User
 
 OWNERS = EXAMPLES / "sessions" / "secret-stores.yaml"
 """What the owner of this machine declares, outside of the repository."""
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> Iterator[Guide]:
+    made = Guide(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

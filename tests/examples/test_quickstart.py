@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SHOWN = re.compile(r"```text\n\$ bai plan .*?(?P<what>\$ bai apply plan.json\n.*?)```", re.DOTALL)
+"""What the README shows after the plan, which test_excerpts.py compares on a machine of that size."""
+
+
+def numberless(text: str) -> list[str]:
+    """Lines without what differs from machine to machine: folders, durations, numbers of processes, cores and
+    CPUs, and the width of columns."""
+    same = re.sub(r"\S*/plan\.json", "plan.json", text)
+    same = re.sub(r"(?:\d+[hms])+|\d[\d,-]*", "N", same)
+    return [line.rstrip() for line in re.sub(r" +", " ", same).splitlines()]
 
 
 @pytest.mark.xdist_group("machine")
@@ -32,5 +43,9 @@ def test_the_demo(tmp_path: Path) -> None:
     assert "every process has the cores of the plan" in done.stdout
     assert "the second plan says: no changes" in done.stdout
     assert "no control group is left" in done.stdout
+    shown = SHOWN.search((ROOT / "README.md").read_text("utf-8"))
+    assert shown is not None
+    # In whatever order: actions and containers go side by side.
+    assert set(numberless(shown["what"])) - {"", "..."} <= set(numberless(done.stdout))
     assert list((machine / "kernels").iterdir()) == []
     assert not list(tmp_path.glob("bai-demo-*"))

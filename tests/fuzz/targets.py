@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import io
 import json
+import random
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -171,9 +172,13 @@ def _importers() -> Feed:
 
 
 def _captures() -> Iterator[bytes]:
+    from tests.schemas.hardware.captured_machines import make_captured
+
     for path in sorted((TESTS / "data/topology").rglob("*")):
         if path.is_file() and path.stat().st_size < 40_000:
             yield (b"j" if path.suffix == ".json" else b"-") + path.read_bytes()
+    for seed in range(200):
+        yield b"t" + b"\0\0\0\0".join(map(str.encode, make_captured(random.Random(seed)).texts))
     yield b"nsn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,8,A100\n"
     pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos"
     times = "creation_time,deletion_time,scheduled_time"

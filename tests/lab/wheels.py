@@ -26,7 +26,7 @@ _SOURCES = {*SHIPPED, "roles", "scripts", "pyproject.toml", "README.md", "LICENS
 def build(folder: Path) -> Path:
     """The wheel of the working copy as it is now, in that folder. Raises CalledProcessError."""
     source = folder / "source"
-    for name in _listed():
+    for name in listed():
         if (ROOT / name).is_file() and name.split("/")[0] in _SOURCES:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, source / name)
@@ -40,7 +40,7 @@ def build(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _listed() -> list[str]:
+def listed() -> list[str]:
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     return [name for name in command(words, cwd=ROOT).split("\0") if name]
 

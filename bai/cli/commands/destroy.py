@@ -23,7 +23,7 @@ def destroy(
     from bai.cli.confirm import confirm
     from bai.cli.plans.execute_plan import execute_completely
     from bai.cli.plans.show_plan import show_plan
-    from bai.queries.resource_names import resolve_targets
+    from bai.queries.names.resource_names import resolve_targets
     from bai.render.plan.sections import plan_summary
     from reconciler.guards.judge import raise_if_violated
     from reconciler.values.plan_options import PlanOptions

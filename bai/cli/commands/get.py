@@ -55,8 +55,8 @@ def get(
 ) -> None:
     """List resources with their phase, as they are now."""
     from bai.cli.inspect.session_choice import check_choice, own_names
-    from bai.queries.kind_names import kind_of, no_such_kind
     from bai.queries.models import GetQuery
+    from bai.queries.names.kind_names import kind_of, no_such_kind
     from bai.render.resources.session_filter import check_sort_order
 
     settings = settings_of(ctx)

@@ -68,7 +68,7 @@ def plan(
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
     from bai.cli.plans.node_waves import role_check_announcer
     from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan
-    from bai.queries.resource_names import resolve_plan_options
+    from bai.queries.names.resource_names import resolve_plan_options
     from reconciler.values.plan_options import PlanOptions
 
     settings, view = settings_of(ctx), PlanView(details, not no_pager)
@@ -107,7 +107,7 @@ def _show(
     settings: Settings, workspace: Workspace, made: Plan, format: PlanFormat, offline: bool, view: PlanView
 ) -> None:
     from bai.cli.plans.show_plan import show_plan
-    from bai.queries.hold_notes import hold_notes
+    from bai.queries.facts.hold_notes import hold_notes
     from bai.queries.view import WorkspaceView
 
     show_plan(settings, workspace, made, format, offline, view)

@@ -39,8 +39,8 @@ def schema(
 
 
 def _schema(kind: str | None) -> object:
-    from bai.queries.kind_names import kind_of
-    from bai.queries.resource_names import suggest_names
+    from bai.queries.names.kind_names import kind_of
+    from bai.queries.names.resource_names import suggest_names
     from schemas.kinds.kind_registry import KINDS
     from schemas.loading.json_schema import schema_of, union_schema
     from schemas.problems.errors.command import NoSuchResource

@@ -55,7 +55,7 @@ def top(
     from bai.cli.sessions.own_kernels import OwnKernels
     from bai.cli.sessions.usage_samples import UsageMeter
     from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
-    from bai.queries.resource_names import resolve_name
+    from bai.queries.names.resource_names import resolve_name
 
     settings = settings_of(ctx)
     with settings.reading_workspace() as workspace:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from bai.cli.documents.commit import CommitOptions, Committed, commit_submission
-from bai.queries.resource_names import resolve_name
+from bai.queries.names.resource_names import resolve_name
 from bai.render.humanize import join_limited, plural, short_name
 from bai.settings import Settings
 from schemas.kinds.session import Session

@@ -26,7 +26,7 @@ def images_of_cluster(desired: Desired) -> tuple[KnownImage, ...]:
 
 def find_image(desired: Desired, name: str) -> KnownImage:
     """The image that a person means. Raises NoSuchResource."""
-    from bai.queries.resource_names import suggest_names
+    from bai.queries.names.resource_names import suggest_names
     from reconciler.observe.images import find_known
     from schemas.problems.errors.command import NoSuchResource
 

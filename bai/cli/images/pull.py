@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bai.cli.images.list import find_image
 from bai.cli.output import is_terminal, print_line
-from bai.queries.resource_names import resolve_name
+from bai.queries.names.resource_names import resolve_name
 from bai.render.humanize import clean
 from schemas.values.resource_ref import ref_of
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from bai.cli.output import print_line, print_table
-from bai.queries.resource_names import resolve_name
+from bai.queries.names.resource_names import resolve_name
 from bai.render.humanize import clean, join_limited, size
 from bai.settings import Settings
 

@@ -44,7 +44,7 @@ def follow_events_here(settings: Settings, query: EventsQuery, *, live: bool) ->
 
 def follow_events_there(remote: RemoteCluster, query: EventsQuery) -> None:
     """The same of a server. Raises ServerError."""
-    from bai.queries.resource_names import is_named
+    from bai.queries.names.resource_names import is_named
     from bai.render.resources.events import parse_event
 
     format = Format.json if query.form == "json" else Format.text

@@ -120,7 +120,7 @@ class SessionWatch:
         return tuple(event for event in named if phases.matches_phase(event.before, event.after))
 
     def _is_named(self, identity: str) -> bool:
-        from bai.queries.resource_names import is_named
+        from bai.queries.names.resource_names import is_named
 
         ref, query = ref_of(identity), self.query
         if ref.kind != "Session" or (query.name and not is_named(query.name, identity)):

@@ -39,7 +39,7 @@ def read_simulation(
 
 def _cluster_of_repository(settings: Settings, group: str | None) -> tuple[Cluster, Repository, str]:
     """The repository's cluster as if nothing ran, and the group of sessions that name none."""
-    from bai.queries.resource_names import resolve_name
+    from bai.queries.names.resource_names import resolve_name
     from planner.simulation.values import Cluster
     from reconciler.plan.place.snapshot import make_snapshot, node_infos
     from schemas.problems.errors.command import CommandError

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def resolve_nodes(desired: Desired, names: Sequence[str]) -> list[Node]:
     """These nodes of the cluster; all without any names. Raises NoSuchResource."""
-    from bai.queries.resource_names import resolve_name
+    from bai.queries.names.resource_names import resolve_name
 
     nodes = {identity_of("Node", node.name): node for node in desired.nodes}
     wanted = dict.fromkeys(resolve_name(name, nodes, "Node") for name in names)

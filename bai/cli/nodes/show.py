@@ -86,8 +86,8 @@ def _this_machine(plan: Plan | None) -> Found:
 
 
 def _node_of_cluster(settings: Settings, name: str, offline: bool, plan: Plan | None) -> Found:
-    from bai.queries.node_infos import node_infos
-    from bai.queries.resource_names import resolve_name
+    from bai.queries.facts.node_infos import node_infos
+    from bai.queries.names.resource_names import resolve_name
     from bai.render.nodes.picture import node_picture
     from bai.render.nodes.rows import provision_lines
     from reconciler.plan.nodes.profile_status import profile_status

@@ -31,7 +31,7 @@ def apply_new(
     from bai.cli.confirm import confirm
     from bai.cli.plans.node_waves import execute_waves, role_check_announcer
     from bai.cli.plans.show_plan import print_if_nothing_moves, show_plan
-    from bai.queries.resource_names import resolve_plan_options
+    from bai.queries.names.resource_names import resolve_plan_options
     from bai.render.plan.sections import plan_summary
     from reconciler.guards.judge import raise_if_violated
     from reconciler.values.plan_options import PlanOptions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bai.actor import current_actor
 from bai.cli.plans.progress import Progress, open_progress
@@ -55,9 +55,24 @@ def execute_plan(
             plan, holder=current_actor(), parallel=parallel, on_event=progress.on_event, stop=stop
         )
     if not quiet:
-        for line in result_lines(plan, result, destroys=destroys):
-            print(line)
+        _print_result(settings, result_lines(plan, result, destroys=destroys))
     return result
+
+
+class ResultLine(NamedTuple):
+    """One line of what came of it; `style` as `rich` has it."""
+
+    text: str
+    style: str = ""
+
+
+def _print_result(settings: Settings, lines: Iterable[ResultLine]) -> None:
+    from rich.text import Text
+
+    from bai.cli.output import print_renderable
+
+    for line in lines:
+        print_renderable(settings, Text(line.text, line.style), wrap=False)
 
 
 def _stop_on_signal(stop: threading.Event, progress: Progress) -> AbstractContextManager[None]:
@@ -72,29 +87,30 @@ def _stop_on_signal(stop: threading.Event, progress: Progress) -> AbstractContex
     return graceful_stop(stop.is_set, begin, leave)
 
 
-def result_lines(plan: Plan, result: ApplyResult, *, destroys: bool = False) -> Iterator[str]:
+def result_lines(plan: Plan, result: ApplyResult, *, destroys: bool = False) -> Iterator[ResultLine]:
     """What failed, what was left, the sum, and what comes next."""
     from bai.render.humanize import clean, duration
 
     for item in result.results:
         if item.outcome == "failed":
-            yield f"failed: {clean(item.action)}: {clean(item.error)}"
+            yield ResultLine(f"failed: {clean(item.action)}: {clean(item.error)}", "red")
         elif item.outcome == "skipped":
             because = f": it needs {clean(item.because)}" if item.because else ""
-            yield f"skipped: {clean(item.action)}{because}"
+            yield ResultLine(f"skipped: {clean(item.action)}{because}", "yellow")
         elif item.outcome == "stopped":
-            yield f"not begun: {clean(item.action)}"
+            yield ResultLine(f"not begun: {clean(item.action)}", "yellow")
     parts = [
         f"{result.count(outcome)} {word}" for outcome, word in _OUTCOMES.items() if result.count(outcome)
     ]
-    command, good = ("bai destroy", "Destroyed") if destroys else ("bai apply", "Applied")
-    bad = "Interrupted" if result.interrupted else f"Not everything was {good.lower()}"
-    verdict = good if result.ok and not result.interrupted else bad
-    yield f"{verdict}: {', '.join(parts) or '0 done'} in {duration(result.finished - result.started)}."
-    if result.interrupted or not result.ok:
-        yield f"What was done stays done; `{command}` goes on with the rest."
+    command, did = ("bai destroy", "Destroyed") if destroys else ("bai apply", "Applied")
+    bad = "Interrupted" if result.interrupted else f"Not everything was {did.lower()}"
+    good = result.ok and not result.interrupted
+    sum_ = f"{', '.join(parts) or '0 done'} in {duration(result.finished - result.started)}."
+    yield ResultLine(f"{did}: {sum_}", "bold") if good else ResultLine(f"{bad}: {sum_}", "bold red")
+    if not good:
+        yield ResultLine(f"What was done stays done; `{command}` goes on with the rest.")
     elif plan.waits:
-        yield _next_start(len(plan.waits))
+        yield ResultLine(_next_start(len(plan.waits)))
 
 
 def _next_start(waiting: int) -> str:

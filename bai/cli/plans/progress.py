@@ -160,8 +160,6 @@ class LiveProgress:
         return Group(*now, self._bar)
 
     def on_event(self, event: ApplyEvent) -> None:
-        from rich.text import Text
-
         line = event_line(event, self._queued)
         with self._lock:
             if event.node is not None:
@@ -183,15 +181,19 @@ class LiveProgress:
                 self._doing.pop(event.action, None)
         if event.kind == "action" and event.state != "started":
             style = "green" if event.state == "done" else "red"
-            self._live.console.print(Text("  ").append(line, style))
+            self._print(line, style)
             self._bar.update(self._task, completed=event.done, total=event.total)
         elif event.kind == "retry":
-            self._live.console.print(Text(f"  {line}", "yellow"))
+            self._print(line, "yellow")
 
     def say(self, line: str) -> None:
+        self._print(line, "yellow")
+
+    def _print(self, line: str, style: str) -> None:
+        from rich.padding import Padding
         from rich.text import Text
 
-        self._live.console.print(Text(f"  {line}", "yellow"))
+        self._live.console.print(Padding(Text(line, style), (0, 0, 0, 2)))
 
     def close(self) -> None:
         self._live.stop()

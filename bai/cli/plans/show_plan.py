@@ -53,7 +53,7 @@ def show_plan(
 
 def known_nodes(workspace: Workspace, offline: bool) -> dict[str, NodeInfo]:
     """The nodes to draw. What cannot be learnt is not drawn: a picture is no reason to fail."""
-    from bai.queries.node_infos import node_infos
+    from bai.queries.facts.node_infos import node_infos
     from reconciler.observe.health import last_known_health
     from schemas.problems.errors.base import BaiError
 

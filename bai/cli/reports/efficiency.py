@@ -51,7 +51,7 @@ def report_efficiency(settings: Settings, name: str, format: Format) -> None:
 
 
 def _resolve(workspace: Workspace, store: Store | None, name: str) -> str:
-    from bai.queries.resource_names import resolve_name
+    from bai.queries.names.resource_names import resolve_name
 
     known = set(workspace.desired().sessions())
     if store is not None:

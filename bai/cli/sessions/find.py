@@ -31,7 +31,7 @@ def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
 
     Raises NoSuchResource, AmbiguousName, and CommandError where nothing of the session is running or left.
     """
-    from bai.queries.resource_names import split_kernel
+    from bai.queries.names.resource_names import split_kernel
     from bai.render.humanize import clean, join_limited
     from schemas.problems.errors.command import CommandError, NoSuchResource
 

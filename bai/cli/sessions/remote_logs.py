@@ -8,7 +8,7 @@ from typing import Any
 
 from bai.cli.sessions.logs import LogRequest
 from bai.queries.models import GetQuery
-from bai.queries.resource_names import suggest_names
+from bai.queries.names.resource_names import suggest_names
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean
 from schemas.problems.errors.command import CommandError, NoSuchResource

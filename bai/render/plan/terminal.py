@@ -298,8 +298,8 @@ def _refusals(plan: Plan) -> list[RenderableType]:
 
 
 def bar(full: int, look: DrawingStyle, width: int = 10) -> Text:
-    """A bar for thousandths: full at 1000."""
-    filled = max(0, min(width, -(-full * width // 1000)))
+    """A bar for thousandths: full at 1000 and not before, so that it says so without its colour, too."""
+    filled = width if full >= 1000 else max(0, min(width - 1, -(-full * width // 1000)))
     style = "red" if full >= 1000 else "yellow" if full >= 800 else "green"
     return Text(look.bar * filled, style).append(look.rest * (width - filled), "dim")
 

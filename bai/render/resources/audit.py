@@ -9,8 +9,8 @@ _MOST_AUTHOR = 80
 """Characters of a name and address."""
 
 
-def audit_json(entry: Audit) -> dict[str, object]:
-    """One entry of `bai.audit/v1`."""
+def audit_json(entry: Audit, author: str = "") -> dict[str, object]:
+    """One entry of `bai.audit/v1`; `author`: of its commit, as git says."""
     return {
         "seq": entry.seq,
         "at": iso_time(entry.at),
@@ -19,6 +19,7 @@ def audit_json(entry: Audit) -> dict[str, object]:
         "resource": entry.resource,
         "cause": entry.cause,
         "commit": entry.commit,
+        "author": author,
         "plan": entry.plan,
         "apply": entry.apply,
         "before": entry.before,

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bai.render.humanize import clean, plural, short_name
+from bai.render.humanize import clean, format_milli, plural, short_name
 from bai.render.nodes.rows import is_gpu_held
-from bai.render.resources.loop_status import LoopStatus, loop_json, loop_lines, pass_json, pass_lines
+from bai.render.printout import Entry, Overview
+from bai.render.resources.loop_status import (
+    LoopState,
+    LoopStatus,
+    loop_json,
+    loop_lines,
+    pass_json,
+    pass_lines,
+)
 from bai.render.resources.status import SessionRow
 from planner.model.types import NodeInfo, Placement, Wait
+
+if TYPE_CHECKING:
+    pass
 
 UNEXPLAINED = "unexplained"
 """In place of a reason: no plan could be made now, or the next pass starts it."""
 MOST_RUNNING = 15
 """Running sessions that text shows."""
+_MARGIN = 11
+"""Columns before what is told."""
+_LOOP_STYLES: Mapping[LoopState, str] = {
+    "suspended": "yellow", "held": "yellow", "awaiting-approval": "yellow",
+    "running": "green", "stopped": "red",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +95,23 @@ def count_gpus(
     return dict(sorted(found.items()))
 
 
-def status_lines(status: ClusterStatus) -> Iterator[str]:
+def status_overview(status: ClusterStatus) -> Overview:
     """One screen."""
+    return Overview(tuple(entry for entry in _entries(status) if entry.lines))
+
+
+def _entries(status: ClusterStatus) -> Iterator[Entry]:
     commit = f" at {clean(status.commit[:12])}" if status.commit else ", as its files are"
-    yield from _block("cluster", [f"{clean(status.cluster)}{commit}"])
-    yield from _block("loop", loop_lines(status.loop))
-    yield from _block("last pass", pass_lines(status.loop))
-    yield from _block("queue", [_queue_text(status.queue)])
-    yield from _block("gpus", [_gpus_text(status.gpus)])
-    yield from _block("sessions", [_counts_text(status.phases) or "none"])
-    shown = status.running[:MOST_RUNNING]
-    yield from _block("running", (_running_text(row) for row in shown))
-    if len(status.running) > len(shown):
-        yield from _block("", [f"and {len(status.running) - len(shown)} more: bai get --phase running"])
+    good = status.loop.last_pass is None or status.loop.last_pass.good
+    yield Entry("cluster", (f"{clean(status.cluster)}{commit}",), "bold")
+    yield Entry("loop", tuple(loop_lines(status.loop)), _LOOP_STYLES.get(status.loop.state, ""))
+    yield Entry("last pass", tuple(pass_lines(status.loop)), "" if good else "red")
+    yield Entry("queue", (_queue_text(status.queue),), "yellow" if status.queue else "")
+    yield Entry("gpus", (_gpus_text(status.gpus),))
+    yield Entry("sessions", (_counts_text(status.phases) or "none",))
+    yield Entry("running", tuple(_running_lines(status.running)))
     if not status.complete:
-        yield from _block("warning", ["not everything could be observed"])
+        yield Entry("warning", ("not everything could be observed",), "yellow")
 
 
 def status_json(status: ClusterStatus) -> dict[str, object]:
@@ -107,11 +127,6 @@ def status_json(status: ClusterStatus) -> dict[str, object]:
         "phases": dict(status.phases),
         "running": [row.id for row in status.running],
     }
-
-
-def _block(name: str, lines: Iterable[str]) -> Iterator[str]:
-    for at, line in enumerate(lines):
-        yield f"{name if at == 0 else '':11}{line}"
 
 
 def _queue_text(queue: Mapping[str, int]) -> str:
@@ -133,5 +148,17 @@ def _gpus_text(gpus: Mapping[str, GpuCount]) -> str:
     return f"{free} of {total} free: {groups}"
 
 
-def _running_text(row: SessionRow) -> str:
-    return "  ".join(filter(None, [short_name(row.id), clean(row.nodes), row.age, clean(row.devices)]))
+def _running_lines(rows: Sequence[SessionRow]) -> Iterator[str]:
+    """Session, nodes, age and devices below each other."""
+    shown = rows[:MOST_RUNNING]
+    cells = [(short_name(row.id), clean(row.nodes), row.age, _devices_text(row.gpu_milli)) for row in shown]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    if len(rows) > len(shown):
+        yield f"and {len(rows) - len(shown)} more: bai get --phase running"
+
+
+def _devices_text(milli: int) -> str:
+    """`4 devices`, `0.5 device`; empty for none."""
+    return f"{format_milli(milli)} device{'s' if milli > 1000 else ''}" if milli else ""

@@ -12,6 +12,7 @@ from bai.render.resources.audit import audit_json
 from bai.web.auth.roles import Viewer
 from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses, project_view
 from bai.web.response_models import AuditAnswer
+from reconciler.sources.commit_facts import CommitFacts
 from reconciler.values.records import Audit
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
@@ -45,17 +46,21 @@ def audit(
     query: Annotated[AuditQuery, Query()],
 ) -> Response:
     """The newest that fit. `actor`, `commit` and `plan` are beginnings; `limit` counts also what is not for
-    who asks. Entries about the cluster as a whole are for those who see all projects."""
+    who asks. Entries about the cluster as a whole are for those who see all projects, and so is `author`: the
+    commit that a project's session was changed at may be another project's."""
 
     def make() -> list[object]:
         view = project_view(cluster, user)
-        found: tuple[Audit, ...] = cluster.loop.workspace.store.audit(
+        workspace = cluster.loop.workspace
+        found: tuple[Audit, ...] = workspace.store.audit(
             cluster.name, resource=query.resource or None, actor=query.actor, commit=query.commit,
             plan=query.plan, since=_timestamp(query.since), until=_timestamp(query.until),
             after=query.after, limit=query.limit,
         )  # fmt: skip
-        shown = [audit_json(entry) for entry in found if view.sees_everything or view.sees(entry.resource)]
-        return [view.redact(each) for each in shown]
+        if not view.sees_everything:
+            return [view.redact(audit_json(entry)) for entry in found if view.sees(entry.resource)]
+        facts = cluster.commit_facts.read(workspace.source.git, (entry.commit for entry in found))
+        return [audit_json(entry, facts.get(entry.commit, CommitFacts()).author) for entry in found]
 
     key = ("audit", user.projects, query)
     return cluster.store_cache.get(key, cluster.version(), make).respond(request)

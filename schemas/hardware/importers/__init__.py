@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from schemas.hardware.importers import (
     hwloc,
     lscpu,
     nccl,
     numactl,
+    pasted,
     safe_xml,
     smi_query,
     smi_topo,
@@ -50,6 +52,8 @@ class Importer:
     rank: int
     recognises: Callable[[bytes, str], bool]
     read: Callable[[bytes, str], Facts]
+    by_line: bool = False
+    """Whether a line tells that it begins here, so that others may stand in the same text."""
 
 
 def _is_xml(name: str) -> Callable[[bytes, str], bool]:
@@ -85,30 +89,35 @@ FORMATS: tuple[Importer, ...] = (
         7,
         lambda _, text: any(smi_topo.is_header(line) for line in text.splitlines()),
         lambda _, text: smi_topo.read_smi_topo(text),
+        by_line=True,
     ),
     Importer(
         "nvidia-smi -L",
         4,
         lambda _, text: smi_query.is_smi_list(text),
         lambda _, text: smi_query.read_smi_list(text),
+        by_line=True,
     ),
     Importer(
         "numactl -H",
         3,
-        _contains(r"^[^\S\n]*node [0-9]+ cpus:"),
+        _contains(r"^[^\S\n]*(node [0-9]+ cpus:|available: [0-9]+ nodes? \()"),
         lambda _, text: numactl.read_numactl(text),
+        by_line=True,
     ),
     Importer(
         "lscpu -e",
         2,
         _contains(r"^[^\S\n]*CPU\s+(NODE|SOCKET|CORE)\b|^# CPU,"),
         lambda _, text: lscpu.read_lscpu_table(text),
+        by_line=True,
     ),
     Importer(
         "lscpu",
         4,
-        _contains(r"^[^\S\n]*(On-line CPU\(s\) list|NUMA node[0-9]+ CPU\(s\)):"),
+        _contains(r"^[^\S\n]*(Architecture|On-line CPU\(s\) list|NUMA node[0-9]+ CPU\(s\)):"),
         lambda _, text: lscpu.read_lscpu(text),
+        by_line=True,
     ),
 )
 """In the order in which they are tried."""
@@ -124,18 +133,33 @@ def _matching_importer(data: bytes, text: str) -> Importer | None:
 
 
 def read_facts(data: bytes) -> list[tuple[int, Facts]]:
-    """(rank, facts) of a capture; several when it is a transcript of several commands. Raises
-    UnreadableCapture."""
-    text = "" if snapshot.is_tarball(data) else data.decode("utf-8-sig", "replace")
-    parts = _split_transcript(text)
-    if parts:
-        return [_read_part(before, part) for before, part in parts]
+    """(rank, facts) of a capture; several when it is a transcript of several commands, or the outputs of
+    several behind each other. Raises UnreadableCapture."""
+    if snapshot.is_tarball(data):
+        return _read_output(data, "")
+    plain = pasted.plain_text(data.decode("utf-8-sig", "replace"))
+    try:
+        if parts := _split_transcript(plain.text):
+            return [each for before, part in parts for each in _read_part(before, part)]
+        return _read_output(plain.text.encode() if plain.cut else data, plain.text)
+    except UnreadableCapture as error:
+        column = plain.column(error.line, error.column)
+        raise UnreadableCapture(str(error), error.line, column, error.hint) from None
+
+
+def _read_output(data: bytes, text: str) -> list[tuple[int, Facts]]:
+    """What stands in a text without prompts."""
     found = _matching_importer(data, text)
     if found is None:
         raise UnreadableCapture(
             f"not a known capture of a machine; known are {', '.join(each.name for each in FORMATS)}"
         )
-    return [(found.rank, found.read(data, text))]
+    able = [each for each in FORMATS if each.by_line and each.recognises(b"", text)] if found.by_line else []
+    if len(able) < 2:
+        return [(found.rank, found.read(data, text))]
+    begins = [partial(each.recognises, b"") for each in able]
+    parts = pasted.part_by_owner(text, begins)
+    return [(able[number].rank, able[number].read(part.encode(), part)) for number, part in parts]
 
 
 def import_captures(captures: Sequence[bytes]) -> Hardware:
@@ -144,13 +168,10 @@ def import_captures(captures: Sequence[bytes]) -> Hardware:
     return combine([facts for _, facts in sorted(ranked, key=lambda entry: entry[0])])
 
 
-def _read_part(before: int, part: str) -> tuple[int, Facts]:
+def _read_part(before: int, part: str) -> list[tuple[int, Facts]]:
     """The output of one command, behind so many lines of a transcript."""
-    found = _matching_importer(part.encode(), part)
-    if found is None:
-        raise UnreadableCapture("not a known capture of a machine", before + 1)
     try:
-        return found.rank, found.read(part.encode(), part)
+        return _read_output(part.encode(), part)
     except UnreadableCapture as error:
         raise UnreadableCapture(str(error), before + error.line, error.column, error.hint) from None
 

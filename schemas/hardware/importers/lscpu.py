@@ -45,11 +45,13 @@ def read_lscpu(text: str) -> Facts:
         facts.notes.append(
             f"further NUMA nodes: lscpu counts {counted}, {len(facts.nodes)} are in the capture"
         )
-    if not facts.nodes and online:
+    if not facts.nodes and online and text[-1:] in "\r\n" and (counted or 1) == 1:
         facts.node(0).cpus = online
+        if counted is None:
+            facts.notes.append("NUMA nodes: lscpu names none, all CPUs are taken to be of one")
     if not facts.nodes:
         raise UnreadableCapture(
-            "no line 'NUMA node0 CPU(s):' or 'On-line CPU(s) list:' (capture it with LC_ALL=C)"
+            "no line 'NUMA node0 CPU(s):', or a whole one 'On-line CPU(s) list:' (capture it with LC_ALL=C)"
         )
     homeless = set(online or ()) - {cpu for node in facts.nodes.values() for cpu in node.cpus or ()}
     if homeless:
@@ -123,7 +125,8 @@ def read_lscpu_table(text: str) -> Facts:
     cores: dict[str, set[int]] = {}
     owners: dict[int, int] = {}
     offline: set[int] = set()
-    for at, line in enumerate(text.splitlines(), start=1):
+    lines = text.splitlines()
+    for at, line in enumerate(lines, start=1):
         cells = [cell.strip() for cell in line.lstrip("# ").split(",")] if "," in line else line.split()
         if cells and cells[0].upper() == "CPU" and len(cells) > 1:
             names = [cell.upper() for cell in cells]
@@ -133,6 +136,8 @@ def read_lscpu_table(text: str) -> Facts:
                     f"{cells[0][:40]!r} is not a CPU number up to {MAX_CPU}", at, line.index(cells[0]) + 1
                 )
             row = dict(zip(names, cells, strict=False))
+            if not _is_whole(row, names, at, line, last=at == len(lines) and text[-1:] not in "\r\n"):
+                continue
             if row.get("ONLINE", "yes").lower() in ("no", "n"):
                 offline.add(int(cells[0]))
             else:
@@ -151,6 +156,20 @@ def read_lscpu_table(text: str) -> Facts:
             sorted(tuple(sorted(threads)) for threads in cores.values() if len(threads) > 1)
         )
     return facts
+
+
+def _is_whole(row: dict[str, str], names: list[str], at: int, line: str, *, last: bool) -> bool:
+    """Whether a row has all that is read of it; not the `last` one of a capture that was cut in it. Raises
+    UnreadableCapture for others."""
+    lacks = [name for name in ("NODE", "CORE", "ONLINE") if name in names and name not in row]
+    if lacks and not last:
+        raise UnreadableCapture(
+            f"this row ends before its column {lacks[0]}",
+            at,
+            len(line) + 1,
+            "save it anew: lscpu -e > cpus.txt",
+        )
+    return not lacks
 
 
 def _node_of_row(row: dict[str, str], at: int, line: str) -> int:

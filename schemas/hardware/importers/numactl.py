@@ -40,6 +40,12 @@ def read_numactl(text: str) -> Facts:
     facts = Facts("numactl -H", all_nodes=True)
     owners: dict[int, int] = {}
     for number, words in listing.cpus.items():
+        if not _ascends(words):
+            raise UnreadableCapture(
+                f"the CPUs of node {number} do not ascend: the line was cut",
+                listing.lines[number],
+                hint=_SAVE,
+            )
         cpus = {int(word) for word in words}
         twice = sorted(cpu for cpu in cpus if cpu in owners)
         if twice:

@@ -412,3 +412,52 @@ def test_the_list_in_a_transcript_of_a_real_machine() -> None:
     listed = re.findall(r"^  MIG (\S+) +Device", text, re.MULTILINE)
     assert [device.profile for device in gpu.mig_devices] == listed
     assert len(listed) == 4
+
+
+NUMACTL = (
+    "available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 7 MB\nnode 1 cpus: 2 3\nnode 1 size: 8 MB\n"
+)
+TABLE = """\
+CPU NODE SOCKET CORE ONLINE
+  0    0      0    0 yes
+  1    0      0    0 yes
+  2    1      0    1 yes
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NUMACTL + TABLE,
+        TABLE + NUMACTL,
+        f"\x1b[1muser@host\x1b[0m:~$ numactl -H\n{NUMACTL}user@host:~$ lscpu -e\n{TABLE}",
+        "".join("> " + line for line in (NUMACTL + TABLE).splitlines(keepends=True)),
+        "It says:\n\n" + "".join("# " + line for line in (TABLE + NUMACTL).splitlines(keepends=True)),
+    ],
+)
+def test_outputs_behind_each_other_are_all_read(text: str) -> None:
+    found = import_captures([text.encode()])
+    assert [node.memory >> 20 for node in found.numa_nodes] == [7, 8]
+    assert (0, 1) in found.siblings
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "place"),
+    [
+        ("> Look:\n> > node 0 cpus: 0 x\n> > node 1 cpus: 1\n", "'x' is not a CPU number", (2, 20)),
+        ("node 0 cpus: 0 1 40 4", "do not ascend", (1, 1)),
+        (TABLE.replace("1 yes\n", "1\n"), "ends before its column ONLINE", (4, 21)),
+        ("On-line CPU(s) list: 0-7\nNUMA node(s): 2\n", "no line 'NUMA node0 CPU(s):'", (1, 1)),
+    ],
+)  # fmt: skip
+def test_what_was_lost_on_the_way_is_refused_where_it_is_missing(
+    text: str, why: str, place: tuple[int, int]
+) -> None:
+    with pytest.raises(UnreadableCapture, match=re.escape(why)) as caught:
+        import_captures([text.encode()])
+    assert (caught.value.line, caught.value.column) == place
+
+
+def test_a_row_of_cpus_that_was_cut_is_left_out() -> None:
+    found = import_captures([(TABLE + "  3    1").encode()])
+    assert [node.cpus for node in found.numa_nodes] == [(0, 1), (2,)]

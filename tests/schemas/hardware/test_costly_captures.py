@@ -57,6 +57,8 @@ COSTLY: dict[str, Callable[[], str | bytes]] = {
     "document types without an end": lambda: "<!DOCTYPE a[>" * 40_000,
     "an affinity mask of nine megabytes": lambda: nccl(1).replace('"ff"', f'"{"00000001," * 1_000_000}1"'),
     "ranges of all CPUs": lambda: "NUMA node0 CPU(s): " + "0-65535," * 100_000 + "1\n",
+    "quotes of quotes": lambda: (">" * 400 + " NUMA node0 CPU(s): 0-3\n") * 2_000,
+    "outputs that take turns": lambda: "node 0 cpus: 0 1\nCPU NODE SOCKET CORE\n" * 50_000,
     "a table of a CPU": lambda: "CPU NODE SOCKET CORE\n" + "0 0 0 0\n" * 200_000,
     "a topology of 3,000 GPUs": lambda: nccl(3000),
     "a legend of 100,000 NICs": lambda: (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from bai.queries.kind_names import kind_of
+from bai.queries.names.kind_names import kind_of
 from bai.render.humanize import clean, join_limited
 from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 from schemas.values.resource_ref import identity_of, ref_of

@@ -1,0 +1,1 @@
+"""What several answers are made of."""

@@ -1,0 +1,1 @@
+"""What people mean by the words they type."""
