@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from providers.abilities import SweepsLeftovers
 from providers.base import Observation, Provider
@@ -23,11 +24,15 @@ from reconciler.apply.journal_writer import JournalWriter
 from reconciler.apply.targets import ApplyTargets
 from reconciler.guards.judge import enforced_policies, judge_actions, raise_if_violated
 from reconciler.guards.signers import ImageSigners, require_signatures
-from reconciler.observe.observe import current_fingerprint
+from reconciler.observe.observe import observe
+from reconciler.observe.store_changes import record_changes
 from reconciler.store.store import Store
+from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.plan import Plan
-from reconciler.values.records import JournalEntry, JournalState, Recorded
+from reconciler.values.records import JournalEntry, JournalState, PutRecord, Recorded
 from reconciler.values.results import ApplyEvent, ApplyResult
+from reconciler.values.session_phase import ENDED
+from reconciler.values.state import Actual
 from schemas.problems.errors.plan import IncompleteObservation, StalePlan
 from schemas.problems.errors.provider import ProviderError
 from schemas.problems.errors.store import LeaseLost, StoreError
@@ -59,7 +64,8 @@ def apply(
     started = clock.now()
     journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
-        _verify_plan(plan, journal, store, provider, started)
+        seen = _verify_plan(plan, journal, store, provider, started)
+        _record_ends(plan, journal, seen, started, holder)
         _close_intents(journal, store, provider)
         journal.begin(len(plan.changes), plan.overridden)
         on_event(ApplyEvent("begin", started, total=len(plan.changes)))
@@ -80,13 +86,29 @@ def apply(
     return ApplyResult(journal.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
 
 
-def _verify_plan(plan: Plan, journal: JournalWriter, store: Store, provider: Provider, now: float) -> None:
-    """The plan may be carried out on what is there now, and nothing stands against it."""
+def _verify_plan(plan: Plan, journal: JournalWriter, store: Store, provider: Provider, now: float) -> Actual:
+    """The plan may be carried out on what is there now, which it gives, and nothing stands against it."""
     journal.load()
     _check_guards(plan, journal.known, store, now)
-    if current_fingerprint(store, provider, plan) != plan.basis:
+    seen = observe(store, provider, plan.cluster, repo=plan.repo)
+    if state_fingerprint(seen) != plan.basis:
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
+    return seen
+
+
+def _record_ends(plan: Plan, journal: JournalWriter, seen: Actual, now: float, holder: str) -> None:
+    """Sessions that ended before anybody looked have held nothing since: that is written down before they are
+    taken away or started anew."""
+    ended = {
+        action.id: seen.existing[action.id]
+        for action in plan.changes
+        if action.id in seen.existing and seen.existing[action.id].phase in ENDED
+    }
+    changes = record_changes(replace(seen, existing=ended), now, holder)
+    journal.add(*changes)
+    journal.flush()
+    journal.known |= {each.record.resource: each.record for each in changes if isinstance(each, PutRecord)}
 
 
 def _check_guards(plan: Plan, recorded: dict[str, Recorded], store: Store, now: float) -> None:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
 from reconciler.values.adoption import placement_of, record_from_labels
-from reconciler.values.encoding.fingerprint import state_fingerprint
-from reconciler.values.plan import Plan
 from reconciler.values.records import ALL_NODES, Contact, Recorded
 from reconciler.values.session_phase import LIVE, derive_phase
 from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
@@ -80,11 +78,6 @@ def unreachable_nodes(
             why, known.lost, stranger=known.reached is None and ALL_NODES not in contacts
         )
     return found
-
-
-def current_fingerprint(store: Store, provider: Provider, plan: Plan) -> str:
-    """The basis as it is now; apply compares it with `plan.basis` under its lease."""
-    return state_fingerprint(observe(store, provider, plan.cluster, repo=plan.repo))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from reconciler.values.plan import Action, Plan
 from reconciler.values.records import JournalEntry, Phase, PutRecord, Recorded
 from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.sides import SessionSide
+from reconciler.values.state import Actual
 from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, PlanError, StalePlan
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
 from tests.lab.stores import environment, reader
@@ -136,7 +137,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     shutil.copyfile(template, tmp_path / "store.db")
     monkeypatch.setattr(action_graph, "action_steps", steps_of)
-    monkeypatch.setattr("reconciler.apply.apply.current_fingerprint", lambda store, provider, plan: "basis")
+    monkeypatch.setattr("reconciler.apply.apply.observe", lambda *_, **__: Actual("repo", CLUSTER))
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen: "basis")
     made = Bench(tmp_path / "store.db")
     yield made
     made.store.close()
@@ -325,7 +327,7 @@ def test_only_one_apply_at_a_time(bench: Bench) -> None:
 
 
 def test_a_stale_plan_changes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.apply.apply.current_fingerprint", lambda store, provider, plan: "another")
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen: "another")
     with pytest.raises(StalePlan):
         bench.apply(new("a", 0))
     assert (

@@ -251,6 +251,26 @@ def test_a_session_that_ended_unseen_counts_until_it_ended(tmp_path: Path) -> No
     assert charged and lab.store.accounts("here") == charged
 
 
+@pytest.mark.parametrize("then", ["dropped", "changed"])
+def test_what_nobody_saw_end_counts_no_longer_for_it(tmp_path: Path, then: str) -> None:
+    """Without a loop the next look is the apply that takes it away, or starts it anew."""
+    lab = Lab(tmp_path)
+    job = "type: batch, resources: {cpu: 1, memory: 1GiB}"
+    lab.write({"job": session("job", job)})
+    lab.converge()
+    lab.world.clock.sleep(100)
+    lab.world.die(lab.kernel("job"), exit_code=0)
+    lab.world.clock.sleep(5000)
+    if then == "dropped":
+        lab.drop("job")
+    else:
+        lab.write({"job": session("job", f"{job}, env: {{A: b}}")})
+    lab.converge()
+    lab.world.clock.sleep(10)
+    assert total(lab).cpu == hours(100 if then == "dropped" else 110, 1000)
+    assert len(total(lab).starts) == (1 if then == "dropped" else 2)
+
+
 def test_a_store_that_was_lost_counts_what_runs_from_its_start(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.write({"a": session("a", "owner: jo@example.org, resources: {cpu: 1, memory: 1GiB}")})

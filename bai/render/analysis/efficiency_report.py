@@ -11,7 +11,7 @@ from reconciler.values.usage.efficiency import Efficiency, Ratio
 
 def efficiency_lines(found: Efficiency, *, running: bool) -> Iterator[str]:
     """As Slurm's seff has them."""
-    ended = "still held" if running else f"ended {iso_time(found.ended)}"
+    ended = "it goes on" if running else f"ended {iso_time(found.ended)}"
     yield _line("session", f"{clean(found.session)}, generation {found.generation}")
     yield _line("user", clean(found.user) or "none: its document names no owner")
     yield _line("started", f"{iso_time(found.began)}, {ended}, after {duration(found.ended - found.began)}")
