@@ -92,6 +92,10 @@ class Office:
         git(self.work, "push", "--quiet", "origin", "HEAD:main")
         return git(self.work, "rev-parse", "HEAD")
 
+    def on_the_server(self, *words: str) -> None:
+        said = Repo(self.work, self.environment)("--state", self.server.state, *words)
+        assert said.code == 0, said.err
+
     def _write_access(self) -> None:
         file = self.folder / "serve" / "access.yaml"
         access = yaml.safe_load(file.read_text())
@@ -106,12 +110,10 @@ class Office:
 
     def _destroy(self) -> None:
         self.server.kill()
-        bare = Repo(self.work, self.environment)
         (self.work / "cluster.yaml").write_text(CLUSTER)
         shutil.rmtree(self.work / "sessions", ignore_errors=True)
-        for words in (("state", "unlock", "--yes"), ("destroy", "--yes")):
-            said = bare("--state", self.server.state, *words)
-        assert said.code == 0, said.err
+        self.on_the_server("state", "unlock", "--yes")
+        self.on_the_server("destroy", "--yes")
 
 
 @dataclass
@@ -231,8 +233,7 @@ def test_by_a_login_from_another_network(office: Office, laptop: Laptop) -> None
 def test_logs_go_on_by_a_token(office: Office, laptop: Laptop) -> None:
     laptop.ok("login", office.proxy.url, "--ca", "server.pem", "--token", "-", stdin=TOKEN)
     beat = "apiVersion: bai/v1\nkind: Session\nmetadata: {name: beat, project: demo}\nspec:\n"
-    go = office.folder / "go"
-    command = f"echo first; until test -e {go}; do sleep 0.1; done; echo last"
+    command = "echo first; until test -e go; do sleep 0.1; done; echo last"
     beat += f"  type: batch\n  command: [sh, -c, '{command}']\n  resources: {{cpu: 10m, memory: 64MiB}}\n"
     (office.work / "beat.yaml").write_text(beat)
     commit = office.push("A beat")
@@ -241,7 +242,7 @@ def test_logs_go_on_by_a_token(office: Office, laptop: Laptop) -> None:
     logs = laptop.start("logs", "-f", "beat")
     assert logs.stdout is not None
     assert logs.stdout.readline() == "first\n"
-    go.touch()
+    office.on_the_server("exec", "beat", "touch", "go")
     out, err = logs.communicate(timeout=300)
     assert (logs.returncode, out) == (0, "last\n"), err
 
