@@ -83,6 +83,16 @@ class MainGroup(LazyGroup):
 app = new_app(cls=MainGroup, no_args_is_help=True, name="bai", add_completion=True)
 
 
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="BAI_CONTEXT",
+        help="Ask this server (see `bai login`); `local`: the repository here.",
+    ),
+]
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from bai import __version__
@@ -109,14 +119,7 @@ def options(
             help="The store: a file, or postgresql://...; default: DIR/.bai/store.db.",
         ),
     ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="BAI_CONTEXT",
-            help="Ask this server (see `bai login`); `local`: the repository here.",
-        ),
-    ] = None,
+    context: ContextOption = None,
     revision: Annotated[
         str | None,
         typer.Option(metavar="COMMIT", help="Read documents of this git commit, not the working files."),

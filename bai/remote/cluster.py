@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from tenacity import Retrying, retry_if_exception_type, wait_exponential
 
 from bai.remote.client import ApiClient
 from bai.remote.contexts import Context, load_contexts, locked_contexts, save_contexts
@@ -25,8 +28,8 @@ RENEW_BEFORE = 60.0
 """Seconds before the end of a token at which the next one is got."""
 SILENCE = 60.0
 """Seconds after which a stream that says nothing is taken for dead; the server says something every 15 s."""
-RECONNECT = 2.0
-"""Seconds until a stream that ended is asked for again."""
+RECONNECT, LONGEST_RECONNECT = 1.0, 30.0
+"""Seconds until a stream that ended is asked for again: at first, and at most while nobody answers."""
 
 
 class RemoteCluster:
@@ -73,22 +76,34 @@ class RemoteCluster:
     def messages(self) -> Generator[StreamMessage]:
         """News from now on, without an end. A stream that ends is asked for again, from where it was; the
         first one has to be had."""
-        last, begun = "", False
+        last, first = "", True
         while True:
-            headers = {"Last-Event-ID": last} if last else {}
+            for message in self._one_stream(last, first=first):
+                last, first = message.id or last, False
+                yield message
+            time.sleep(RECONNECT)
+
+    def _one_stream(self, last: str, *, first: bool) -> Generator[StreamMessage]:
+        """What comes after the message `last`, until the stream ends; asked for until it is had, unless it is
+        the `first`."""
+        headers = {"Last-Event-ID": last} if last else {}
+        with contextlib.ExitStack() as stack:
+
+            def connect() -> Iterator[bytes]:
+                path = f"{self._path}/stream"
+                return stack.enter_context(self.client.stream(path, {}, silence=SILENCE, headers=headers))
+
+            again = Retrying(
+                retry=retry_if_exception_type(ServerUnreachable),
+                wait=wait_exponential(multiplier=RECONNECT, max=LONGEST_RECONNECT),
+            )
+            pieces = connect() if first else again(connect)
             try:
-                with self.client.stream(
-                    f"{self._path}/stream", {}, silence=SILENCE, headers=headers
-                ) as pieces:
-                    for message in read_messages(pieces):
-                        begun, last = True, message.id or last
-                        yield message
+                yield from read_messages(pieces)
             except ServerUnreachable:
-                if not begun:
-                    raise
+                return
             except ValueError as error:
                 raise ServerError(server=self.client.server, why=f"its stream has {error}") from None
-            time.sleep(RECONNECT)
 
 
 class RemoteEvents:

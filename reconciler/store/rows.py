@@ -8,10 +8,11 @@ import json
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, bindparam, select
+from sqlalchemy import Connection, RowMapping, bindparam, delete, select
 
 from planner.model.types import Placement
-from reconciler.store.database.tables import resources
+from reconciler.store.database.tables import meta, resources
+from reconciler.store.database.upsert import replace_row
 from reconciler.values.records import (
     Account,
     Audit,
@@ -108,3 +109,11 @@ def audit_row(cluster: str, entry: Audit, actor: str) -> dict[str, Any]:
 
 def node_observation_from_row(row: RowMapping) -> NodeObservation:
     return NodeObservation(node=row["node"], cluster=row["cluster"], hardware=row["document"], at=row["at"])
+
+
+def write_meta(connection: Connection, key: str, value: str | None) -> None:
+    """Remember a value under a key; None forgets it."""
+    if value is None:
+        connection.execute(delete(meta).where(meta.c.key == key))
+    else:
+        replace_row(connection, meta, {"key": key, "value": value})

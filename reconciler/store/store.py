@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from sqlalchemy import Connection, Engine, Table, delete, select
+from sqlalchemy import Connection, Engine, Table, select
 
 from reconciler.store import audit, change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
 from reconciler.store.allocations import read_holdings
@@ -340,7 +340,7 @@ class Store:
             return {key: value for key, value in found}
 
     def set_meta(self, key: str, value: str) -> None:
-        self._replace_row(tables.meta, key=key, value=value)
+        self._write(lambda connection: rows.write_meta(connection, key, value))
 
     def set_meta_with_lease(self, lease: Lease, key: str, value: str | None, *, tell: str = "") -> None:
         """`set_meta` (None: `forget_meta`) by who holds a lease; who waits for changes of the cluster `tell`
@@ -348,10 +348,7 @@ class Store:
 
         def do(connection: Connection) -> None:
             leases.fence_write(connection, lease)
-            if value is None:
-                connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
-            else:
-                replace_row(connection, tables.meta, {"key": key, "value": value})
+            rows.write_meta(connection, key, value)
             if tell:
                 leases.bump_revision(connection, tell)
 
@@ -372,10 +369,7 @@ class Store:
         there is an entry; others hear of it."""
 
         def do(connection: Connection) -> None:
-            if value is None:
-                connection.execute(delete(tables.meta).where(tables.meta.c.key == key))
-            else:
-                replace_row(connection, tables.meta, {"key": key, "value": value})
+            rows.write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
             leases.bump_revision(connection, cluster)
@@ -383,8 +377,7 @@ class Store:
         self._write(do)
 
     def forget_meta(self, key: str) -> None:
-        gone = delete(tables.meta).where(tables.meta.c.key == key)
-        self._write(lambda connection: connection.execute(gone))
+        self._write(lambda connection: rows.write_meta(connection, key, None))
 
     def _replace_row(self, table: Table, **values: Any) -> None:
         self._write(lambda connection: replace_row(connection, table, values))

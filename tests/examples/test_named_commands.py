@@ -71,6 +71,10 @@ def said(line: str) -> bool:
     return line.partition(" ")[0].endswith(":")
 
 
+_OPEN = re.compile(r"Missing|Option .* requires an argument|Invalid value for '[A-Z]+'")
+"""What is refused of a line that leaves open what stands in a place."""
+
+
 @cache
 def top() -> Any:
     return typer.main.get_command(app)
@@ -93,7 +97,7 @@ def refusal(line: Line) -> str:
                 name, command, rest = command.resolve_command(context, rest)
     except typer._click.exceptions.ClickException as error:  # type: ignore[attr-defined]
         why = error.format_message()
-        return "" if not line.whole and re.match("Missing|Option .* requires an argument", why) else why
+        return "" if not line.whole and _OPEN.match(why) else why
     return "" if command.invoke_without_command or not line.whole else "it names no command of this group"
 
 

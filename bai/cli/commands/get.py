@@ -14,44 +14,55 @@ from bai.cli.options import ListFormatOption
 app = new_app()
 
 
+Kind = Annotated[
+    str, typer.Argument(metavar="[KIND]", help="sessions, nodes, ... or all, or one resource's name.")
+]
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")]
+Project = Annotated[str | None, typer.Option(metavar="NAME", help="Only this project's.")]
+Usage = Annotated[bool, typer.Option("--usage", help="Of volumes: how much they hold.")]
+Mine = Annotated[
+    bool,
+    typer.Option(
+        "--mine",
+        help="Sessions whose `owner` is me: git's user.email or user.name, or the Linux user, or the User"
+        " document that one of these means.",
+    ),
+]
+Phase = Annotated[
+    str, typer.Option("--phase", metavar="PHASE", help="Sessions in it, or in one of several: a,b.")
+]
+Selector = Annotated[
+    str,
+    typer.Option(
+        "--selector", "-l", metavar="TERMS", help="Sessions with labels: key=value,key!=value,key,!key."
+    ),
+]
+Sort = Annotated[
+    str,
+    typer.Option(
+        "--sort",
+        metavar="BY",
+        help="Sessions by name, age (youngest first), phase, project, or gpus (most first).",
+    ),
+]
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="Of sessions: then a line for each change, until Ctrl-C.")
+]
+
+
 @app.command()
 def get(
     ctx: typer.Context,
-    kind: Annotated[
-        str, typer.Argument(metavar="[KIND]", help="sessions, nodes, ... or all, or one resource's name.")
-    ] = "sessions",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
+    kind: Kind = "sessions",
+    name: Name = None,
     format: ListFormatOption = ListFormat.table,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only this project's.")] = None,
-    usage: Annotated[bool, typer.Option("--usage", help="Of volumes: how much they hold.")] = False,
-    mine: Annotated[
-        bool,
-        typer.Option(
-            "--mine",
-            help="Sessions whose `owner` is me: git's user.email or user.name, or the Linux user, or the User"
-            " document that one of these means.",
-        ),
-    ] = False,
-    phase: Annotated[
-        str, typer.Option("--phase", metavar="PHASE", help="Sessions in it, or in one of several: a,b.")
-    ] = "",
-    selector: Annotated[
-        str,
-        typer.Option(
-            "--selector", "-l", metavar="TERMS", help="Sessions with labels: key=value,key!=value,key,!key."
-        ),
-    ] = "",
-    sort: Annotated[
-        str,
-        typer.Option(
-            "--sort",
-            metavar="BY",
-            help="Sessions by name, age (youngest first), phase, project, or gpus (most first).",
-        ),
-    ] = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Of sessions: then a line for each change, until Ctrl-C.")
-    ] = False,
+    project: Project = None,
+    usage: Usage = False,
+    mine: Mine = False,
+    phase: Phase = "",
+    selector: Selector = "",
+    sort: Sort = "",
+    watch: Watch = False,
 ) -> None:
     """List resources with their phase, as they are now."""
     from bai.cli.inspect.session_choice import check_choice, own_names
