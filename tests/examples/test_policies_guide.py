@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.test_tutorial import script
+from tests.examples.guide import script
 
 PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 
