@@ -28,7 +28,13 @@ from providers.http_retry import wait_as_asked
 from schemas.files.regular_files import check_regular_file
 from schemas.files.strict_json import parse_json
 from schemas.problems.errors.repository import CannotRead
-from schemas.problems.errors.server import NotLoggedIn, ServerError, ServerRefused, ServerUnreachable
+from schemas.problems.errors.server import (
+    NotLoggedIn,
+    NotOnServer,
+    ServerError,
+    ServerRefused,
+    ServerUnreachable,
+)
 from schemas.problems.text import printable
 
 ATTEMPTS = 4
@@ -160,7 +166,8 @@ class ApiClient:
         if 300 <= reply.status < 400:
             why = f"it leads to {printable(reply.headers.get('Location', 'nowhere'))}, which is not followed"
             raise ServerError(server=self.server, why=why)
-        raise ServerRefused(server=self.server, request=request, why=why)
+        refused = NotOnServer if reply.status == 404 else ServerRefused
+        raise refused(server=self.server, request=request, why=why)
 
     def _json(self, reply: Reply) -> Any:
         try:

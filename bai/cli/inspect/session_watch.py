@@ -78,12 +78,12 @@ class ServerNews:
         return {each for each in sessions if self._is_asked(each, query)}
 
     def _is_asked(self, identity: str, query: GetQuery) -> bool:
-        from schemas.problems.errors.server import ServerRefused
+        from schemas.problems.errors.server import NotOnServer
 
         same = query.model_copy(update={"name": identity, "phase": "", "sort": "", "form": "json"})
         try:
             return bool(self._remote.read(same).document.get("items"))
-        except ServerRefused:
+        except NotOnServer:
             return False  # It is gone, or not ours to see.
 
 

@@ -14,7 +14,7 @@ from bai.queries.models import GetQuery
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean, join_limited
 from schemas.problems.errors.command import CommandError
-from schemas.problems.errors.server import ServerRefused
+from schemas.problems.errors.server import NotOnServer
 from schemas.values.resource_ref import ref_of
 
 POLL = 1.0
@@ -64,7 +64,7 @@ def _ask(remote: RemoteCluster, identity: str) -> Mapping[str, Any]:
     query = GetQuery(kind="Session", name=identity, form="json")
     try:
         items = remote.read(query).document.get("items", ())
-    except ServerRefused:
+    except NotOnServer:
         return {}
     found: Mapping[str, Any] = items[0] if items else {}
     return found

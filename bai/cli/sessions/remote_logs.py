@@ -12,7 +12,7 @@ from bai.queries.names.resource_names import suggest_names
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean
 from schemas.problems.errors.command import CommandError, NoSuchResource
-from schemas.problems.errors.server import ServerRefused
+from schemas.problems.errors.server import NotOnServer
 from schemas.values.resource_ref import ref_of
 
 MOST_LINES = 100_000
@@ -44,13 +44,13 @@ def _find_session(remote: RemoteCluster, name: str) -> tuple[Mapping[str, Any], 
     """As the server has it, and the container that is meant. A name that means a session as a whole wins."""
     try:
         return _ask(remote, name), "main1"
-    except ServerRefused:
+    except NotOnServer:
         head, slash, kernel = name.rpartition("/")
         if not slash:
             raise
         try:
             return _ask(remote, head), kernel
-        except ServerRefused:
+        except NotOnServer:
             pass
         raise
 

@@ -24,6 +24,12 @@ class ServerRefused(ServerError):
     code = "BAI-E0392"
 
 
+class NotOnServer(ServerRefused):
+    """{why}"""
+
+    code = "BAI-E0395"
+
+
 class NotLoggedIn(ServerError):
     """Not logged in to {server}: {why}"""
 
