@@ -12,7 +12,7 @@ def innermost_reason(error: BaseException) -> str:
         inner = (
             inner
             if isinstance(inner, BaseException)
-            else next((arg for arg in seen.args if isinstance(arg, BaseException)), None)
+            else next((arg for arg in seen.args if isinstance(arg, BaseException)), seen.__cause__)
         )
         if inner is None:
             text = str(getattr(seen, "strerror", "") or seen) or type(seen).__name__
