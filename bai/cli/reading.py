@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from bai.render.printout import Printout
 
 
+ENVIRONMENT = "BAI_CONTEXT"
+"""A context's name, for those commands that can ask a server."""
+
+
 def read(settings: Settings, query: Query, *, offline: bool = False) -> Printout:
     """The answer of the server in use, else what is seen from here. Raises BaiError."""
     remote = remote_cluster(settings)
@@ -33,7 +37,7 @@ def remote_cluster(settings: Settings) -> RemoteCluster | None:
     `--context` (or `BAI_CONTEXT`) goes before everything; options that name a repository or store go before
     the current context, and so does a folder with a store of its own, in or above this one.
     """
-    name = settings.context
+    name = settings.context or os.environ.get(ENVIRONMENT) or None
     if name == LOCAL_CONTEXT or (name is None and (settings.names_repository or _has_own_store())):
         return None
     from bai.remote.contexts import contexts_path, load_contexts

@@ -24,11 +24,14 @@ def context(ctx: typer.Context) -> None:
 @app.command("list")
 def list_(ctx: typer.Context, format: FormatOption = Format.text) -> None:
     """List contexts; the current one has a star."""
+    import os
+
     from bai.cli.output import print_json, print_table
+    from bai.cli.reading import ENVIRONMENT
     from bai.remote.contexts import load_contexts
 
     contexts = load_contexts()
-    current = settings_of(ctx).context or contexts.current
+    current = settings_of(ctx).context or os.environ.get(ENVIRONMENT) or contexts.current
     if format is Format.json:
         items = [
             {"name": name, "server": each.server, "cluster": each.cluster or "", "current": name == current}
