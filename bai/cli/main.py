@@ -87,8 +87,8 @@ ContextOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Ask this server (see `bai login`); `local`: the repository here. Default: $BAI_CONTEXT, else the"
-        " current one.",
+        help="Ask this server (see `bai login`); `local`: the repository here. Default: $BAI_CONTEXT, else"
+        " the current one.",
     ),
 ]
 
