@@ -125,14 +125,14 @@ def _print_overview(settings: Settings, block: Overview) -> None:
 
 
 def _print_lines(settings: Settings, block: Lines) -> None:
-    from rich.console import Group
-
-    from bai.render.printout import rich_line
-
     if (plain := block.plain) is not None:
         for line in plain:
             print_line(clean(line))
         return
+    from rich.console import Group
+
+    from bai.render.printout import rich_line
+
     print_renderable(settings, Group(*map(rich_line, block.lines)), wrap=block.wrap)
 
 
