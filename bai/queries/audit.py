@@ -35,7 +35,7 @@ def _entries(view: ClusterView, query: AuditQuery) -> tuple[Audit, ...]:
         return ()
     identity = None
     if query.resource:
-        identity = resolve_with_past(query.resource, view, store.audited_resources(cluster))
+        identity = resolve_with_past(query.resource, view)
     found = store.audit(
         cluster, resource=identity, actor=query.actor, commit=query.commit, plan=query.plan,
         since=query.since, until=query.until, limit=query.tail,

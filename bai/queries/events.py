@@ -28,13 +28,6 @@ def read_events(view: ClusterView, query: EventsQuery) -> tuple[Event, ...]:
     if store is None:
         return ()
     cluster = view.desired.cluster
-    identity = event_subject(view, query.resource) if query.resource else None
+    identity = resolve_with_past(query.resource, view) if query.resource else None
     found = store.events(cluster, resource=identity, limit=query.tail)
     return tuple(event for event in found if view.sees(event.resource))
-
-
-def event_subject(view: ClusterView, resource: str) -> str:
-    """The resource that is meant, which may be gone. Raises NoSuchResource, AmbiguousName."""
-    store = view.store
-    past = {event.resource for event in store.events(view.desired.cluster)} if store is not None else set()
-    return resolve_with_past(resource, view, past)

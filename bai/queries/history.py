@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bai.render.printout import Printout, plain_lines
-from bai.render.resources.history import history_entries, history_json, history_line
+from bai.render.resources.history import HistoryEntry, history_entries, history_json, history_line
 from reconciler.sources.commit_facts import CommitFacts
 
 if TYPE_CHECKING:
     from bai.queries.models import HistoryQuery
     from bai.queries.view import ClusterView
 
+PAGE = 2000
+"""Entries of the audit that are read at first."""
+
 
 def answer(view: ClusterView, query: HistoryQuery) -> Printout:
     """The newest comes first."""
-    entries = view.store.audit(view.desired.cluster) if view.store is not None else ()
-    found = history_entries(entries)[: query.tail]
+    found = _newest(view, query.tail)
     facts = view.commit_facts(each.commit for each in found)
     unknown = CommitFacts()
     if query.form == "json":
@@ -28,3 +30,17 @@ def answer(view: ClusterView, query: HistoryQuery) -> Printout:
         lines.append(history_line(each, subject, author))
     notes = () if found else ("Nothing was applied yet.",)
     return Printout(blocks=(plain_lines(lines),), notes=notes)
+
+
+def _newest(view: ClusterView, count: int) -> list[HistoryEntry]:
+    """So many, from no more of the audit than they need."""
+    if view.store is None:
+        return []
+    limit = PAGE
+    while True:
+        entries = view.store.audit(view.desired.cluster, limit=limit)
+        found = history_entries(entries)
+        # The oldest one's actions may go on before the page.
+        if len(found) > count or len(entries) < limit:
+            return found[:count]
+        limit *= 4

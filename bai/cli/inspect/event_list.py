@@ -27,13 +27,14 @@ POLL_SECONDS = 0.5
 def follow_events_here(settings: Settings, query: EventsQuery, *, live: bool) -> None:
     """The last ones, then what the store is told; `live`: what the provider tells of containers, too. Until
     somebody interrupts. Raises BaiError."""
-    from bai.queries.events import event_subject, read_events
+    from bai.queries.events import read_events
+    from bai.queries.names.resource_names import resolve_with_past
     from bai.queries.view import WorkspaceView
 
     format = Format.json if query.form == "json" else Format.text
     with settings.reading_workspace() as workspace:
         store, view = workspace.store, WorkspaceView(workspace)
-        identity = event_subject(view, query.resource) if query.resource else None
+        identity = resolve_with_past(query.resource, view) if query.resource else None
         found = read_events(view, query)
         print_events(found, format)
         newest = found or store.events(workspace.cluster.name, limit=1)

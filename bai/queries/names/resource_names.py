@@ -51,11 +51,17 @@ def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, .
     return tuple(name if "*" in name else resolve_name(name, known, "Session") for name in names)
 
 
-def resolve_with_past(name: str, view: ClusterView, past: Iterable[str]) -> str:
-    """The identity of a resource that is wanted or recorded, or that once was: `past`; of those that may be
+def resolve_with_past(name: str, view: ClusterView) -> str:
+    """The identity of a resource that is wanted or recorded, else of one that once was; of those that may be
     seen. Raises as `resolve_name`."""
-    recorded = view.store.recorded(view.desired.cluster) if view.store is not None else ()
-    return resolve_name(name, {each for each in {*past, *recorded, *view.desired.digests} if view.sees(each)})
+    store, cluster = view.store, view.desired.cluster
+    recorded = store.recorded(cluster) if store is not None else ()
+    known = {each for each in {*recorded, *view.desired.digests} if view.sees(each)}
+    try:
+        return resolve_name(name, known)
+    except NoSuchResource:
+        past = store.audited_resources(cluster) if store is not None else set()
+        return resolve_name(name, known | {each for each in past if view.sees(each)})
 
 
 def resolve_targets(names: Iterable[str], desired: Desired, store: Store | None) -> tuple[str, ...]:
