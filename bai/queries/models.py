@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.problems.errors.command import CommandError
 
-Name = Annotated[str, MaxLen(300)]
-Text = Annotated[str, MaxLen(1000)]
-Count = Annotated[int, Ge(0), Le(10_000)]
+Name = Annotated[str, Field(max_length=300)]
+Text = Annotated[str, Field(max_length=1000)]
+Count = Annotated[int, Field(ge=0, le=10_000)]
 Form = Literal["text", "wide", "json"]
 SortOrder = Literal["", "name", "age", "phase", "project", "gpus"]
 
@@ -46,7 +45,7 @@ class GetQuery(Query):
     selector: Text = ""
     sort: SortOrder = ""
     mine: bool = False
-    owners: Annotated[tuple[Name, ...], MaxLen(10)] = ()
+    owners: Annotated[tuple[Name, ...], Field(max_length=10)] = ()
 
 
 class StatusQuery(Query):
@@ -78,7 +77,7 @@ class NodesQuery(Query):
 
 class HistoryQuery(Query):
     command: ClassVar[str] = "history"
-    tail: Annotated[int, Ge(1), Le(10_000)] = 30
+    tail: Annotated[int, Field(ge=1, le=10_000)] = 30
 
 
 class EventsQuery(Query):
@@ -105,5 +104,5 @@ class ReviewQuery(Query):
     """What a commit, branch or tag would change; `columns`: how wide it is drawn."""
 
     command: ClassVar[str] = "review"
-    commit: Annotated[str, MinLen(4), MaxLen(100)]
-    columns: Annotated[int, Ge(40), Le(400)] = 100
+    commit: Annotated[str, Field(min_length=4, max_length=100)]
+    columns: Annotated[int, Field(ge=40, le=400)] = 100

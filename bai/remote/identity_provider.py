@@ -19,7 +19,7 @@ import urllib3
 from bai.remote.addresses import check_address
 from providers.http_reasons import innermost_reason
 from schemas.files.strict_json import parse_json
-from schemas.problems.errors.server import LoginFailed
+from schemas.problems.errors.server import LoginFailed, ProviderUnreachable
 from schemas.problems.text import printable
 
 TIMEOUT = 15.0
@@ -79,10 +79,11 @@ class IdentityProvider:
         end, interval = self._clock() + min(code.expires, LONGEST_WAIT), code.interval
         while self._clock() < end:
             self._sleep(interval)
-            status, found = self._post(
-                self._endpoint("token_endpoint"),
-                {"grant_type": GRANT, "device_code": code.device_code, "client_id": self._client_id},
-            )
+            answer = self._ask_for_tokens(code)
+            if answer is None:
+                interval *= 2
+                continue
+            status, found = answer
             if status == 200:
                 return self._tokens(found)
             error = found.get("error")
@@ -91,6 +92,15 @@ class IdentityProvider:
             elif error != "authorization_pending":
                 raise self._failed(_error_text(status, found))
         raise self._failed("the code was not used in time")
+
+    def _ask_for_tokens(self, code: DeviceCode) -> tuple[int, Mapping[str, Any]] | None:
+        """None where the provider does not answer: it is asked again, half as often each time (RFC 8628,
+        section 3.5)."""
+        form = {"grant_type": GRANT, "device_code": code.device_code, "client_id": self._client_id}
+        try:
+            return self._post(self._endpoint("token_endpoint"), form)
+        except ProviderUnreachable:
+            return None
 
     def renew(self, refresh: str) -> Tokens:
         """The next ID token; the refresh token may be another one from now on."""
@@ -154,7 +164,8 @@ class IdentityProvider:
             ) as answer:  # fmt: skip
                 status, body = answer.status_code, answer.raw.read(_LARGEST, decode_content=True)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._failed(printable(innermost_reason(error))) from None
+            why = printable(innermost_reason(error))
+            raise ProviderUnreachable(issuer=self._issuer, why=why) from None
         try:
             value = parse_json(body)
         except ValueError:

@@ -40,3 +40,10 @@ class LoginFailed(ServerError):
     """Logging in by {issuer} failed: {why}"""
 
     code = "BAI-E0394"
+
+
+class ProviderUnreachable(LoginFailed):
+    """The identity provider {issuer} does not answer: {why}"""
+
+    code = "BAI-E0396"
+    retryable = True

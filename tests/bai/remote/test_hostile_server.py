@@ -259,6 +259,26 @@ def test_a_provider_that_never_answers_yes_is_asked_less_often_and_given_up(host
     assert waits[:5] == [2.0, 7.0, 7.0, 12.0, 12.0] and sum(waits) < 2000
 
 
+def test_a_provider_that_is_away_for_a_moment_is_asked_again(hostile: HostileServer) -> None:
+    waits: list[float] = []
+    hostile.answers["/.well-known/openid-configuration"] = says(200, discovery(hostile))
+    code = {"device_code": "d", "user_code": "U", "verification_uri": "https://x", "interval": 1}
+    hostile.answers["/device"] = says(200, json.dumps(code).encode())
+    away = iter([True, True])
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if next(away, False):
+            handler.close_connection = True
+            handler.connection.close()
+        else:
+            says(200, b'{"id_token": "a.b.c"}')(handler)
+
+    hostile.answers["/token"] = answer
+    provider = IdentityProvider(hostile.address, "bai", sleep=waits.append, clock=lambda: sum(waits))
+    assert provider.log_in(lambda code: None).id == "a.b.c"
+    assert waits == [1.0, 2.0, 4.0]
+
+
 @pytest.mark.parametrize("token", ["", "a.b", "a.bm90anNvbg.c", "a.W10.c", "a.eyJleHAiOiJ4In0.c"])
 def test_a_token_that_does_not_say_when_it_ends(token: str) -> None:
     assert expires_at(token) == 0.0
