@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from providers.base import GpuShare
-from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart, parse_facts, parse_means
 from providers.gpu.node import cuda_client, enforcement_check, hami, mps, probe
 from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderError
+
+if TYPE_CHECKING:  # Kernels are kept also where there is no pydantic.
+    from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 
 ROOT = "/run/bai/mps"
 HAMI_ROOT = "/run/bai/hami"
@@ -75,6 +77,8 @@ def share_problem(share: GpuShare | None) -> str:
 
 def available_means(host: ShareHost) -> NodeMeans:
     """What the node can enforce parts with, by looking. Raises ProviderError."""
+    from providers.gpu.enforcement import parse_means
+
     request = {"libraries": list(host.libraries)}
     found = probe.serve(request) if host.machine is None else call_remote(host.machine, _PROBE, request)
     return parse_means(host.node, found)
@@ -83,6 +87,8 @@ def available_means(host: ShareHost) -> NodeMeans:
 def try_part(host: ShareHost, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
     """Take the first of these parts that can be had without disturbing anybody, as a session would, and give
     it back. Raises ProviderError, MachineRefused."""
+    from providers.gpu.enforcement import parse_facts
+
     request = {
         "means": means, "client": Path(cuda_client.__file__).read_text(encoding="utf-8"), "user": NOBODY,
         "candidates": [_candidate(part) for part in parts], "shm": "own" if host.inside else "host",

@@ -16,7 +16,6 @@ from subprocess import Popen
 from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
-from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
 from providers.process import launch
 from providers.process.gpu_share import GpuSharing
 from providers.process.host_capabilities import HostCapabilities, examine_host
@@ -37,6 +36,7 @@ from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
+    from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
     from providers.process.interaction.execute import ExecTarget
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})

@@ -62,7 +62,9 @@ CLASSES: Mapping[str, EventInfo] = MappingProxyType(
         "session-requeued": EventInfo(
             "warning", "A session that ran waits again: pushed out, or its node lost."
         ),
-        "session-waiting": EventInfo("warning", "A session waits for longer than `waiting`.", lasts=True),
+        "session-waiting": EventInfo(
+            "warning", "A session waits for longer than `waiting`; not one that is held.", lasts=True
+        ),
         "node-lost": EventInfo("error", "A node does not answer.", lasts=True),
         "node-health": EventInfo(
             "warning", "A node's health has a finding; an error when critical.", lasts=True

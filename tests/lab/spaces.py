@@ -105,7 +105,9 @@ class Spaces:
 
     def close(self) -> None:
         """Everything goes: processes, mounts, control groups, namespaces, files."""
-        clear(self.folder)
+        _clear_all_but_files(self.folder)
+        with _locked():  # Its name is free once they are gone, and not before.
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _in_switch(self, *words: str) -> None:
         _ip("-n", self.switch, *words)
@@ -168,10 +170,18 @@ def _enter(namespace: int) -> None:
 
 @contextlib.contextmanager
 def sweeping() -> Iterator[None]:
-    """After a sweep, and while nobody else sweeps: the lock lies beside what it guards, whatever HOME is."""
+    """After a sweep, and while nobody else sweeps."""
+    with _locked():
+        sweep()
+        yield
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """While nobody else makes or removes a lab's folder: the lock lies beside what it guards, whatever HOME
+    is."""
     with base().with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        sweep()
         yield
 
 
@@ -183,11 +193,12 @@ def sweep() -> None:
         except (OSError, ValueError):
             owner = {"pid": 0, "started": ""}
         if started(owner["pid"]) != owner["started"] or not owner["started"]:
-            clear(folder)
+            _clear_all_but_files(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def clear(folder: Path) -> None:
-    """Remove one lab, whatever state it is in."""
+def _clear_all_but_files(folder: Path) -> None:
+    """Whatever state the lab is in."""
     _kill(folder)
     for mount in reversed(_mounts(folder)):
         subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
@@ -195,7 +206,6 @@ def clear(folder: Path) -> None:
         _remove_groups(found)
     for space in sorted(Path("/run/netns").glob(f"{folder.name}-*")):
         subprocess.run(["ip", "netns", "delete", space.name], check=False, capture_output=True)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _kill(folder: Path) -> None:
