@@ -28,6 +28,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BareMach
 
 @pytest.mark.campaign
 @pytest.mark.root
+@pytest.mark.xdist_group("bare-machines")  # Both have this machine's network, and the demo's port.
 def test_the_quickstart_on_a_bare_machine(machine: BareMachine) -> None:
     code, out = machine.type(script(PAGE.read_text(encoding="utf-8"), NOT_THERE), ANSWERS)
     assert code == 0 and out.rstrip().endswith("=== all done"), out

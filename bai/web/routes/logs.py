@@ -17,10 +17,13 @@ from providers.required_abilities import require_log_times
 from reconciler.values.state import Existing
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.provider import NotAble
 from schemas.values.resource_ref import identity_of
 
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["clusters"])
 _FOLLOWERS = Followers()
+LATEST = 253_402_300_799
+"""Seconds since the epoch: the last that a calendar has."""
 
 
 class LogQuery(BaseModel, frozen=True):
@@ -29,7 +32,7 @@ class LogQuery(BaseModel, frozen=True):
     kernel: Annotated[str, Query(max_length=50)] = "main1"
     tail: Annotated[int, Query(ge=0, le=100_000)] = 1000
     since: Annotated[
-        float | None, Query(ge=0, le=2**62, description="Seconds since the epoch; in place of `tail`.")
+        float | None, Query(ge=0, le=LATEST, description="Seconds since the epoch; in place of `tail`.")
     ] = None
     follow: bool = False
 
@@ -39,7 +42,11 @@ class LogQuery(BaseModel, frozen=True):
     summary="What a session's container has written",
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Its output."},
-        **error_responses(_404="There is no such session or container.", _502="Its node cannot be asked."),
+        **error_responses(
+            _404="There is no such session or container.",
+            _409="Its provider cannot tell when it was written.",
+            _502="Its node cannot be asked.",
+        ),
     },
     response_class=StreamingResponse,
 )
@@ -60,6 +67,8 @@ def logs(
     try:
         output = _output(cluster.loop.workspace, id_, query)
         pieces = _FOLLOWERS.follow(user.name, output) if query.follow else output
+    except NotAble as error:
+        raise HTTPException(409, str(error)) from None
     except BaiError as error:
         raise HTTPException(502, str(error)) from None
     except TooManyFollowers:

@@ -78,6 +78,8 @@ def test_queue_events_audit_plan_logs(lab: Lab) -> None:
     for query in ("tail=1", "tail=1&follow=true"):
         said = lab.client.get(f"{HERE}/logs/p/a?{query}", headers=bearer("viewer"))
         assert said.text == "world\n"
+    for since, status in (("1", 409), ("1e300", 422), ("253402300800", 422), ("nan", 422), ("-1", 422)):
+        assert lab.status(f"{HERE}/logs/p/a?since={since}") == status
     assert lab.status(f"{HERE}/logs/p/a?kernel=other") == 404
 
 
