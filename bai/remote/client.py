@@ -23,7 +23,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from providers.http_reasons import innermost_reason
+from providers.http_requests import innermost_reason, no_netrc_login
 from providers.http_retry import wait_as_asked
 from schemas.files.regular_files import check_regular_file
 from schemas.files.strict_json import parse_json
@@ -41,7 +41,7 @@ ATTEMPTS = 4
 CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 75.0
 """Seconds; a server answers, or refuses, within a minute."""
 LARGEST = 128 * 2**20
-"""Bytes of an answer: some 100,000 sessions."""
+"""Bytes of an answer."""
 _RETRY_STATUSES = frozenset({429, 502, 503, 504})
 _LONGEST_WAIT = 5.0
 _LONGEST_REASON = 1000
@@ -109,7 +109,7 @@ class ApiClient:
         with self._translated():
             response = self._session.get(
                 self.server + path, params=dict(params), headers={**self._headers(), **headers},
-                timeout=(CONNECT_TIMEOUT, silence), allow_redirects=False, stream=True, auth=_no_login,
+                timeout=(CONNECT_TIMEOUT, silence), allow_redirects=False, stream=True, auth=no_netrc_login,
                 verify=self._verify,
             )  # fmt: skip
         with response:
@@ -130,7 +130,7 @@ class ApiClient:
             self._translated(),
             self._session.request(
                 method, self.server + path, headers=self._headers(), allow_redirects=False, stream=True,
-                timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), auth=_no_login, verify=self._verify, **options,
+                timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), auth=no_netrc_login, verify=self._verify, **options,
             ) as response,
         ):  # fmt: skip
             content = response.raw.read(LARGEST + 1, decode_content=True)
@@ -203,8 +203,3 @@ def _last_outcome(state: RetryCallState) -> Reply:
     assert state.outcome is not None
     found: Reply = state.outcome.result()
     return found
-
-
-def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """None from somebody's ~/.netrc."""
-    return request

@@ -57,6 +57,17 @@ class RemoteCluster:
             raise ServerError(server=self.client.server, why=why)
         return printout
 
+    def session(self, name: str) -> Mapping[str, Any]:
+        """One session as `bai get --format json` has it. Raises NotOnServer, too."""
+        from bai.queries.models import GetQuery
+
+        found = self.read(GetQuery.of(kind="Session", name=name, form="json")).document.get("items")
+        session = found[0] if isinstance(found, list) and found else None
+        if not isinstance(session, dict) or not isinstance(session.get("id"), str):
+            why = "its answer about one session has none"
+            raise ServerError(server=self.client.server, why=why)
+        return session
+
     def order(self, name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """`suspend`, `resume`, `approve`, `rollback`; gives what holds now."""
         found = self.client.post(f"{self._path}/{name}", body)

@@ -23,9 +23,8 @@ from schemas.files.yaml_reader import read_documents
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from schemas.problems.issues import value_error
-from schemas.problems.model_errors import issues_of
-from schemas.problems.positions import Positions, path_text
-from schemas.problems.problem import Problem
+from schemas.problems.model_errors import located_problems
+from schemas.problems.positions import Positions
 from schemas.problems.text import did_you_mean
 
 ENVIRONMENT = "BAI_CONTEXTS"
@@ -120,15 +119,8 @@ def _parse(data: bytes, file: str) -> Contexts:
     try:
         return Contexts.model_validate({} if value is None else value)
     except ValidationError as error:
-        places = Positions(file, data)
-        found = [
-            Problem(
-                places.find(0, issue.at, key=issue.key), issue.code, path_text(issue.at), issue.message,
-                issue.hint,
-            )
-            for issue in issues_of(error, Contexts)
-        ]  # fmt: skip
-        raise InvalidRepository(tuple(sorted(found)), where=file) from None
+        found = located_problems(error, Contexts, Positions(file, data))
+        raise InvalidRepository(found, where=file) from None
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import requests
 import urllib3
 
 from bai.remote.addresses import check_address
-from providers.http_reasons import innermost_reason
+from providers.http_requests import innermost_reason, no_netrc_login
 from schemas.files.strict_json import parse_json
 from schemas.problems.errors.server import LoginFailed, ProviderUnreachable
 from schemas.problems.text import printable
@@ -160,7 +160,7 @@ class IdentityProvider:
         try:
             with requests.request(
                 method, url, data=form, headers={"Accept": "application/json"}, timeout=TIMEOUT,
-                verify=self._verify, allow_redirects=False, stream=True, auth=_no_login,
+                verify=self._verify, allow_redirects=False, stream=True, auth=no_netrc_login,
             ) as answer:  # fmt: skip
                 status, body = answer.status_code, answer.raw.read(_LARGEST, decode_content=True)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -203,8 +203,3 @@ def _seconds(found: Mapping[str, Any], name: str, otherwise: float) -> float:
     value = found.get(name)
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 86_400
     return float(value) if good and value is not None else otherwise
-
-
-def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """None from somebody's ~/.netrc."""
-    return request

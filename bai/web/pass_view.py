@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import HTTPException
 
 from bai.web.auth.roles import Principal
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import last_plan, project_view
+from bai.web.project_view import ProjectView
 from reconciler.gitops.directives import Directive, Directives, read_directives
 from reconciler.values.state import Desired
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
 
+T = TypeVar("T")
 _SOMEBODY = "an operator"
 
 
@@ -35,9 +37,12 @@ class PassView:
         if done.desired is None:
             raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
         self.desired: Desired = done.desired
-        self._cluster, self._whole = cluster, user.projects is None
-        self._projects = project_view(cluster, user)
+        self._cluster, self._principal, self._whole = cluster, user, user.projects is None
         self.user = user.name
+
+    @cached_property
+    def _projects(self) -> ProjectView:
+        return project_view(self._cluster, self._principal)
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
@@ -90,6 +95,10 @@ class PassView:
 
     def lists(self, identity: str) -> bool:
         return self._projects.lists(identity)
+
+    def redact(self, value: T) -> T:
+        """A text, or lists and mappings of them, without others' names."""
+        return self._projects.redact(value)
 
 
 def _anonymous(directives: Directives) -> Directives:

@@ -20,7 +20,7 @@ from tenacity import (
     wait_exponential,
 )
 
-from providers.http_reasons import innermost_reason
+from providers.http_requests import innermost_reason, no_netrc_login
 from providers.http_retry import wait_as_asked
 from providers.machines.tls import text_as_file
 from providers.registry_client.access import RegistryAccess
@@ -68,8 +68,7 @@ class Transport:
             self._files.enter_context(text_as_file(access.ca)) if access.ca else not access.insecure
         )
         self._session.headers["User-Agent"] = "bai"
-        # An `auth` of our own keeps requests from looking into ~/.netrc.
-        self._session.auth = _keep_request
+        self._session.auth = no_netrc_login
         if access.insecure:
             # The Registry's document is warned about, once and in words.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
@@ -157,10 +156,6 @@ class Transport:
     def close(self) -> None:
         self._session.close()
         self._files.close()
-
-
-def _keep_request(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
 
 
 def _may_pass(answer: RegistryResponse) -> bool:

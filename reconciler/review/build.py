@@ -20,6 +20,7 @@ from reconciler.values.encoding.placement_json import fingerprint
 from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Action, Plan
 from reconciler.values.provision_status import ProvisionStatus
+from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired
 
 
@@ -119,7 +120,7 @@ def _disruption_of(action: Action) -> Disruption | None:
 
 def _disruption_effect(action: Action) -> DisruptionEffect | None:
     after = action.session_after
-    if after is None or after.phase in ("TERMINATED", "ERROR", "CANCELLED"):
+    if after is None or after.phase in ENDED:
         return "stopped"
     if after.phase == "PENDING":
         return "pushed out"

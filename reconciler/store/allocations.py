@@ -11,7 +11,6 @@ from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
 from reconciler.store import rows
 from reconciler.store.database.tables import allocations, audit, meta, samples
-from reconciler.store.database.upsert import replace_row
 from reconciler.values.records import Allocation, Consumption, Holdings, Lease
 from reconciler.values.usage.consumption import add_consumptions
 
@@ -88,7 +87,7 @@ def prune_allocations(connection: Connection, cluster: str) -> None:
     since = max(filter(None, (lost, known_since(connection, cluster))), default=None)
     connection.execute(delete(_TABLE).where(*old))
     if since is not None:
-        replace_row(connection, meta, {"key": _since_key(cluster), "value": repr(since)})
+        rows.write_meta(connection, _since_key(cluster), repr(since))
 
 
 def _since_key(cluster: str) -> str:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from schemas.problems.issues import KEY_STEP, Issue, Loc, attached_issues
+from schemas.problems.positions import Positions, path_text
+from schemas.problems.problem import Problem
 from schemas.problems.text import did_you_mean, format_value
 
 _LONGEST_LINE = 200
@@ -48,6 +50,21 @@ def issues_of(error: ValidationError, model: type[BaseModel]) -> list[Issue]:
     for record in error.errors(include_url=False)[:MOST_ISSUES]:
         found.extend(attached_issues(record) or [explain_error(record, model)])
     return [issue for issue in found if not _is_implied(issue, found)]
+
+
+def located_problems(
+    error: ValidationError, model: type[BaseModel], places: Positions
+) -> tuple[Problem, ...]:
+    """The same of a file with one document, by their places in it."""
+    return tuple(
+        sorted(
+            Problem(
+                places.find(0, issue.at, key=issue.key), issue.code, path_text(issue.at), issue.message,
+                issue.hint,
+            )
+            for issue in issues_of(error, model)
+        )
+    )  # fmt: skip
 
 
 def nested_issues(error: ValidationError) -> list[Issue]:

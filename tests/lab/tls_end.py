@@ -40,9 +40,11 @@ class TlsEnd:
             )
             self._loop.run_forever()
             server.close()
-            for task in asyncio.all_tasks(self._loop):
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.sleep(0))
+            if tasks:
+                self._loop.run_until_complete(asyncio.wait(tasks))
             self._loop.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -31,15 +31,13 @@ def rollback(
     Shows what that changes, and asks. The loop carries it out; where none runs, `bai apply --revision` does.
     """
     from bai.cli.confirm import confirm
-    from bai.cli.loops.directives import open_orders
-    from bai.cli.reading import remote_cluster
+    from bai.cli.loops.directives import ServerOrders, open_orders
 
     settings = settings_of(ctx)
     with open_orders(settings) as orders:
         found, name = orders.find_commit(commit), orders.cluster
-        remote = remote_cluster(settings)
-        if remote is not None:
-            _show_review(settings, remote, found)
+        if isinstance(orders, ServerOrders):
+            _show_review(settings, orders.remote, found)
         else:
             _show_plan(replace(settings, revision=found, cluster=name), found)
         confirm(f"Hold cluster {name} at {found[:12]}?", yes=yes)

@@ -21,6 +21,7 @@ from bai.cli.reading import remote_cluster
 from bai.cli.run.session_request import RunRequest
 from bai.settings import LOCAL_CONTEXT, Settings
 from providers.machines.signals import signal_handlers
+from reconciler.values.session_phase import ENDED
 
 if TYPE_CHECKING:
     from reconciler.gitops.submit import Submission
@@ -33,7 +34,6 @@ SHORTEST_POLL, LONGEST_POLL = 0.05, 1.0
 FIRST_REASON, REASON_INTERVAL = 1.0, 3.0
 """Seconds until it is said why it waits, and between two looks at that."""
 FOLDER = "sessions/run"
-_ENDED = ("TERMINATED", "ERROR", "CANCELLED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _wait_until_running(workspace: Workspace, identity: str, patience: float) ->
     while True:
         looked = time.monotonic()
         record, trouble = _read_record(workspace, identity)
-        if record is not None and (record.phase == "RUNNING" or record.phase in _ENDED):
+        if record is not None and (record.phase == "RUNNING" or record.phase in ENDED):
             found = observe_sessions(workspace).existing.get(identity)
             if found is not None:
                 return found

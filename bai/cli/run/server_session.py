@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from bai.cli.sessions.remote_logs import MOST_LINES
-from bai.queries.models import GetQuery
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean, join_limited
+from reconciler.values.session_phase import ENDED
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.server import NotOnServer
 from schemas.values.resource_ref import ref_of
@@ -21,7 +21,6 @@ POLL = 1.0
 """Seconds between two questions."""
 EXIT_CODE_PATIENCE = 120.0
 """Seconds in which a pass has seen how it ended, after its output did."""
-_ENDED = ("TERMINATED", "ERROR", "CANCELLED")
 
 
 def follow_on_server(remote: RemoteCluster, identity: str, patience: float, *, batch: bool) -> int:
@@ -47,7 +46,7 @@ def _wait_until_running(remote: RemoteCluster, identity: str, patience: float) -
     while True:
         found = _ask(remote, identity)
         phase = found.get("phase", "")
-        if phase == "RUNNING" or phase in _ENDED:
+        if phase == "RUNNING" or phase in ENDED:
             return found
         reason = _waiting_reason(found)
         if reason != last_reason:
@@ -61,13 +60,10 @@ def _wait_until_running(remote: RemoteCluster, identity: str, patience: float) -
 
 def _ask(remote: RemoteCluster, identity: str) -> Mapping[str, Any]:
     """As the server's last pass saw it; empty before one did."""
-    query = GetQuery(kind="Session", name=identity, form="json")
     try:
-        items = remote.read(query).document.get("items", ())
+        return remote.session(identity)
     except NotOnServer:
         return {}
-    found: Mapping[str, Any] = items[0] if items else {}
-    return found
 
 
 def _waiting_reason(found: Mapping[str, Any]) -> str:

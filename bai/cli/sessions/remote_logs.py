@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bai.cli.sessions.logs import LogRequest
-from bai.queries.models import GetQuery
 from bai.queries.names.resource_names import suggest_names
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean
@@ -43,22 +42,16 @@ def read_remote_logs(
 def _find_session(remote: RemoteCluster, name: str) -> tuple[Mapping[str, Any], str]:
     """As the server has it, and the container that is meant. A name that means a session as a whole wins."""
     try:
-        return _ask(remote, name), "main1"
+        return remote.session(name), "main1"
     except NotOnServer:
         head, slash, kernel = name.rpartition("/")
         if not slash:
             raise
         try:
-            return _ask(remote, head), kernel
+            return remote.session(head), kernel
         except NotOnServer:
             pass
         raise
-
-
-def _ask(remote: RemoteCluster, name: str) -> Mapping[str, Any]:
-    items = remote.read(GetQuery.of(kind="Session", name=name, form="json")).document.get("items", ())
-    found: Mapping[str, Any] = items[0]
-    return found
 
 
 def _params(wanted: LogRequest) -> dict[str, Any]:

@@ -41,9 +41,8 @@ from schemas.files.regular_files import read_regular_file
 from schemas.files.yaml_reader import LARGEST_FILE, read_documents
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from schemas.problems.issues import Issue, issues_error, value_error
-from schemas.problems.model_errors import issues_of
-from schemas.problems.positions import Positions, path_text
-from schemas.problems.problem import Problem
+from schemas.problems.model_errors import located_problems
+from schemas.problems.positions import Positions
 from schemas.values.quantities import parse_duration
 
 RoleName = Literal["viewer", "operator", "admin"]
@@ -221,14 +220,8 @@ def validate_access(value: object, positions: Positions | None = None) -> Access
         return AccessFile.model_validate(value)
     except ValidationError as error:
         places = positions or Positions("access", b"")
-        found = [
-            Problem(
-                places.find(0, issue.at, key=issue.key), issue.code, path_text(issue.at), issue.message,
-                issue.hint,
-            )
-            for issue in issues_of(error, AccessFile)
-        ]  # fmt: skip
-        raise InvalidRepository(tuple(sorted(found)), where=places.file) from None
+        found = located_problems(error, AccessFile, places)
+        raise InvalidRepository(found, where=places.file) from None
 
 
 class WatchedAccessFile:

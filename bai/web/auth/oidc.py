@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError
 from bai.web.auth.bearer import bearer, is_signed
 from bai.web.auth.grants import Grants, Identity, find_claim, string_set
 from bai.web.auth.roles import Principal
+from providers.http_requests import no_netrc_login
 from reconciler.gitops.rate_limit import TokenBucket
 from schemas.files.regular_files import check_regular_file
 from schemas.files.strict_json import parse_json
@@ -113,7 +114,7 @@ class IssuerKeys:
             check_regular_file(self._verify)
         with requests.get(
             url, timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True,
-            auth=_no_login,
+            auth=no_netrc_login,
         ) as answer:  # fmt: skip
             answer.raise_for_status()
             body = answer.raw.read(_LARGEST_DOCUMENT, decode_content=True)
@@ -121,11 +122,6 @@ class IssuerKeys:
         if not isinstance(value, dict):
             raise IssuerUnavailable(f"{url} is no object")
         return value
-
-
-def _no_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """None from somebody's ~/.netrc."""
-    return request
 
 
 def _parse_key(value: Mapping[str, Any]) -> jwt.PyJWK | None:

@@ -13,7 +13,7 @@ from bai.queries.answers import answer
 from bai.render.printout import Printout
 from bai.web.auth.roles import Overseer, Principal, Viewer
 from bai.web.cluster_loops import ServedCluster
-from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses, project_view
+from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses
 from bai.web.pass_view import PassView
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
@@ -27,93 +27,44 @@ _STUDIES = (models.ExplainQuery, models.CapacityQuery)
 """What is answered from a plan of everything."""
 
 
-@router.get("/get", summary="Resources with their phase", response_model=Printout, responses=_RESPONSES)
-def get(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.GetQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/status", summary="The cluster on one screen", response_model=Printout, responses=_RESPONSES)
-def status(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.StatusQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/describe", summary="All about a resource", response_model=Printout, responses=_RESPONSES)
-def describe(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.DescribeQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get(
-    "/explain",
-    summary="Why a session is where it is, or waits",
-    response_model=Printout,
-    responses=_RESPONSES,
+_COMMANDS: tuple[tuple[type[models.Query], object, str], ...] = (
+    (models.GetQuery, Viewer, "Resources with their phase"),
+    (models.StatusQuery, Viewer, "The cluster on one screen"),
+    (models.DescribeQuery, Viewer, "All about a resource"),
+    (models.ExplainQuery, Viewer, "Why a session is where it is, or waits"),
+    (models.CapacityQuery, Viewer, "What is free and what still fits"),
+    (models.NodesQuery, Viewer, "Nodes and what is taken"),
+    (models.EventsQuery, Viewer, "What happened"),
+    (models.AuditQuery, Viewer, "Who changed what"),
+    (models.HistoryQuery, Overseer, "What was applied"),
+    (models.ReviewQuery, Overseer, "What a commit would change"),
 )
-def explain(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.ExplainQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
+"""What may be asked, by whom, and about what it is."""
 
 
-@router.get(
-    "/capacity", summary="What is free and what still fits", response_model=Printout, responses=_RESPONSES
-)
-def capacity(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.CapacityQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
+def _add_route(kind: type[models.Query], who: object, summary: str) -> None:
+    def respond(request: Request, cluster: Cluster, user: Principal, query: models.Query) -> Response:
+        return _respond(request, cluster, user, query)
 
-
-@router.get("/nodes", summary="Nodes and what is taken", response_model=Printout, responses=_RESPONSES)
-def nodes(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.NodesQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/events", summary="What happened", response_model=Printout, responses=_RESPONSES)
-def events(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.EventsQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/audit", summary="Who changed what", response_model=Printout, responses=_RESPONSES)
-def audit(
-    request: Request, cluster: Cluster, user: Viewer, query: Annotated[models.AuditQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/history", summary="What was applied", response_model=Printout, responses=_RESPONSES)
-def history(
-    request: Request, cluster: Cluster, user: Overseer, query: Annotated[models.HistoryQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
-
-
-@router.get("/review", summary="What a commit would change", response_model=Printout, responses=_RESPONSES)
-def review(
-    request: Request, cluster: Cluster, user: Overseer, query: Annotated[models.ReviewQuery, Query()]
-) -> Response:
-    return _respond(request, cluster, user, query)
+    # FastAPI goes by these: each command has its own query, and asks for its own role.
+    respond.__annotations__ |= {"user": who, "query": Annotated[kind, Query()]}
+    router.add_api_route(
+        f"/{kind.command}", respond, name=kind.command, summary=summary, response_model=Printout,
+        responses=_RESPONSES,
+    )  # fmt: skip
 
 
 def _respond(request: Request, cluster: ServedCluster, user: Principal, query: models.Query) -> Response:
     view, version = PassView(cluster, user), cluster.version()
-    key: Hashable = (user.projects, user.name if getattr(query, "mine", False) else "", type(query), query)
+    mine = isinstance(query, models.GetQuery) and query.mine
+    key: Hashable = (user.projects, user.name if mine else "", type(query), query)
     if isinstance(query, _STUDIES) and cluster.store_cache.peek(key, version) is None:
         # Made before the cache makes the answer, for which everybody else waits.
         _ = view.study
 
     def make() -> Any:
         found = _PRINTOUT.dump_python(answer(view, query), mode="json")
-        return project_view(cluster, user).redact(found)
+        return view.redact(found)
 
     try:
         return cluster.store_cache.get(key, version, make).respond(request)
@@ -123,3 +74,7 @@ def _respond(request: Request, cluster: ServedCluster, user: Principal, query: m
 
 def _text(error: BaiError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+for _command in _COMMANDS:
+    _add_route(*_command)

@@ -1,6 +1,13 @@
-"""What is at the bottom of a request that failed."""
+"""What requests by the library `requests` have in common here."""
 
 from __future__ import annotations
+
+from requests import PreparedRequest
+
+
+def no_netrc_login(request: PreparedRequest) -> PreparedRequest:
+    """An `auth` that adds nothing: without one, requests looks into ~/.netrc."""
+    return request
 
 
 def innermost_reason(error: BaseException) -> str:
