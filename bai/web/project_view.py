@@ -19,6 +19,7 @@ from schemas.values.resource_ref import ref_of
 PUBLIC_KINDS = frozenset({"Cluster", "Node", "ResourceGroup"})
 """Kinds of which everybody sees that there is one, and how it is."""
 HIDDEN_NAME = "another project's"
+_NAME = r"[A-Za-z0-9](?:[\w.-]*\w)?"
 _IDENTITY = re.compile(r"\b([A-Z][A-Za-z]+)/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)")
 T = TypeVar("T")
 
@@ -78,4 +79,5 @@ def project_view_of(
 
 @lru_cache(maxsize=64)
 def _names_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
+    """Finds them, alone and as the first part of `PROJECT/NAME`, which is how people are told of a session."""
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?:/{_NAME}|(?![\w-]))")

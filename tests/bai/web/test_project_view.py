@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bai.web.auth.roles import Principal, Role, RoleBinding
@@ -106,6 +106,9 @@ def questions(lab: Lab) -> Iterator[str]:
 
 
 @settings(max_examples=4, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
+@example(
+    [(False, "cuda.device: 2", 20, False), (True, "cuda.device: 1", 5, True), (False, "cuda.device: 2", 20, False)]
+)
 @given(WORLDS)
 def test_nothing_of_another_project_is_ever_answered(world: list[tuple[bool, str, int, bool]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -179,6 +182,7 @@ OURS = ProjectView(Principal("a", (RoleBinding(Role.viewer, frozenset({"p"})),))
         ("Session/p/a waits for Session/zebra/b", "Session/p/a waits for another project's Session"),
         ("kept for project zebra and p", "kept for project another project and p"),
         ("zebra-two (reservation r)", "another project (reservation r)"),
+        ("over nodes: zebra/a.b, p/c and zebra/d-.", "over nodes: another project, p/c and another project-."),
         ("zebras and a-zebra are animals", "zebras and a-zebra are animals"),
         ("Node/n1 is down", "Node/n1 is down"),
     ],
