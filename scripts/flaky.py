@@ -22,8 +22,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.harness.order import REAL  # noqa: E402
+
 SIDE_BY_SIDE = ("-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadgroup", "--timeout", "900")
-REAL = ("-m", "real and not campaign")
 
 
 @contextlib.contextmanager
@@ -62,7 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-n", "--runs", type=int, default=10)
     parser.add_argument("-l", "--load", type=int, default=4, help="busy loops beside the tests")
-    parser.add_argument("arguments", nargs="*", default=list(REAL), help="of pytest, after --")
+    parser.add_argument("arguments", nargs="*", default=["-m", REAL], help="of pytest, after --")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bai-flaky-"))
     ran: Counter[str] = Counter()

@@ -79,5 +79,5 @@ def project_view_of(
 
 @lru_cache(maxsize=64)
 def _names_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds them, alone and as the first part of `PROJECT/NAME`, which is how people are told of a session."""
+    """Finds them, alone and as the first part of `PROJECT/NAME`, as people are told of a session."""
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?:/{_NAME}|(?![\w-]))")

@@ -159,14 +159,13 @@ def new_repo(folder: Path) -> Repo:
 
 def tidy(repo: Repo) -> None:
     """Nothing of the repository may outlive its test."""
-    if not (repo.root / ".bai").exists():
-        return
-    for path in repo.root.glob("*.yaml"):
-        if path.name != "cluster.yaml":
-            path.unlink()
-    repo.write("cluster.yaml", CLUSTER)
-    repo("state", "unlock", "--yes")
-    repo.ok("destroy", "--yes")
+    if (repo.root / ".bai").exists():
+        for path in repo.root.glob("*.yaml"):
+            if path.name != "cluster.yaml":
+                path.unlink()
+        repo.write("cluster.yaml", CLUSTER)
+        repo("state", "unlock", "--yes")
+        repo.ok("destroy", "--yes")
     assert list(Path(repo.env["BAI_PROCESS_ROOT"]).glob("kernels/*")) == []
 
 

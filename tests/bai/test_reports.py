@@ -100,6 +100,7 @@ def test_what_is_not_measured_is_unknown(repo: Repo) -> None:
     assert said.code == 1 and "no session named nothing" in said.err
 
 
+@pytest.mark.slow  # Nothing is sampled more often than each ten seconds.
 def test_what_is_measured_is_told_while_it_runs_and_when_it_has_ended(repo: Repo) -> None:
     repo.write(
         "cluster.yaml",

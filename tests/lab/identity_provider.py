@@ -7,6 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import jwt
@@ -50,6 +51,12 @@ class _RefreshToken:
         return self.scope
 
 
+@cache
+def _key() -> rsa.RSAPrivateKey:
+    """One for all providers of a process: to make one takes longer than most logins."""
+    return rsa.generate_private_key(65537, 2048)
+
+
 class IdentityProviderLab:
     """`people` are user codes that somebody has typed in → the claims of whoever did; `denied` those who said
     no. `requests` holds the grants that were asked for. `certificate`: files of one, and its key."""
@@ -62,14 +69,14 @@ class IdentityProviderLab:
         self.requests: list[str] = []
         self.lifetime = 3600.0
         """Seconds for which an ID token is good."""
-        self._key = rsa.generate_private_key(65537, 2048)
+        self._key = _key()
         self._codes: dict[str, dict[str, Any]] = {}
         self._refresh: dict[str, tuple[_RefreshToken, Mapping[str, Any]]] = {}
         app = Flask(__name__)
         self._server = make_server(host, 0, app, threaded=True, ssl_context=certificate)
         self.issuer = f"{'https' if certificate else 'http'}://{host}:{self._server.server_port}"
         self._add_routes(app)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
     def waiting(self) -> list[str]:
@@ -135,7 +142,7 @@ class IdentityProviderLab:
 
         class Endpoint(DeviceAuthorizationEndpoint):  # type: ignore[misc]
             CLIENT_AUTH_METHODS = ("none",)
-            INTERVAL = 1
+            INTERVAL = 0.2
 
             def get_verification_uri(self) -> str:
                 return f"{lab.issuer}/activate"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyEvent
 
+_REDRAWN = 1 / 8
+"""Seconds between two drawings of the bar."""
 WORDS = {
     "create": ("creating", "created"),
     "update": ("updating", "updated"),
@@ -147,9 +149,19 @@ class LiveProgress:
         self._queued = queued
         self._lock = threading.Lock()
         self._live: Live = Live(
-            console=console, get_renderable=self._render, refresh_per_second=8, transient=True
+            console=console, get_renderable=self._render, auto_refresh=False, transient=True
         )
-        self._live.start()
+        self._live.start(refresh=True)
+        self._terminal = threading.Lock()
+        self._closed = threading.Event()
+        self._redraws = threading.Thread(target=self._redraw, name="progress", daemon=True)
+        self._redraws.start()
+
+    def _redraw(self) -> None:
+        """`Live`'s own thread would draw between what a line above the bar erases and what it writes."""
+        while not self._closed.wait(_REDRAWN):
+            with self._terminal:
+                self._live.refresh()
 
     def _render(self) -> Group:
         from rich.console import Group
@@ -193,7 +205,10 @@ class LiveProgress:
         from rich.padding import Padding
         from rich.text import Text
 
-        self._live.console.print(Padding(Text(line, style), (0, 0, 0, 2)))
+        with self._terminal:
+            self._live.console.print(Padding(Text(line, style), (0, 0, 0, 2)))
 
     def close(self) -> None:
+        self._closed.set()
+        self._redraws.join()
         self._live.stop()

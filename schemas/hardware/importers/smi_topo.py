@@ -47,6 +47,8 @@ class _Matrix:
 def is_header(line: str) -> bool:
     """The line of column names: names a GPU before anything that is no name, and has no cell of a row. One
     that lost the white space before it must be nothing but numbered devices and known titles."""
+    if "GPU" not in line and "[" not in line:  # A colour may part a name.
+        return False
     plain = _plain(line)[0]
     words = TITLES.sub(" ", plain).split()
     if not words or any(_CELL.match(word) for word in words):

@@ -67,6 +67,20 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """For tests that only ask."""
+    made = Lab(tmp_path_factory.mktemp("shared"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared_server(shared_lab: Lab) -> Iterator[str]:
+    with serving(shared_lab.app) as address:
+        yield address
+
+
 @pytest.fixture
 def server(lab: Lab) -> Iterator[str]:
     """Its address. The loop makes passes when `lab.once` is called."""

@@ -49,9 +49,21 @@ def access_text(provider: IdentityProviderLab) -> str:
 
 @pytest.fixture
 def server(tmp_path: Path, provider: IdentityProviderLab) -> Iterator[str]:
-    file = tmp_path / "access.yaml"
+    yield from served(tmp_path, provider)
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """For tests of what logs nobody in."""
+    made = IdentityProviderLab()
+    yield from served(tmp_path_factory.mktemp("shared"), made)
+    made.close()
+
+
+def served(folder: Path, provider: IdentityProviderLab) -> Iterator[str]:
+    file = folder / "access.yaml"
     file.write_text(access_text(provider))
-    lab = Lab(tmp_path, access=WatchedAccessFile(file, print))
+    lab = Lab(folder, access=WatchedAccessFile(file, print))
     assert lab.once()
     with serving(lab.app) as address:
         yield address
@@ -181,9 +193,9 @@ def test_by_a_token(server: str, laptop: Laptop) -> None:
     ],
 )
 def test_what_logs_nobody_in(
-    server: str, laptop: Laptop, words: tuple[str, ...], stdin: str, why: str
+    shared_server: str, laptop: Laptop, words: tuple[str, ...], stdin: str, why: str
 ) -> None:
-    said = laptop(*(word.format(server=server) for word in words), stdin=stdin)
+    said = laptop(*(word.format(server=shared_server) for word in words), stdin=stdin)
     assert said.code == 1 and why in said.err and "Traceback" not in said.err, said.err
     assert "\x1b" not in said.err and not laptop.contexts.exists()
 

@@ -54,6 +54,16 @@ QUERIES = (
 @pytest.fixture
 def full(lab: Lab) -> Lab:
     """Two sessions run, one waits."""
+    return filled(lab)
+
+
+@pytest.fixture(scope="module")
+def asked(shared_lab: Lab) -> Lab:
+    """The same, for tests that only ask."""
+    return filled(shared_lab)
+
+
+def filled(lab: Lab) -> Lab:
     for name in ("a", "b", "c"):
         lab.write(name, session(name, BIG))
     lab.once()
@@ -72,11 +82,13 @@ def of(server: str, token: str = "admin") -> RemoteCluster:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda each: f"{each.command}-{each.form}")
-def test_the_server_answers_as_the_repository_does(full: Lab, server: str, query: models.Query) -> None:
-    view = WorkspaceView(full.loop.workspace)
-    view.now = full.world.clock.now()
+def test_the_server_answers_as_the_repository_does(
+    asked: Lab, shared_server: str, query: models.Query
+) -> None:
+    view = WorkspaceView(asked.loop.workspace)
+    view.now = asked.world.clock.now()
     values = TypeAdapter(Printout)
-    here, there = answer(view, query), of(server).read(query)
+    here, there = answer(view, query), of(shared_server).read(query)
     assert values.dump_python(there, mode="json") == values.dump_python(here, mode="json")
     assert here.document or any(values.dump_python(here)["blocks"])
 
@@ -98,15 +110,15 @@ def test_history_is_whole_though_the_audit_is_read_in_part(
     assert items == [history_json(each) for each in whole[:tail]]
 
 
-def test_every_question_has_a_route(full: Lab, server: str) -> None:
-    described = full.client.get("/openapi.json").json()["paths"]
+def test_every_question_has_a_route(asked: Lab) -> None:
+    described = asked.client.get("/openapi.json").json()["paths"]
     routes = {path.rpartition("/")[2] for path in described if "/commands/" in path}
     kinds = {each.command for each in models.Query.__subclasses__()}
     assert routes == set(MODULES) == kinds
 
 
-def test_commands_ask_the_server(full: Lab, server: str, laptop: Laptop) -> None:
-    laptop.log_in(server, "admin")
+def test_commands_ask_the_server(asked: Lab, shared_server: str, laptop: Laptop) -> None:
+    laptop.log_in(shared_server, "admin")
     said = laptop.ok("get")
     lines = said.out.splitlines()
     assert lines[0].split()[:2] == ["SESSION", "PHASE"]
@@ -224,10 +236,10 @@ def test_a_watch_shows_what_was_asked_for(
     assert seen["chosen"] == expected
 
 
-def test_what_is_gone_or_not_ours_is_refused(full: Lab, server: str) -> None:
+def test_what_is_gone_or_not_ours_is_refused(asked: Lab, shared_server: str) -> None:
     for query in (models.DescribeQuery(resource="zzz"), models.GetQuery(kind="Wolf")):
         with pytest.raises(ServerRefused):
-            of(server).read(query)
+            of(shared_server).read(query)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +256,9 @@ def test_what_is_gone_or_not_ours_is_refused(full: Lab, server: str) -> None:
     ],
 )
 def test_what_a_server_does_not_do(
-    full: Lab, server: str, laptop: Laptop, words: tuple[str, ...], why: str
+    asked: Lab, shared_server: str, laptop: Laptop, words: tuple[str, ...], why: str
 ) -> None:
-    laptop.log_in(server, "viewer")
+    laptop.log_in(shared_server, "viewer")
     said = laptop(*words)
     assert said.code == 1 and why in said.err and "Traceback" not in said.err, said.err
 

@@ -107,7 +107,11 @@ def questions(lab: Lab) -> Iterator[str]:
 
 @settings(max_examples=4, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
 @example(
-    [(False, "cuda.device: 2", 20, False), (True, "cuda.device: 1", 5, True), (False, "cuda.device: 2", 20, False)]
+    [
+        (False, "cuda.device: 2", 20, False),
+        (True, "cuda.device: 1", 5, True),
+        (False, "cuda.device: 2", 20, False),
+    ]
 )
 @given(WORLDS)
 def test_nothing_of_another_project_is_ever_answered(world: list[tuple[bool, str, int, bool]]) -> None:
@@ -182,7 +186,10 @@ OURS = ProjectView(Principal("a", (RoleBinding(Role.viewer, frozenset({"p"})),))
         ("Session/p/a waits for Session/zebra/b", "Session/p/a waits for another project's Session"),
         ("kept for project zebra and p", "kept for project another project and p"),
         ("zebra-two (reservation r)", "another project (reservation r)"),
-        ("over nodes: zebra/a.b, p/c and zebra/d-.", "over nodes: another project, p/c and another project-."),
+        (
+            "over nodes: zebra/a.b, p/c and zebra/d-.",
+            "over nodes: another project, p/c and another project-.",
+        ),
         ("zebras and a-zebra are animals", "zebras and a-zebra are animals"),
         ("Node/n1 is down", "Node/n1 is down"),
     ],
