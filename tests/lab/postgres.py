@@ -139,14 +139,22 @@ class Server:
             found = connection.execute(statement)  # type: ignore[arg-type]
             return found.fetchall() if found.description else []
 
-    def kill_connections(self, url: str) -> int:
-        """Break everybody's connection to the database, for good; gives how many there were."""
-        name = url.partition("?")[0].rpartition("/")[2]
-        found = self.execute(
-            "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
-            f"WHERE datname = '{name}' AND pid <> pg_backend_pid()"
-        )
-        return len(found)
+    def kill_connections(self, url: str, *, spare_commits: bool = False) -> int:
+        """Break everybody's connection to the database, for good; gives how many there were. Who is
+        committing then cannot know whether it has been done; with `spare_commits`, writers are waited for and
+        kept waiting, so that nobody is."""
+        import psycopg
+
+        with psycopg.connect(url) as own:
+            tables = own.execute("SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'public'")
+            names = ", ".join(row[0] for row in tables)
+            if spare_commits and names:
+                own.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE".encode())
+            found = own.execute(
+                "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            return len(found.fetchall())
 
     def _migrated(self) -> str:
         """A database with the tables of a store, to be copied: that costs less than making them."""

@@ -76,6 +76,6 @@ def test_there_are_as_many_boundaries(lab: Lab) -> None:
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_broken_connection_alone_stops_nothing(lab: Lab, postgres: Server, url: str, number: int) -> None:
-    at_boundary(lab, number, lambda: postgres.kill_connections(url))
+    at_boundary(lab, number, lambda: postgres.kill_connections(url, spare_commits=True))
     assert not summary(lab.converge())
     assert len(lab.world.kernels) == 2

@@ -138,14 +138,12 @@ class OutputTooLarge(Exception):
 
 def communicate(channel: paramiko.Channel, stdin: bytes, deadline: float) -> Done | None:
     """Feed a command and collect what it says, until `deadline` on the monotonic clock; None when the
-    connection broke before it ended.
+    connection broke before it ended. One without input must not wait for the end of it.
 
     Raises TimeoutError, OutputTooLarge.
     """
     rest = memoryview(stdin)
     out, err = bytearray(), bytearray()
-    if not rest:
-        channel.shutdown_write()
     while True:
         rest, moved = _send_some(channel, rest)
         moved |= _receive_some(channel, out, err)

@@ -91,7 +91,9 @@ class SshMachine:
         try:
             # The far side ends it too, whatever becomes of the connection, a little later than we give up.
             limited = ["timeout", "-s", "KILL", str(math.ceil(timeout) + 1), *_env_words(env), *argv]
-            channel = self._session(self._command_line(limited), deadline)
+            # Who reads nothing needs not be told of the end, which could meet that of the command.
+            line = self._command_line(limited) + ("" if stdin else " </dev/null")
+            channel = self._session(line, deadline)
             try:
                 done = communicate(channel, stdin, deadline)
             except TimeoutError:

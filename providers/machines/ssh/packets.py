@@ -5,11 +5,21 @@ message passes."""
 from __future__ import annotations
 
 import errno
+import struct
+import threading
 from collections import deque
 from typing import Any
 
 from paramiko import Message
-from paramiko.common import MSG_CHANNEL_FAILURE, MSG_CHANNEL_REQUEST, cMSG_CHANNEL_OPEN, cMSG_GLOBAL_REQUEST
+from paramiko.common import (
+    MSG_CHANNEL_CLOSE,
+    MSG_CHANNEL_FAILURE,
+    MSG_CHANNEL_OPEN_SUCCESS,
+    MSG_CHANNEL_REQUEST,
+    MSG_CHANNEL_WINDOW_ADJUST,
+    cMSG_CHANNEL_OPEN,
+    cMSG_GLOBAL_REQUEST,
+)
 from paramiko.packet import Packetizer
 
 from providers.machines.ssh.signals import signal_number
@@ -18,6 +28,8 @@ _STREAM_LOCAL = "direct-streamlocal@openssh.com"
 _REMEMBERED = 64
 _PATH = "\0"
 """No path has it: what follows it in a kind of channel is one."""
+_ABOUT_A_CHANNEL = range(MSG_CHANNEL_WINDOW_ADJUST, MSG_CHANNEL_FAILURE + 1)
+"""Messages that begin with the number that the far side has given a channel."""
 
 
 class OpenSshPacketizer(Packetizer):
@@ -30,10 +42,18 @@ class OpenSshPacketizer(Packetizer):
         super().__init__(sock)
         self.refused: deque[int] = deque(maxlen=_REMEMBERED)
         """Channels on which the far side did not do what it was asked for, as far as it was not long ago."""
+        self._ended_channels: set[int] = set()
+        """Channels, by the far side's numbers, of which it was told that they are closed."""
+        self._sending = threading.Lock()
 
     def send_message(self, data: Message) -> None:
+        """Leaves out what follows the end of a channel: paramiko decides what to say and says it in two
+        steps, and its own thread may answer the far side's end in between. OpenSSH would end the connection,
+        with everybody's commands."""
         try:
-            super().send_message(_with_path(data))
+            with self._sending:
+                if not self._is_too_late(data.asbytes()):
+                    super().send_message(_with_path(data))
         except EOFError as error:  # So paramiko calls a socket that takes nothing any more.
             raise ConnectionResetError(errno.ECONNRESET, "the connection was lost") from error
 
@@ -43,7 +63,20 @@ class OpenSshPacketizer(Packetizer):
         if number == MSG_CHANNEL_FAILURE:
             self.refused.append(message.get_int())
             message.rewind()
+        elif number == MSG_CHANNEL_OPEN_SUCCESS:
+            _, given = message.get_int(), message.get_int()
+            self._ended_channels.discard(given)
+            message.rewind()
         return number, _with_exit_status(message) if number == MSG_CHANNEL_REQUEST else message
+
+    def _is_too_late(self, content: bytes) -> bool:
+        if content[0] not in _ABOUT_A_CHANNEL:
+            return False
+        (channel,) = struct.unpack_from(">I", content, 1)
+        if content[0] == MSG_CHANNEL_CLOSE:
+            self._ended_channels.add(channel)
+            return False
+        return channel in self._ended_channels
 
 
 def unix_socket_kind(path: str) -> str:

@@ -17,7 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
+from paramiko.common import cMSG_CHANNEL_EOF
 
 from providers.machines.base import Done, Endpoint
 from providers.machines.connections import ConnectionPool
@@ -443,6 +445,21 @@ def test_fifty_commands_and_files_share_one_connection(own: SshdNode, tmp_path: 
         list(threads.map(lambda n: machine.put(f"{tmp_path}/{n}", b"x" * 100_000), range(25)))
         found = list(threads.map(lambda n: machine.get(f"{tmp_path}/{n}"), range(25)))
     assert found == [b"x" * 100_000] * 25
+    assert own.log().count("Accepted publickey") == 1
+
+
+def test_what_is_said_after_the_end_of_a_command_harms_no_other(own: SshdNode) -> None:
+    """OpenSSH ends the connection for it, and everybody's commands with it."""
+    with reached(own) as machine:
+        channel = machine.ssh_connection.channel(lambda each: each.transport.open_session())
+        channel.exec_command("true")
+        until(lambda: channel.closed, "it has ended", seconds=PATIENCE)
+        late = paramiko.Message()
+        late.add_byte(cMSG_CHANNEL_EOF)
+        late.add_int(channel.remote_chanid)
+        channel.get_transport().packetizer.send_message(late)
+        assert machine.run(["cat"], stdin=b"on the same\n").out == b"on the same\n"
+        assert machine.run(["cat"]).out == b"", "one without input is at its end at once"
     assert own.log().count("Accepted publickey") == 1
 
 
