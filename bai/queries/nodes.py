@@ -8,6 +8,7 @@ from bai.queries.facts.node_infos import node_infos
 from bai.queries.names.resource_names import resolve_name
 from bai.render.nodes.rows import (
     NodeRow,
+    held_kernels,
     node_cells,
     node_columns,
     node_json,
@@ -45,12 +46,12 @@ def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
 
 def node_rows(desired: Desired, actual: Actual) -> list[NodeRow]:
     """Every node of the cluster, by name, whether or not its hardware is known."""
-    infos, held = node_infos(desired, actual), running_placements(actual)
+    infos, held = node_infos(desired, actual), held_kernels(running_placements(actual))
     rows = []
     for node in desired.repository.nodes_of(desired.cluster):
         name, address = node.metadata.name, node.spec.address or node.metadata.name
         if name in infos:
-            rows.append(node_row(infos[name], held, address, profile_status(actual, name)))
+            rows.append(node_row(infos[name], held.get(name, ()), address, profile_status(actual, name)))
         else:
             group = desired.repository.group_of_node(node) or ""
             how = profile_status(actual, name)

@@ -191,7 +191,7 @@ def _session_changes(changes: Sequence[ProposedChange]) -> Iterator[tuple[Propos
 
 def _session_images(each: ProposedChange, session: Session) -> Iterator[ImageReference]:
     """Of all its containers, as the document names them and as they are started."""
-    texts = {container.image for container in session.spec.containers() if container.image}
+    texts = {container.image for container in session.spec.containers if container.image}
     found = {reference_or_name(text) for text in texts} | set(started_images(each.action))
     yield from sorted(found)
 

@@ -69,7 +69,7 @@ def known_images(repository: Repository, sessions: Mapping[str, Session]) -> tup
     """Every image that is described or used, described ones first, by name."""
     users: dict[ImageReference, set[str]] = {}
     for identity, session in sessions.items():
-        for container in session.spec.containers():
+        for container in session.spec.containers:
             try:
                 users.setdefault(repository.images.resolve(container.image), set()).add(identity)
             except ValueError:

@@ -115,7 +115,7 @@ def session_request(
 ) -> SessionRequest:
     """A session as the planner sees it."""
     spec = session.spec
-    containers = spec.containers()
+    containers = spec.containers
     cpus = [container.resources.cpu or 0 for container in containers]
     return SessionRequest(
         id=session.identity,

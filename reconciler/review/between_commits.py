@@ -10,7 +10,8 @@ from reconciler.observe.node_status import provision_status
 from reconciler.review.build import DocumentVersion, build_review
 from reconciler.review.predicted_state import observed_state
 from reconciler.review.values import Review
-from reconciler.sources.source import Source, choose_cluster, make_desired
+from reconciler.sources.desired import make_desired
+from reconciler.sources.source import Source, choose_cluster
 from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.values.provision_status import ProvisionStatus

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.sources.owner_stores import load_owner_stores
 from reconciler.sources.repository_root import find_repository_root
-from reconciler.values.encoding.placement_json import fingerprint
-from reconciler.values.state import Desired
 from schemas.files.git_process import git_lines
-from schemas.images.session_images import resolve_session_images
 from schemas.kinds.cluster import Cluster
-from schemas.kinds.session import Session
+from schemas.loading.document_cache import DocumentCache
 from schemas.loading.loader import load_commit, load_directory
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.repository import Repository
-from schemas.values.canonical import canonical_document, digest
-from schemas.values.envelope import Resource
 
 _GIT_ANSWERS = 4
 
@@ -50,16 +44,16 @@ class Source:
         """Where who may change documents can write."""
         return [self.directory, *([self.git] if self.git else [])]
 
-    def load(self) -> tuple[Repository, str]:
-        """The documents, and the commit they are from (empty for a folder's files). Raises InvalidRepository
-        and CannotRead."""
+    def load(self, cache: DocumentCache | None = None) -> tuple[Repository, str]:
+        """The documents, and the commit they are from (empty for a folder's files). `cache`: of this
+        repository, for whoever loads it again and again. Raises InvalidRepository and CannotRead."""
         if self.revision is None:
-            return load_directory(self.directory, self.owner, left_out=self.left_out), ""
+            return load_directory(self.directory, self.owner, left_out=self.left_out, cache=cache), ""
         if self.git is None:
             raise CannotRead(
                 what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
             )
-        repository = load_commit(self.git, self.revision, self.subpath, self.owner)
+        repository = load_commit(self.git, self.revision, self.subpath, self.owner, cache)
         return repository, repository.commit
 
 
@@ -127,55 +121,3 @@ def choose_cluster(repository: Repository, name: str | None) -> Cluster:
         why="the repository has several clusters",
         hint=f"choose one with --cluster: {', '.join(sorted(clusters))}",
     )
-
-
-def make_desired(repository: Repository, cluster: str, *, repo: str, commit: str) -> Desired:
-    """One cluster's part of a repository. Pure."""
-    chosen = choose_cluster(repository, cluster)
-    resources: dict[str, Resource] = {}
-    for identity, item in sorted(repository.resources.items()):
-        owner = repository.cluster_of(item)
-        if owner is None or owner == cluster:
-            resources[identity] = (
-                _with_defaults(item, repository, chosen) if isinstance(item, Session) else item
-            )
-    documents = {identity: canonical_document(item) for identity, item in resources.items()}
-    others = {i: canonical_document(item) for i, item in repository.resources.items() if i not in resources}
-    hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
-    return Desired(
-        repo=repo,
-        cluster=cluster,
-        commit=commit,
-        tree=fingerprint([documents, others, _hardware_digests(hardware)]),
-        repository=repository,
-        resources=resources,
-        documents=documents,
-        digests={identity: digest(document) for identity, document in documents.items()},
-    )
-
-
-def _hardware_digests(hardware: Mapping[str, object]) -> dict[str, str]:
-    """Digests of machines by node; the nodes of a pool share one value, which is read once."""
-    known = {id(value): value for value in hardware.values()}
-    digests = {key: _hardware_digest(value) for key, value in known.items()}
-    return {name: digests[id(value)] for name, value in hardware.items()}
-
-
-def _hardware_digest(value: object) -> str:
-    return _short_hash(value.model_dump_json() if hasattr(value, "model_dump_json") else repr(value))
-
-
-def _with_defaults(session: Session, repository: Repository, cluster: Cluster) -> Session:
-    """With the group that it queues in, and its cluster's defaults: then its document says all that it
-    depends on."""
-    group = repository.group_of(session)
-    defaults = cluster.spec.defaults
-    env: Mapping[str, str] = {**defaults.env, **session.spec.env}
-    spec = session.spec.model_copy(
-        update={
-            "resource_group": group.name if group else session.spec.resource_group,
-            "image": session.spec.image or defaults.image,
-            "env": env,
-        }
-    )
-    return session.model_copy(update={"spec": resolve_session_images(spec, repository.images)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -24,7 +25,10 @@ from reconciler.values.records import (
     NodeObservation,
     Recorded,
 )
+from schemas.values.memo import Memo
 
+RecordMemo = Memo[str, Recorded]
+"""Identity → the record of its row: what has not changed is not parsed again."""
 _RECORDED = select(resources).where(resources.c.cluster == bindparam("cluster"))
 
 
@@ -69,12 +73,21 @@ def record_from_row(row: RowMapping) -> Recorded:
     return Recorded(**data)
 
 
-def read_recorded(connection: Connection, cluster: str, kind: str = "") -> dict[str, Recorded]:
-    """Everything recorded of one cluster, or of one kind in it, in the order of identities."""
+def read_recorded(
+    connection: Connection, cluster: str, kind: str = "", memo: RecordMemo | None = None
+) -> dict[str, Recorded]:
+    """Everything recorded of one cluster, or of one kind in it, in the order of identities. `memo`: of this
+    cluster."""
+    memo = Memo() if memo is None else memo
     query = _RECORDED
     if kind:
         query = query.where(resources.c.resource.startswith(f"{kind}/", autoescape=True))
-    found = [record_from_row(row) for row in connection.execute(query, {"cluster": cluster}).mappings()]
+    else:
+        memo.begin()
+    found = [
+        memo.get(row.resource, tuple(row), partial(record_from_row, row._mapping))
+        for row in connection.execute(query, {"cluster": cluster})
+    ]
     return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
 
 

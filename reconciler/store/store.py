@@ -7,6 +7,7 @@ the newest.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +44,7 @@ from reconciler.values.records import (
     StoreChange,
 )
 from schemas.images.facts import ImageFacts
+from schemas.values.memo import Memo
 
 T = TypeVar("T")
 
@@ -56,6 +58,7 @@ class Store:
         self.address = address
         ours = address.on_server if server_time is None else server_time
         self._engine = engine.execution_options(**{leases.SERVER_TIME: ours})
+        self._records: dict[str, rows.RecordMemo] = defaultdict(Memo)
         self._released_tokens: dict[str, int] = {}
         """By cluster: the token of the last lease that was given back, whether or not the store knows."""
 
@@ -100,16 +103,15 @@ class Store:
     # Records
 
     def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
-        """Everything recorded of one cluster, or of one kind in it, by identity, in the order of
-        identities."""
+        """Everything recorded of one cluster, or of one kind in it, by identity, in their order."""
         with query_connection(self._engine, self.address) as connection:
-            return rows.read_recorded(connection, cluster, kind)
+            return rows.read_recorded(connection, cluster, kind, self._records[cluster])
 
     def cluster_records(self, cluster: str) -> ClusterRecords:
         """All that decisions about a cluster rest on, in one look: nobody writes in between."""
         with read_transaction(self._engine, self.address) as connection:
             return ClusterRecords(
-                rows.read_recorded(connection, cluster),
+                rows.read_recorded(connection, cluster, memo=self._records[cluster]),
                 usage_and_contact.read_contacts(connection, cluster),
                 usage_and_contact.read_samples(connection, cluster),
                 usage_and_contact.read_accounts(connection, cluster),
@@ -322,8 +324,7 @@ class Store:
 
     def saved_plans(self, cluster: str, digest: str = "") -> dict[str, str]:
         """By digest, the newest first, the plans whose digests begin with `digest`."""
-        table = tables.plans
-        query = select(table).where(table.c.cluster == cluster).order_by(table.c.at.desc())
+        query = select(table := tables.plans).where(table.c.cluster == cluster).order_by(table.c.at.desc())
         with query_connection(self._engine, self.address) as connection:
             found = connection.execute(query).mappings()
             return {row["digest"]: row["document"] for row in found if row["digest"].startswith(digest)}
@@ -334,10 +335,9 @@ class Store:
 
     def read_metas(self, keys: Sequence[str]) -> dict[str, str]:
         """What is known under each of these keys, of those that are known."""
-        table = tables.meta
+        key, value = tables.meta.c.key, tables.meta.c.value
         with query_connection(self._engine, self.address) as connection:
-            found = connection.execute(select(table.c.key, table.c.value).where(table.c.key.in_(keys)))
-            return {key: value for key, value in found}
+            return dict(iter(connection.execute(select(key, value).where(key.in_(keys)))))
 
     def set_meta(self, key: str, value: str) -> None:
         self._write(lambda connection: rows.write_meta(connection, key, value))

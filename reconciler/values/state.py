@@ -22,6 +22,7 @@ from reconciler.values.session_phase import ENDED
 from schemas.hardware.model import Hardware
 from schemas.images.facts import ImageFacts
 from schemas.kinds.node import Node
+from schemas.kinds.quota import Quota
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.repository.repository import Repository
@@ -58,6 +59,12 @@ class Desired:
     def groups(self) -> Mapping[str, ResourceGroup]:
         """The resource groups by name."""
         return {item.name: item for item in self.resources.values() if isinstance(item, ResourceGroup)}
+
+    @cached_property
+    def idle_quotas(self) -> tuple[Quota, ...]:
+        """Those that stop idle sessions."""
+        quotas = (item for item in self.resources.values() if isinstance(item, Quota))
+        return tuple(quota for quota in quotas if quota.spec.idle_timeout is not None)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

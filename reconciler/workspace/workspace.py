@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from reconciler.observe.clock_skew import clock_doubts
-from reconciler.sources.source import Source, choose_cluster, make_desired, open_source
+from reconciler.sources.desired import DesiredCache, make_desired
+from reconciler.sources.source import Source, choose_cluster, open_source
 from reconciler.store.database.address import StoreAddress
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan import Plan
@@ -22,6 +23,7 @@ from reconciler.workspace.enforcement_memory import StoredEnforcement
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
 from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
 from schemas.kinds.cluster import Cluster
+from schemas.loading.document_cache import DocumentCache
 from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.store import LeaseHeld, StoreError
 from schemas.repository.repository import Repository
@@ -57,6 +59,7 @@ class Workspace(ClusterConnections):
         self.source = source
         self.commit = commit
         """That the documents are from; empty for a folder's files."""
+        self.document_cache, self._desired_cache = DocumentCache(), DesiredCache()
         self._desired: Desired | None = None
         self._repo = ""
         self.last_refresh: Actual | None = None
@@ -92,11 +95,12 @@ class Workspace(ClusterConnections):
         store: Store | None = None,
     ) -> Self:
         """The same for documents that were found already; `store`: the one at `state`, open."""
-        repository, commit = source.load()
+        cache = DocumentCache()
+        repository, commit = source.load(cache)
         chosen = choose_cluster(repository, cluster)
         address = StoreAddress.choose(source.directory, state, named=chosen.spec.state)
         made = cls(source, repository, commit, chosen, address, clock or SystemClock())
-        made._store = store
+        made._store, made.document_cache = store, cache
         return made
 
     @property
@@ -118,8 +122,9 @@ class Workspace(ClusterConnections):
         """What the documents say, for the chosen cluster."""
         if self._desired is None:
             self._desired = make_desired(
-                self.repository, self.cluster.name, repo=self.repo_id, commit=self.commit
-            )
+                self.repository, self.cluster.name, repo=self.repo_id, commit=self.commit,
+                cache=self._desired_cache,
+            )  # fmt: skip
         return self._desired
 
     def observe_sessions(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
@@ -237,7 +242,7 @@ class Workspace(ClusterConnections):
         from reconciler.apply.targets import ApplyTargets
         from reconciler.observe.images import record_pulled_images
         from reconciler.store.ownership import remember_repository
-        from reconciler.values.encoding.plan_json import dump_plan
+        from reconciler.values.encoding.plan_json import dump_plan_compactly
 
         if (plan.repo, plan.cluster) != (self.repo_id, self.cluster.name):
             raise StalePlan(
@@ -246,7 +251,7 @@ class Workspace(ClusterConnections):
             )
         remember_repository(self.store, self.cluster.name, self.repo_id)
         if plan.changes:
-            self.store.save_plan(self.cluster.name, plan.digest, dump_plan(plan), self.clock.now())
+            self.store.save_plan(self.cluster.name, plan.digest, dump_plan_compactly(plan), self.clock.now())
         targets = ApplyTargets(
             self.store, self.provider, self.clock, self.storage,
             self.node_provisioning.access_for(plan, self.endpoints), self.secrets.for_one_apply(),
@@ -283,13 +288,16 @@ class Workspace(ClusterConnections):
         source = source or self.source
         if source == self.source and source.revision and source.revision == self.commit:
             return self  # A commit does not change.
-        repository, commit = source.load()
-        if commit == self.commit and repository.has_same_content(self.repository):
+        repository, commit = source.load(self.document_cache)
+        if commit == self.commit and (
+            repository is self.repository or repository.has_same_content(self.repository)
+        ):
             return self
         cluster = choose_cluster(repository, self.cluster.name)
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
         new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
         new.registry_lookups = self.registry_lookups
+        new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
         new.enforcement.postponed = self.enforcement.postponed
         new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -76,10 +76,16 @@ class DirectorySource:
 
     commit = ""
 
-    def __init__(self, root: str | os.PathLike[str], left_out: Container[str] = ()) -> None:
-        """`left_out`: files that are not given, as `printable` writes their paths."""
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        left_out: Container[str] = (),
+        read: Callable[[str | os.PathLike[str], int], bytes] = read_regular_file,
+    ) -> None:
+        """`left_out`: files that are not given, as `printable` writes their paths; `read`: gives a file's
+        bytes, of which there may be so many."""
         self.root = Path(root)
-        self._left_out = left_out
+        self._left_out, self._read = left_out, read
         self.where = printable(str(root))
         if not self.root.is_dir():
             why = "it is not a directory" if self.root.exists() else "there is no such directory"
@@ -129,7 +135,7 @@ class DirectorySource:
 
     def _file(self, file: Path, path: str) -> SourceFile:
         try:
-            return SourceFile(path, read_regular_file(file, LARGEST_FILE))
+            return SourceFile(path, self._read(file, LARGEST_FILE))
         except OSError as error:
             if error.errno == errno.EFBIG:
                 message = f"more than {LARGEST_FILE} bytes, which is most that a file of documents holds"
@@ -141,6 +147,6 @@ class DirectorySource:
             real = os.path.realpath(self.root / path)
             if escapes_root(path) or not real.startswith(self._real + os.sep):
                 raise CannotRead(what=printable(path), why="it is outside of the repository")
-            return read_regular_file(real, LARGEST_DATA)
+            return self._read(real, LARGEST_DATA)
         except OSError as error:
             raise CannotRead(what=printable(path), why=str(error.strerror or error)) from None

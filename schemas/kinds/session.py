@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -245,6 +246,7 @@ class SessionSpec(Model):
         """How many containers it has."""
         return sum(self.cluster.roles.values())
 
+    @cached_property
     def containers(self) -> tuple[Container, ...]:
         """Every container with its role's values filled in: `main1` first, then role by role as written."""
         roles = sorted(self.cluster.roles, key=lambda role: role != "main")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from schemas.files.sources import Source, escapes_root
@@ -14,6 +15,7 @@ from schemas.problems.issues import Issue
 from schemas.problems.positions import path_text
 from schemas.problems.text import did_you_mean, printable
 from schemas.rules.machine_rules import hardware_rules
+from schemas.values.memo import Memo
 
 
 def candidate_paths(file: str, reference: str) -> list[str]:
@@ -37,11 +39,12 @@ def hardware_file(file: str, value: Any, files: Collection[str]) -> str | None:
 
 
 class CaptureReader:
-    """Reads each captured file once."""
+    """Reads each captured file once, and none that `known` has as it is."""
 
-    def __init__(self, source: Source, files: Collection[str]) -> None:
-        self._source, self._files = source, files
-        self._read: dict[str, Hardware | list[Issue]] = {}
+    def __init__(
+        self, source: Source, files: Collection[str], known: Memo[str, Hardware | list[Issue]]
+    ) -> None:
+        self._source, self._files, self._known = source, files, known
 
     def hardware(self, file: str, reference: str) -> Hardware | list[Issue]:
         """The machine that a document in `file` refers to, or why there is none."""
@@ -51,9 +54,7 @@ class CaptureReader:
                 data = self._source.data(path)
             except CannotRead:
                 continue
-            if path not in self._read:
-                self._read[path] = self._parse(path, data)
-            return self._read[path]
+            return self._known.get(path, (data,), partial(self._parse, path, data))
         hint = did_you_mean(reference, self._files)
         hint = hint if hint.startswith("did") else "save one with `bai nodes probe`"
         return [

@@ -61,8 +61,6 @@ def parse_expanded_session(written: Any, made: ExpandedSession) -> tuple[Resourc
     if made.value is None:
         return None, []
     resource, issues = parse_resource(made.value)
-    if made.value is written:
-        return resource, issues
     return resource, [issue if _is_written(written, issue.at) else _at_template(issue) for issue in issues]
 
 

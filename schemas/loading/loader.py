@@ -9,21 +9,17 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from schemas.files.sources import DirectorySource, Source, SourceFile, mentions_api_version
-from schemas.files.yaml_reader import MOST_PROBLEMS, RawDocument, read_documents, too_many_problems
+from schemas.files.sources import Source, SourceFile, mentions_api_version
+from schemas.files.yaml_reader import MOST_PROBLEMS, read_documents, too_many_problems
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node, NodePool
 from schemas.kinds.session_template import SessionTemplate, Sweep
 from schemas.loading.captures import CaptureReader, hardware_file
-from schemas.loading.documents import (
-    Document,
-    claimed_identity,
-    kind_of,
-    parse_expanded_session,
-    parse_resource,
-)
+from schemas.loading.document_cache import DocumentCache
+from schemas.loading.documents import Document, claimed_identity
+from schemas.loading.parsed_file import ParsedDocument, ParsedFile, judge_expanded
 from schemas.loading.secret_stores import StoreLoader
 from schemas.problems.errors.repository import InvalidRepository, NotARepository
 from schemas.problems.issues import Issue
@@ -33,15 +29,13 @@ from schemas.problems.text import printable
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.node_ranges import pool_nodes
 from schemas.repository.repository import Repository
-from schemas.rules import document_rules, membership, warning_rules
+from schemas.rules import membership, warning_rules
 from schemas.rules.machine_rules import reserved_rules
 from schemas.rules.references import ReferenceIndex, dependency_cycle_rules
-from schemas.templates.expansion import TemplateExpander
+from schemas.templates.expansion import TemplateExpander, is_from_template
 from schemas.values.envelope import Resource
 from schemas.values.resource_ref import ref_of
 
-MOST_VALUES = 20_000
-"""Values of one document: far more than any has, and few enough to say what is wrong with each."""
 MOST_IN_ALL = 1000
 """Problems of a repository that are told."""
 MOST_FOREIGN = 10
@@ -52,18 +46,28 @@ __all__ = ["load", "load_commit", "load_directory"]
 
 
 def load_directory(
-    path: str | os.PathLike[str], owner: OwnerStores = NO_OWNER, *, left_out: Container[str] = ()
+    path: str | os.PathLike[str],
+    owner: OwnerStores = NO_OWNER,
+    *,
+    left_out: Container[str] = (),
+    cache: DocumentCache | None = None,
 ) -> Repository:
     """The repository in a directory, as its files are now; `owner`: the secret stores beside its own;
-    `left_out`: files that are not read, as problems name them.
+    `left_out`: files that are not read, as problems name them; `cache`: of this directory, for whoever loads
+    it again and again.
 
     Raises InvalidRepository with every problem, CannotRead without a directory.
     """
-    return load(DirectorySource(path, left_out), owner)
+    cache = cache or DocumentCache()
+    return load(cache.directory(path, left_out), owner, cache)
 
 
 def load_commit(
-    git_dir: str | os.PathLike[str], revision: str, subpath: str = "", owner: OwnerStores = NO_OWNER
+    git_dir: str | os.PathLike[str],
+    revision: str,
+    subpath: str = "",
+    owner: OwnerStores = NO_OWNER,
+    cache: DocumentCache | None = None,
 ) -> Repository:
     """The repository at a commit, below `subpath`; nothing is checked out.
 
@@ -71,29 +75,20 @@ def load_commit(
     """
     from schemas.files.git_source import CommitSource
 
-    return load(CommitSource(git_dir, revision, subpath), owner)
+    return load(CommitSource(git_dir, revision, subpath), owner, cache)
 
 
-def load(source: Source, owner: OwnerStores = NO_OWNER) -> Repository:
+def load(source: Source, owner: OwnerStores = NO_OWNER, cache: DocumentCache | None = None) -> Repository:
     """The repository of a source. Raises InvalidRepository, CannotRead."""
-    return _Loading(source, owner).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadDocument:
-    """One document of a file, typed unless it is a session, which may come from a template."""
-
-    path: str
-    raw: RawDocument
-    resource: Resource | None
-    issues: list[Issue]
+    known = cache or DocumentCache()
+    return known.load(source, owner, lambda recorded: _Loading(recorded, owner, known).run())
 
 
 class _Loading:
     """One run: the files, the documents and the problems found so far."""
 
-    def __init__(self, source: Source, owner: OwnerStores) -> None:
-        self.source = source
+    def __init__(self, source: Source, owner: OwnerStores, cache: DocumentCache) -> None:
+        self.source, self.cache = source, cache
         self.stores = StoreLoader(source, owner)
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
@@ -108,7 +103,7 @@ class _Loading:
         self._last_number: dict[str, int] = {}
         """The number of the last document of a file that counts."""
         self._problem_counts: Counter[str] = Counter()
-        self._documents_read: list[_ReadDocument] = []
+        self._documents_read: list[ParsedDocument] = []
         self._refused_spots: set[tuple[str, int, int]] = set()
 
     def run(self) -> Repository:
@@ -145,34 +140,33 @@ class _Loading:
         files = self._list_files()
         self.files = {file.path: file.data for file in files if file.problem is None}
         paths = {file.path for file in files}
-        parsed = {file.path: _read_file(file) for file in files if file.problem is None}
-        values = [(path, raw.value) for path, (raws, _) in parsed.items() for raw in raws]
+        parsed = {file.path: self.cache.parse(file) for file in files if file.problem is None}
+        values = [(path, one.raw.value) for path, each in parsed.items() for one in each.documents]
         captured = {hardware_file(path, value, paths) for path, value in values}
         captured |= self.stores.encrypted_files(values, paths)
         for file in files:
             if file.path not in captured:
-                raws, problems = parsed.get(file.path, ([], []))
-                self._add_file(file, raws, problems)
+                self._add_file(file, parsed.get(file.path))
             if self._is_full():
                 self.is_incomplete = True
                 break
         self._parse_documents()
 
-    def _add_file(self, file: SourceFile, raws: list[RawDocument], problems: list[Problem]) -> None:
-        if file.problem is not None:
-            problems = [file.problem]
+    def _add_file(self, file: SourceFile, parsed: ParsedFile | None) -> None:
+        documents = parsed.documents if parsed else ()
+        problems = parsed.problems if parsed else (file.problem,) if file.problem else ()
         refused = {(p.place.line, p.place.column) for p in problems}
         self.problems += problems
         self.is_incomplete = self.is_incomplete or bool(
-            problems and (not raws or problems[-1].code in _FATAL_CODES)
+            problems and (not documents or problems[-1].code in _FATAL_CODES)
         )
-        wanted = (raw for raw in raws if raw.value is not None or not raw.sound)
         found = 0
-        for raw in wanted:
-            resource, issues = _parse_unless_session(raw)
-            self._documents_read.append(_ReadDocument(file.path, raw, resource, issues))
-            self._last_number[file.path] = raw.number
-            found += len(issues)
+        for one in documents:
+            if one.raw.value is None and one.raw.sound:
+                continue
+            self._documents_read.append(one)
+            self._last_number[file.path] = one.raw.number
+            found += 0 if one.kind == "Session" else len(one.typed[1])
             if found > MOST_PROBLEMS:
                 self.is_incomplete = True
                 break
@@ -180,39 +174,30 @@ class _Loading:
 
     def _parse_documents(self) -> None:
         """Everything typed; what comes from templates once these are known."""
-        found = [one.resource for one in self._documents_read if one.raw.sound]
-        templates = [
-            t for t in found if isinstance(t, SessionTemplate) and not any(document_rules.check_document(t))
-        ]
-        written = [one for one in self._documents_read if kind_of(one.raw.value) == "SessionTemplate"]
+        written = [one for one in self._documents_read if one.kind == "SessionTemplate"]
+        templates = [t for one in written if isinstance(t := one.sound_resource(), SessionTemplate)]
         source = TemplateExpander(
             templates, complete=not self.is_incomplete and len(templates) == len(written)
         )
         for one in self._documents_read:
             if not self._has_room(one.path):
                 self.is_incomplete = True
-            elif kind_of(one.raw.value) == "Session":
+            elif is_from_template(one.raw.value):
                 made = source.expand_session(one.raw.value)
-                self._add_document(one, *parse_expanded_session(one.raw.value, made))
+                self._add_document(one, *judge_expanded(one.raw.value, made))
             else:
-                self._add_document(one, one.resource, list(one.issues))
-            if (
-                isinstance(one.resource, Sweep)
-                and one.raw.sound
-                and not any(document_rules.check_document(one.resource))
-            ):
-                for made in source.expand_sweep(one.resource):
-                    self._add_document(one, *parse_expanded_session({}, made), made=True)
+                self._add_document(one, *one.judge())
+            if one.kind == "Sweep" and isinstance(sweep := one.sound_resource(), Sweep):
+                for made in source.expand_sweep(sweep):
+                    self._add_document(one, *judge_expanded({}, made), made=True)
 
     def _add_document(
-        self, one: _ReadDocument, resource: Resource | None, issues: list[Issue], *, made: bool = False
+        self, one: ParsedDocument, resource: Resource | None, issues: Iterable[Issue], *, made: bool = False
     ) -> None:
         """`made`: it does not stand there itself, so that what is none has no name either."""
         identity = resource.identity if resource else "" if made else claimed_identity(one.raw.value)
         document = Document(one.path, one.raw, identity, resource if one.raw.sound else None)
         self.documents.append(document)
-        if resource is not None:
-            issues = list(document_rules.check_document(resource))
         for issue in issues:
             if not self._has_room(document.file):
                 break
@@ -255,7 +240,7 @@ class _Loading:
         return self._build_repository(resources, dict(sorted(self._expand_machines(sound.values()))))
 
     def _expand_machines(self, documents: Iterable[Document]) -> Iterator[tuple[str, Node]]:
-        captures = CaptureReader(self.source, self.files)
+        captures = CaptureReader(self.source, self.files, self.cache.captures)
         owner: dict[str, Document] = {}
         for document in sorted(documents, key=lambda d: isinstance(d.resource, NodePool)):
             resource = document.resource
@@ -270,17 +255,9 @@ class _Loading:
                     break
                 yield node.identity, node
 
-    @staticmethod
-    def _machines_of(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
-        try:
-            nodes = (resource,) if isinstance(resource, Node) else pool_nodes(resource)
-        except ValueError:
-            return ()  # reported by the rules of the pool
-        if hardware is None:
-            return nodes
-        return tuple(
-            n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes
-        )
+    def _machines_of(self, resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
+        made_of = (resource, hardware)
+        return self.cache.machines.get(resource.identity, made_of, lambda: _machines(*made_of))
 
     def _hardware(self, document: Document, captures: CaptureReader) -> Hardware | None:
         """The captured hardware of a machine's document, checked against what it reserves."""
@@ -349,24 +326,21 @@ class _Loading:
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
 
 
-def _read_file(file: SourceFile) -> tuple[list[RawDocument], list[Problem]]:
-    """Its documents up to the first hundred that are certainly none, and what is wrong with its YAML."""
-    found, problems = read_documents(file.data, printable(file.path))
-    raws = [raw for raw in found if raw.size <= MOST_VALUES]
-    for raw in (raw for raw in found if raw.size > MOST_VALUES):
-        message = f"{raw.size} values; a document is made of at most {MOST_VALUES}"
-        problems.append(Problem(raw.place, "BAI-V017", "", message, "split it"))
-    none = [at for at, raw in enumerate(raws) if raw.value is not None and not kind_of(raw.value)]
-    return raws[: none[MOST_PROBLEMS] + 1] if len(none) > MOST_PROBLEMS else raws, problems
+def _machines(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:
+    try:
+        nodes = (resource,) if isinstance(resource, Node) else pool_nodes(resource)
+    except ValueError:
+        return ()  # reported by the rules of the pool
+    if hardware is None:
+        return nodes
+    return tuple(
+        n.model_copy(update={"spec": n.spec.model_copy(update={"hardware": hardware})}) for n in nodes
+    )
 
 
 def _holds_anything(file: SourceFile) -> bool:
     raws, problems = read_documents(file.data, printable(file.path))
     return bool(problems) or any(raw.value is not None or not raw.sound for raw in raws)
-
-
-def _parse_unless_session(raw: RawDocument) -> tuple[Resource | None, list[Issue]]:
-    return (None, []) if kind_of(raw.value) == "Session" else parse_resource(raw.value)
 
 
 def _limit_problems(problems: list[Problem]) -> tuple[Problem, ...]:

@@ -135,7 +135,7 @@ def _named_images(session: Session) -> Iterator[tuple[Loc, str]]:
 
 def _image_amount_rules(repository: Repository, session: Session) -> Iterator[Issue]:
     told: set[tuple[str, str]] = set()
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         image = repository.images.find(container.image) if container.image else None
         if image is None:
             continue

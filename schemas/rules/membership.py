@@ -141,7 +141,7 @@ def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
     """A native process has no image that would say what to run."""
     if cluster.spec.provider != "process":
         return
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         if not container.command:
             message = f"{container.name} has no command, and the process provider has no image that names one"
             yield Issue(("spec", "command"), message, "write command: [program, argument]", "BAI-V021")

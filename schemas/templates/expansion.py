@@ -28,6 +28,14 @@ class ExpandedSession:
     issues: tuple[Issue, ...] = ()
 
 
+def is_from_template(value: Any) -> bool:
+    """Whether a plain document is a session that names its template."""
+    if not isinstance(value, Mapping) or value.get("kind") != "Session":
+        return False
+    spec, metadata = value.get("spec"), value.get("metadata")
+    return isinstance(spec, Mapping) and FROM in spec and isinstance(metadata, Mapping)
+
+
 class TemplateExpander:
     """The templates of a repository, by where they belong."""
 
@@ -37,11 +45,9 @@ class TemplateExpander:
         """Whether one that is missing is really not there."""
 
     def expand_session(self, value: Mapping[str, Any]) -> ExpandedSession:
-        """A Session's document without `from`: what the template says, and above it what the document
-        says."""
-        spec, metadata = value.get("spec"), value.get("metadata")
-        if not isinstance(spec, Mapping) or FROM not in spec or not isinstance(metadata, Mapping):
-            return ExpandedSession(value)
+        """The document of a session that names its template, without `from`: what the template says, and
+        above it what the document says."""
+        spec, metadata = value["spec"], value["metadata"]
         try:
             source = FromTemplate.model_validate(spec[FROM], by_alias=True, by_name=False)
         except ValidationError as error:

@@ -22,5 +22,10 @@ def canonical_document(resource: Resource) -> dict[str, Any]:
 
 def digest(document: Mapping[str, Any]) -> str:
     """16 hex digits of the SHA-256 of canonical JSON: keys sorted, no white space."""
+    return full_digest(document)[:DIGEST_LENGTH]
+
+
+def full_digest(document: Mapping[str, Any]) -> str:
+    """All 64 of them."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
@@ -49,6 +49,13 @@ class Model(BaseModel):
         defer_build=True,
         allow_inf_nan=False,
     )
+
+    def __copy__(self) -> Self:
+        """What was worked out from the fields (`cached_property`) is not the copy's, whose fields change."""
+        made = super().__copy__()
+        for name in made.__dict__.keys() - type(self).__pydantic_fields__.keys():
+            del made.__dict__[name]
+        return made
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:

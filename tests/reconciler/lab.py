@@ -15,7 +15,7 @@ from reconciler.apply.targets import ApplyTargets
 from reconciler.observe.observe import observe
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
-from reconciler.sources.source import make_desired
+from reconciler.sources.desired import make_desired
 from reconciler.store.store import Store
 from reconciler.values.plan import Action, Plan
 from reconciler.values.plan_options import PlanOptions

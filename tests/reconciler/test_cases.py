@@ -20,7 +20,7 @@ from providers.base import Capabilities, Observation
 from reconciler.observe.observe import actual_state
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
-from reconciler.sources.source import make_desired
+from reconciler.sources.desired import make_desired
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan_options import PlanOptions
 from reconciler.values.records import Recorded

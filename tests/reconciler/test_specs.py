@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from providers.base import Mount
-from reconciler.sources.source import make_desired
+from reconciler.sources.desired import make_desired
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
 from schemas.loading.loader import load_directory

@@ -83,10 +83,10 @@ def session(spec: dict[str, Any]) -> Session:
 
 def test_containers_take_what_their_role_says() -> None:
     made = session(SPECS["Session"])
-    names = [container.name for container in made.spec.containers()]
+    names = [container.name for container in made.spec.containers]
     assert names == ["main1", "sub1", "sub2", "sub3"]
     assert made.spec.size == 4
-    main, sub = made.spec.containers()[:2]
+    main, sub = made.spec.containers[:2]
     assert main.resources.slots == {"cpu": 16_000, "mem": 128 << 30, "cuda.device": 2, "rocm.device": 0}
     assert sub.resources.slots == {"cpu": 500, "cuda.shares": 500}
     assert (main.command, sub.command) == (("python", "train.py"), ("a",))
@@ -95,7 +95,7 @@ def test_containers_take_what_their_role_says() -> None:
 
 def test_main_comes_first() -> None:
     made = session({"cluster": {"roles": {"worker": 2, "main": 1}}})
-    assert [container.name for container in made.spec.containers()] == ["main1", "worker1", "worker2"]
+    assert [container.name for container in made.spec.containers] == ["main1", "worker1", "worker2"]
 
 
 def test_a_volume_has_a_folder() -> None:

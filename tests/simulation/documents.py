@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from reconciler.sources.source import make_desired
+from reconciler.sources.desired import make_desired
 from reconciler.values.state import Desired
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from schemas.kinds.kind_registry import KINDS

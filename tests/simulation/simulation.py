@@ -442,7 +442,7 @@ class Life:
             if labels.digest != desired.digests.get(labels.resource) and labels.resource not in staying:
                 raise Violation(f"orphan or outdated: {kernel.spec.id}")
         for identity, session in desired.sessions().items():
-            wanted = {container.name for container in session.spec.containers()}
+            wanted = {container.name for container in session.spec.containers}
             if identity in staying:
                 wanted = {kernel.split("-")[1] for kernel in recorded[identity].kernels}
             self._is_right(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bai.render.humanize import clean, format_milli, iso_time, join_limited, size
 from bai.render.nodes.picture import HeldPlacement, cores_of
-from planner.model.types import NodeInfo
+from planner.model.types import KernelPlacement, NodeInfo
 from reconciler.plan.nodes.profile_status import ProfileStatus
 from reconciler.provisioning.reasons import ReasonKind
 from reconciler.values.records import HOLDING
@@ -54,16 +54,25 @@ def running_placements(actual: Actual) -> list[HeldPlacement]:
     ]
 
 
+def held_kernels(holdings: Iterable[HeldPlacement]) -> Mapping[str, Sequence[KernelPlacement]]:
+    """Node → what is held there, of the nodes where something is."""
+    found: dict[str, list[KernelPlacement]] = {}
+    for holding in holdings:
+        for kernel in holding.placement.kernels:
+            found.setdefault(kernel.node, []).append(kernel)
+    return found
+
+
 def node_row(
     node: NodeInfo,
-    holdings: Iterable[HeldPlacement],
+    held: Sequence[KernelPlacement],
     address: str = "",
     profile_status: ProfileStatus | None = None,
 ) -> NodeRow:
-    """A node of known hardware. Cores are physical ones; GPUs held in part count as used."""
+    """A node of known hardware, and what is held on it. Cores are physical ones; GPUs held in part count as
+    used."""
     hardware = node.hardware
     cores = [core for numa in hardware.numa_nodes for core in cores_of(numa, hardware)]
-    held = [k for holding in holdings for k in holding.placement.kernels if k.node == node.name]
     cpus = {cpu for kernel in held for cpu in kernel.cpus}
     names = {grant.id for kernel in held for grant in kernel.devices}
     return NodeRow(

@@ -50,7 +50,7 @@ def _scope_hash(desired: Desired, identity: str) -> str:
 
 def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str, ...]:
     """In cluster order: the main container first."""
-    return tuple(kernel_id(desired, session.identity, c.name, generation) for c in session.spec.containers())
+    return tuple(kernel_id(desired, session.identity, c.name, generation) for c in session.spec.containers)
 
 
 def kernel_specs(
@@ -73,7 +73,7 @@ def kernel_specs(
     own = network_name(desired, session.identity, generation)
     key = session_key_reference(desired, session.identity, generation)
     specs = []
-    for container, known in zip(session.spec.containers(), facts.kernels, strict=True):
+    for container, known in zip(session.spec.containers, facts.kernels, strict=True):
         part = parts.get(container.name)
         if part is None:
             raise PlanError(why=f"{session.identity}: {container.name} has no placement")
@@ -205,7 +205,7 @@ def _rdma_nics(part: KernelPlacement, placement: Placement, hardware: Hardware) 
 def _session_facts(desired: Desired, session: Session, placement: Placement, generation: int) -> SessionFacts:
     group = desired.groups.get(session.spec.resource_group or "")
     ids = kernel_ids(desired, session, generation)
-    containers = session.spec.containers()
+    containers = session.spec.containers
     return SessionFacts(
         scope=f"{desired.repo}/{desired.cluster}",
         identity=session.identity,

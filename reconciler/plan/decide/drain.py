@@ -49,14 +49,16 @@ def nodes_to_leave(
 
 def blocked_drains(context: PlanContext, found: Mapping[str, Decision]) -> Iterator[str]:
     """A line for each drained node that is not empty after the plan."""
-    staying = {
-        identity: {part.node for part in each.placement.kernels}
-        for identity, each in found.items()
-        if each.need in ("keep", "repair", "resize", "away") and each.placement is not None
-    }
-    for node in context.desired.nodes:
-        names = sorted(identity for identity, where in staying.items() if node.name in where)
-        if node.spec.state == "drained" and names:
+    drained = [node for node in context.desired.nodes if node.spec.state == "drained"]
+    if not drained:
+        return
+    staying: dict[str, list[str]] = {}
+    for identity, each in sorted(found.items()):
+        if each.need in ("keep", "repair", "resize", "away") and each.placement is not None:
+            for name in {part.node for part in each.placement.kernels}:
+                staying.setdefault(name, []).append(identity)
+    for node in drained:
+        if names := staying.get(node.name):
             shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             yield (
                 f"drain of {node.name}: blocked by {shown}, not to be moved (`movable`, `preemptible`); "

@@ -130,7 +130,7 @@ def _placement_changes(
         found.append(changes_of.unfinished_termination())
     if placement is None:
         return (*found, changes_of.missing_placement())
-    names = [container.name for container in session.spec.containers()]
+    names = [container.name for container in session.spec.containers]
     placed = [part.kernel for part in placement.kernels]
     if sorted(names) != sorted(placed):
         found.append(changes_of.other_containers(",".join(placed), ",".join(names)))

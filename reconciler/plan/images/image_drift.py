@@ -48,7 +48,7 @@ def _moved_tag(context: PlanContext, existing: Existing, text: str) -> ImageFact
     except ValueError:
         return None  # What a node calls it is no name of an image.
     found = set()
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         image, facts = known_image(container.image, context.desired.repository, context.actual)
         if image is not None and image.spec.pull_policy == "always":
             continue

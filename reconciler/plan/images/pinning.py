@@ -86,7 +86,7 @@ def may_be_pinned(repository: Repository, reference: ImageReference) -> bool:
 
 
 def _images_to_resolve(session: Session, repository: Repository, actual: Actual) -> Iterator[Image]:
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         image, facts = known_image(container.image, repository, actual)
         if image is None or image.spec.pin != "digest" or (facts is not None and facts.digest):
             continue

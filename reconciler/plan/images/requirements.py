@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from planner.model.types import NodeInfo, Reason
+from planner.model.types import Reason
 from reconciler.plan.images.known_images import known_image
 from reconciler.values.state import Actual, Desired
 from schemas.images.requirements import image_requirements
@@ -13,7 +11,7 @@ from schemas.kinds.session import Session
 
 def image_obstacle(session: Session, desired: Desired, actual: Actual) -> Reason | None:
     """Why a session cannot have the amounts it asks for with its images; None when it can."""
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         asked = image_requirements(container.image, *known_image(container.image, desired.repository, actual))
         for why in asked.refusals(container.resources.slots) if container.image else ():
             return Reason("image", f"{container.name} {why}")
@@ -21,16 +19,15 @@ def image_obstacle(session: Session, desired: Desired, actual: Actual) -> Reason
 
 
 def common_architectures(
-    session: Session, desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo]
+    session: Session, desired: Desired, actual: Actual, there: frozenset[str]
 ) -> frozenset[str]:
     """The architectures that all its images run on, as Linux names them; empty where that tells no node from
-    another."""
-    names = {container.image for container in session.spec.containers() if container.image}
+    another. `there`: those of the nodes."""
+    names = {container.image for container in session.spec.containers if container.image}
     asked = [
         image_requirements(name, *known_image(name, desired.repository, actual)).machines
         for name in sorted(names)
     ]
     known = [each for each in asked if each]
     common = frozenset.intersection(*known) if known else frozenset()
-    there = {node.hardware.architecture for node in nodes.values()}
     return frozenset() if there <= common else common

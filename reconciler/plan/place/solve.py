@@ -74,7 +74,17 @@ def _make_planner_input(
     unmet: frozenset[str],
     kept: Mapping[str, Wait],
 ) -> Snapshot:
-    pending = [_planner_request(context, decision, decisions, unmet) for decision in askers]
+    architectures = frozenset(node.hardware.architecture for node in context.nodes.values())
+    pending = [
+        replace(
+            _planner_request(context, decision, decisions, unmet),
+            architectures=common_architectures(
+                decision.session, context.desired, context.actual, architectures
+            ),
+        )
+        for decision in askers
+        if decision.session is not None
+    ]
     running = held_while_placing(decisions, kept)
     movable = frozenset() if context.destroy else frozenset(_evictable(context, decisions))
     return make_snapshot(
@@ -227,8 +237,6 @@ def _planner_request(
         skips=record.skips if record is not None and waiting else 0,
         blocked_by=_unmet_dependencies(context, decision, decisions, unmet),
     )
-    runs_on = common_architectures(decision.session, context.desired, context.actual, context.nodes)
-    asked = replace(asked, architectures=runs_on)
     able = gpu_fractions.enforcing_nodes(decision.session, context.desired, context.actual.capabilities)
     if able is not None:
         asked = replace(asked, designated=able & asked.designated or able)

@@ -24,7 +24,7 @@ def group_nodes(desired: Desired, group: str) -> tuple[str, ...]:
 
 def share_amounts(session: Session) -> Iterator[int]:
     """What each container asks for of devices that are shared."""
-    for container in session.spec.containers():
+    for container in session.spec.containers:
         slots = container.resources.slots
         yield from (amount for slot, amount in slots.items() if ".shares" in slot and amount)
 
@@ -35,7 +35,7 @@ def demanded_means(desired: Desired) -> dict[str, frozenset[str]]:
     instances = {
         each.spec.resource_group or ""
         for each in desired.sessions().values()
-        for container in each.spec.containers()
+        for container in each.spec.containers
         if any(slot.startswith("cuda.mig.") for slot in container.resources.slots)
     }
     found: dict[str, frozenset[str]] = {}

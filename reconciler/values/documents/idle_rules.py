@@ -54,22 +54,20 @@ def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
 
 
 def _has_devices(session: Session) -> bool:
-    slots = (slot for each in session.spec.containers() for slot, n in each.resources.slots.items() if n)
+    slots = (slot for each in session.spec.containers for slot, n in each.resources.slots.items() if n)
     return any(slot not in ("cpu", "mem") for slot in slots)
 
 
 def _idle_quotas(session: Session, desired: Desired) -> Iterator[Quota]:
     """Quotas with an idle timeout that hold for the session."""
-    quotas = [item for item in desired.resources.values() if isinstance(item, Quota)]
-    limits = [quota for quota in quotas if quota.spec.idle_timeout is not None]
-    if not limits:
+    if not desired.idle_quotas:
         return
     subjects = {
         ("domain", session_domain(session, desired.repository)),
         ("project", session.metadata.project),
         ("user", session_user(session, desired.repository)),
     }
-    for quota in limits:
+    for quota in desired.idle_quotas:
         group = quota.spec.resource_group
         if quota.spec.subject.kind_and_name in subjects and group in (
             None,

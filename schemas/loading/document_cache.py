@@ -1,0 +1,101 @@
+"""What loading one repository again and again need not do anew. Each part is found by all that it was made
+of, so that nothing can be stale: a file's documents by its bytes, machines by their document and their
+hardware, a whole repository by everything that was read of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, replace
+
+from schemas.files.file_memory import FileMemory
+from schemas.files.sources import DirectorySource, Source, SourceFile
+from schemas.hardware.model import Hardware
+from schemas.kinds.node import Node
+from schemas.loading.parsed_file import ParsedFile, parse_file
+from schemas.problems.errors.repository import CannotRead
+from schemas.problems.issues import Issue
+from schemas.repository.declared_stores import OwnerStores
+from schemas.repository.repository import Repository
+from schemas.values.memo import Memo
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A repository, and all that was read of it: its files, and what other files held, or that they could not
+    be read."""
+
+    files: tuple[SourceFile, ...]
+    others: dict[str, bytes | None]
+    owner: OwnerStores
+    repository: Repository
+
+
+class DocumentCache:
+    """Of one repository. For one thread."""
+
+    def __init__(self) -> None:
+        self._files = FileMemory()
+        self._parsed: Memo[str, ParsedFile] = Memo()
+        self.captures: Memo[str, Hardware | list[Issue]] = Memo()
+        """Path of a capture → the machine in it, or what is wrong with it."""
+        self.machines: Memo[str, tuple[Node, ...]] = Memo()
+        """Identity of a Node or NodePool → its machines."""
+        self._loaded: _Loaded | None = None
+
+    def directory(self, path: str | os.PathLike[str], left_out: Container[str]) -> DirectorySource:
+        """Its files, read only where they have changed since they were read through this."""
+        return DirectorySource(path, left_out, self._files.read)
+
+    def load(self, source: Source, owner: OwnerStores, load: Callable[[Source], Repository]) -> Repository:
+        """What `load` gives; the last one again where nothing of what that read has changed. Raises what
+        `load` raises."""
+        self._files.begin()
+        known = self._loaded
+        if known is not None and known.owner == owner:
+            found = tuple(source.files())
+            if found == known.files and all(
+                _data_of(source, path) == data for path, data in known.others.items()
+            ):
+                same = known.repository
+                return same if same.commit == source.commit else replace(same, commit=source.commit)
+            recording = _RecordingSource(source, found)
+        else:
+            recording = _RecordingSource(source)
+        for memo in (self._parsed, self.captures, self.machines):
+            memo.begin()
+        self._loaded = None
+        repository = load(recording)
+        self._loaded = _Loaded(tuple(recording.given), recording.others, owner, repository)
+        return repository
+
+    def parse(self, file: SourceFile) -> ParsedFile:
+        """The documents of a file that could be read."""
+        return self._parsed.get(file.path, (file.data,), lambda: parse_file(file))
+
+
+class _RecordingSource:
+    """A source that remembers what it was asked for. `files`: all of them, where they are known already."""
+
+    def __init__(self, source: Source, files: tuple[SourceFile, ...] | None = None) -> None:
+        self.where, self.commit = source.where, source.commit
+        self._source, self._files = source, files
+        self.given: list[SourceFile] = []
+        self.others: dict[str, bytes | None] = {}
+
+    def files(self) -> Iterator[SourceFile]:
+        for file in self._source.files() if self._files is None else self._files:
+            self.given.append(file)
+            yield file
+
+    def data(self, path: str) -> bytes:
+        self.others[path] = None
+        self.others[path] = found = self._source.data(path)
+        return found
+
+
+def _data_of(source: Source, path: str) -> bytes | None:
+    try:
+        return source.data(path)
+    except CannotRead:
+        return None

@@ -1,0 +1,179 @@
+"""What was loaded before is used again only for what has not changed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.files import file_memory
+from schemas.files.file_memory import FileMemory
+from schemas.loading import parsed_file
+from schemas.loading.document_cache import DocumentCache
+from schemas.loading.loader import load_directory
+from schemas.problems.errors.repository import InvalidRepository
+from schemas.repository.repository import Repository
+from schemas.values.memo import Memo
+from tests.schemas.edits import EDITS, SESSION, START, Edit, make
+
+
+def loaded(folder: Path, cache: DocumentCache | None = None) -> Repository | list[str]:
+    """A repository, or all that is wrong with it."""
+    try:
+        return load_directory(folder, cache=cache)
+    except InvalidRepository as error:
+        return [*map(str, error.problems)]
+
+
+def written(folder: Path) -> Path:
+    for edit in START:
+        make(folder, edit)
+    return folder
+
+
+@settings(max_examples=40)
+@given(st.lists(EDITS, max_size=8))
+def test_it_is_what_loading_anew_gives_after_any_change(edits: list[Edit]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = written(Path(name))
+        cache = DocumentCache()
+        assert isinstance(loaded(folder, cache), Repository)
+        for edit in edits:
+            make(folder, edit)
+            assert loaded(folder, cache) == loaded(folder)
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose YAML was read."""
+    names: list[str] = []
+    read = parsed_file.read_documents
+
+    def counted(data: bytes, name: str) -> object:
+        names.append(name)
+        return read(data, name)
+
+    monkeypatch.setattr(parsed_file, "read_documents", counted)
+    return names
+
+
+def test_only_what_has_changed_is_parsed(tmp_path: Path, parsed: list[str]) -> None:
+    folder, cache = written(tmp_path), DocumentCache()
+    first = load_directory(folder, cache=cache)
+    assert sorted(parsed) == sorted(name for _, name, _ in START)
+    parsed.clear()
+    assert load_directory(folder, cache=cache) is first and parsed == []
+    make(folder, ("write", "session-1.yaml", SESSION.format(name="s1", cpu=2, more="")))
+    second = load_directory(folder, cache=cache)
+    assert parsed == ["session-1.yaml"]
+    same = {each for each in first.resources if second.resources[each] is first.resources[each]}
+    assert first.resources.keys() - same == {
+        "Session/vision/s1",
+        "Session/vision/tries-1",
+        "Session/vision/tries-2",
+    }
+    assert all(second.machines[name] is node for name, node in first.machines.items())
+
+
+def test_a_capture_that_changes_is_noticed(tmp_path: Path) -> None:
+    folder, cache = written(tmp_path), DocumentCache()
+    first = load_directory(folder, cache=cache)
+    text = (folder / "captured.yaml").read_text()
+    (folder / "captured.yaml").write_text(text.replace("x86_64", "aarch64"))
+    second = load_directory(folder, cache=cache)
+    architectures = [
+        {node.spec.hardware.architecture for node in each.machines.values() if node.spec.hardware}
+        for each in (first, second)
+    ]
+    assert architectures == [{"x86_64"}, {"aarch64"}]
+
+
+def settle(path: Path, text: str) -> None:
+    """Written when the file system's clock has gone on since it was written last."""
+    before = path.stat().st_ctime_ns if path.exists() else 0
+    while not path.exists() or path.stat().st_ctime_ns == before:
+        path.write_text(text)
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    read = file_memory.open_regular_file
+
+    def counted(path: str | os.PathLike[str]) -> int:
+        opened.append(os.fspath(path))
+        return read(path)
+
+    monkeypatch.setattr(file_memory, "open_regular_file", counted)
+    memory = FileMemory(now=lambda: time.time() + 60)
+    path = tmp_path / "a"
+    settle(path, "one")
+    first = memory.read(path, 10)
+    assert memory.read(path, 10) is first == b"one" and len(opened) == 1
+    settle(path, "two")
+    os.utime(path, ns=(0, 0))
+    assert memory.read(path, 10) == b"two" and len(opened) == 2
+    # As whoever wants to hide a change would do it: the same size, and the times of before.
+    times = path.stat()
+    settle(path, "six")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert memory.read(path, 10) == b"six" and len(opened) == 3
+    os.replace(path, tmp_path / "b")
+    settle(path, "ten")
+    assert memory.read(path, 10) == b"ten"
+    with pytest.raises(OSError, match="larger"):
+        settle(path, "much more than ten")
+        memory.read(path, 10)
+    assert memory.read(path, 100) == b"much more than ten"
+    with pytest.raises(OSError, match="larger"):
+        memory.read(path, 10)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        memory.read(path, 10)
+
+
+def test_a_change_in_the_same_tick_of_the_clock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_memory, "_signature", lambda _: (1,))
+    path = tmp_path / "a"
+    for since, seen in ((0.0, b"two"), (file_memory.SETTLED + 1, b"one")):
+        path.write_text("one")
+        memory = FileMemory(now=lambda since=since: path.stat().st_ctime + since)
+        assert memory.read(path, 10) == b"one"
+        path.write_text("two")
+        assert memory.read(path, 10) == seen
+
+
+def test_what_is_the_same_stays_the_same_object(tmp_path: Path) -> None:
+    path, memory = tmp_path / "a", FileMemory()
+    path.write_text("one")
+    first = memory.read(path, 10)
+    path.write_text("one")
+    assert memory.read(path, 10) is first
+
+
+def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    path, memory = tmp_path / "a", FileMemory()
+    path.write_text("one")
+    first = memory.read(path, 10)
+    memory.begin()
+    memory.begin()
+    assert memory.read(path, 10) is not first
+
+
+def test_a_memo_gives_what_was_made_of_the_same() -> None:
+    memo: Memo[str, list[int]] = Memo()
+    first = memo.get("a", (1, "x"), lambda: [1])
+    assert memo.get("a", (1, "x"), lambda: [2]) is first
+    assert memo.get("b", (1, "x"), lambda: [3]) == [3]
+    second = memo.get("a", (2, "x"), lambda: [4])
+    assert second == [4] and memo.get("a", (2, "x"), lambda: [5]) is second
+    memo.begin()
+    assert memo.get("a", (2, "x"), lambda: [5]) is second
+    memo.begin()
+    assert memo.get("a", (2, "x"), lambda: [6]) is second and memo.get("b", (1, "x"), lambda: [7]) == [7]
