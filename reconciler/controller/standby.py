@@ -15,7 +15,7 @@ from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
 from reconciler.controller.replica import Replica
 from reconciler.store.store import Store
-from reconciler.values.encoding.plan_json import dump_plan, load_plan
+from reconciler.values.encoding.plan_json import dump_plan_compactly, load_plan
 from reconciler.values.plan import Plan
 from reconciler.values.records import Lease
 from schemas.problems.errors.plan import PlanError
@@ -60,7 +60,7 @@ class StandbyPublisher:
         plan = digest or (last.plan if last is not None else "")
         note = LeaderNote(self._holder, done.ended, done.commit, done.good, done.notes, plan)
         if done.plan is not None and (last is None or last.plan != digest):
-            self._store.set_meta_with_lease(lease, _plan_key(self._cluster), dump_plan(done.plan))
+            self._store.set_meta_with_lease(lease, _plan_key(self._cluster), dump_plan_compactly(done.plan))
         news = last is None or replace(note, ended=0.0) != replace(last, ended=0.0)
         # That the same was seen once more wakes nobody up.
         self._store.set_meta_with_lease(
