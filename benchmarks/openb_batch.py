@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.openb_trace import LOADS, Pod
 from planner.batch.cutting_stock import pack
-from planner.batch.values import Fills, NodeClass, RequestClass
+from planner.batch.values import Fills, NodeClass, RequestClass, request_value
 from planner.model.types import NodeInfo
 
 Kind = tuple[int, int, int, int, tuple[str, ...]]
@@ -72,10 +72,9 @@ def node_classes(nodes: Sequence[NodeInfo]) -> dict[int, NodeClass]:
 
 
 def request_classes(kinds: Counter[Kind]) -> list[RequestClass]:
-    """A hundredth of a GPU is worth a core, so that no pod without GPU is dropped lightly."""
     return [
         RequestClass(
-            cpu, memory, gpus, milli, count, value=100 * gpus * milli + cpu, models=frozenset(models)
+            cpu, memory, gpus, milli, count, value=request_value(gpus * milli, cpu), models=frozenset(models)
         )
         for (cpu, memory, gpus, milli, models), count in sorted(kinds.items())
     ]

@@ -1,16 +1,19 @@
 """The one entry of the planner: a snapshot in; placements, waits with reasons, and metrics out.
 
-Pure and deterministic: the same snapshot gives the same outcome, byte for byte. Nothing is raised for a
-snapshot that validates: what cannot be is a wait with a reason or a warning.
+Pure and deterministic: the same snapshot gives the same outcome, byte for byte; where a clock is given and
+cut a packing short, a warning says that it rests on that. Nothing is raised for a snapshot that validates:
+what cannot be is a wait with a reason or a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 from planner.admission.quota import QuotaLedger
 from planner.batch.repack import repack
+from planner.batch.time_limit import PackingTime
 from planner.model.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
 from planner.policies import Policies
 from planner.resource_group import GroupContext, GroupResult, GroupRun
@@ -20,16 +23,25 @@ from planner.selection.from_snapshot import build_node_tables, build_scorer
 ContextFactory = Callable[[GroupInfo, SelectionFactory], GroupContext]
 
 
-def place(snapshot: Snapshot, policies: Policies) -> Outcome:
+def place(snapshot: Snapshot, policies: Policies, packing: PackingTime | None = None) -> Outcome:
     """Decide where every pending session goes or why it waits.
 
-    Groups are planned in the snapshot's order; quotas span them all.
+    Groups are planned in the snapshot's order; quotas span them all. `packing`: the clock by which packing
+    whole queues is cut short; without one it ends by its work alone.
     """
+    packing = packing or PackingTime()
     outcome = _place_as_queued(snapshot, policies)
+    valid_until = [outcome.valid_until]
+
+    def place_again(again: Snapshot) -> Outcome:
+        found = _place_as_queued(again, policies)
+        valid_until.append(found.valid_until)
+        return found
+
     for group in snapshot.groups:
         if group.packing == "whole-queue":
-            outcome = repack(snapshot, group, outcome, lambda again: _place_as_queued(again, policies))
-    return outcome
+            outcome = repack(snapshot, group, outcome, place_again, packing)
+    return replace(outcome, valid_until=min(valid_until))
 
 
 def _place_as_queued(snapshot: Snapshot, policies: Policies) -> Outcome:
@@ -66,6 +78,7 @@ def place_on_tables(
         groups=tuple(result.use for result in results if result.use is not None),
         warnings=tuple(text for result in results for text in result.warnings),
         evictions=tuple(one for result in results for one in result.evictions),
+        valid_until=min((result.valid_until for result in results), default=inf),
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from planner.admission.eligibility import ineligibility_reasons
 from planner.admission.quota import QuotaLedger
 from planner.admission.reserved_nodes import NodeReservations
 from planner.model.demand import roundings
+from planner.model.plan_time import PlanTime
 from planner.model.types import (
     Eviction,
     GroupInfo,
@@ -60,6 +62,7 @@ class GroupResult:
     warnings: list[str] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     use: GroupUse | None = None
+    valid_until: float = inf
 
 
 class GroupRun:
@@ -73,18 +76,19 @@ class GroupRun:
         policy: QueuePolicy,
         ledger: QuotaLedger,
     ) -> None:
-        self.group, self.policy, self.ledger, self.now = group, policy, ledger, snapshot.now
+        self.group, self.policy, self.ledger = group, policy, ledger
+        self.time = time = PlanTime(snapshot.now)
         self.scorer = context.scorer
         self.table: NodeTable = context.scorer.table
         self.running: Sequence[Running] = [one for one in snapshot.running if one.request.group == group.name]
         self.skips = SkipCounter(max_skips(group.queue_options))
         cache = context.cache or make_group_cache(group, self.table, self.running)
         self.view = cache.view
-        self.view.now, self.view.running, self.view.usage = snapshot.now, self.running, snapshot.usage
+        self.view.begin(time, self.running, snapshot.usage)
         self._shapes, self._possible = cache.shapes, cache.possible
-        self._reserved = NodeReservations(group, self.table, self.now)
+        self._reserved = NodeReservations(group, self.table, time)
         rule = group.preemption
-        self._preemptor = Preemptor(self.scorer, ledger, rule, self.now) if rule else None
+        self._preemptor = Preemptor(self.scorer, ledger, rule, time) if rule else None
         self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
         self._reservation: HeadReservation | None = None
         self._unplaced: list[UnplacedSession] = []
@@ -95,13 +99,18 @@ class GroupRun:
 
     def run(self, pending: Sequence[SessionRequest], *, explained: bool = True) -> GroupResult:
         """Everybody's turn. Without explanation waits have no reasons, and nothing is said about use."""
-        if not explained:
+        if explained:
+            self._run_explained(pending)
+        else:
             for session in self._order(pending):
                 self._decide(session)
             self._result.waits = waits.unexplained_waits(
                 self.group, self._unplaced, self.skips, self._reserved
             )
-            return self._result
+        self._result.valid_until = self.time.valid_until
+        return self._result
+
+    def _run_explained(self, pending: Sequence[SessionRequest]) -> None:
         before, fits_before = metrics.used_slots(self.table), metrics.room_by_size(self.table)
         for session in self._order(pending):
             self._decide(session)
@@ -122,7 +131,6 @@ class GroupRun:
             fits_before=fits_before,
             fits_after=metrics.room_by_size(self.table),
         )
-        return self._result
 
     def _order(self, pending: Sequence[SessionRequest]) -> Iterator[SessionRequest]:
         for band in priority_bands(pending):
@@ -130,7 +138,7 @@ class GroupRun:
 
     def _decide(self, session: SessionRequest) -> None:
         reasons = self.ledger.pending_violations(session)
-        reasons += ineligibility_reasons(session, self.group, self.now)
+        reasons += ineligibility_reasons(session, self.group, self.time)
         quota = self.ledger.violations(session)
         if reasons or (quota and self._preemptor is None):
             self._leave_waiting(session, reasons + quota)
@@ -220,7 +228,7 @@ class GroupRun:
                     self._leave_waiting(session, [Reason("reservation", text)])
                     return
                 excluded = (
-                    *self._reservation.excluded(session, self.now),
+                    *self._reservation.excluded(session, self.time),
                     *self._reserved.blocked_nodes(session),
                 )
                 excluded = tuple(sorted(set(excluded)))
@@ -233,7 +241,7 @@ class GroupRun:
 
     def _takes_quota_of(self, session: SessionRequest, head: SessionRequest, kept: HeadReservation) -> bool:
         """Whether the session would still hold what the head's quotas leave when the head is to start."""
-        if kept.over(session, self.now):
+        if kept.over(session, self.time):
             return False
         before = self.ledger.violations(head)
         self.ledger.take(session)
@@ -276,12 +284,12 @@ class GroupRun:
         return replace(placement, choice=replace(choice, detail=detail))
 
     def _occupants(self) -> list[Occupant]:
-        return occupants(self.table, self.running, self._started, self.now)
+        return occupants(self.table, self.running, self._started, self.time)
 
 
 def make_group_cache(group: GroupInfo, table: NodeTable, running: Sequence[Running]) -> GroupCache:
     """The cache of a group in which these sessions run."""
-    view = QueueView(group, 0.0, metrics.slot_totals(table, table.capacity))
+    view = QueueView(group, PlanTime(0.0), metrics.slot_totals(table, table.capacity))
     for one in running:
         view.hold(one.request)
     return GroupCache(view, ShapeCache(group))

@@ -27,7 +27,6 @@ from providers.base import (
     Fence,
     KernelSpec,
     KernelState,
-    Labels,
     Limit,
     Observation,
     Observed,
@@ -105,8 +104,15 @@ class FakeKernel:
     ended: tuple[KernelState, float, int | None, str] | None = None
     log: list[bytes] = field(default_factory=list)
     executed: list[tuple[str, ...]] = field(default_factory=list)
+    pid: int = 0
     used: tuple[float, float, float] | None = None
     """Time, CPU seconds and bytes when it was measured last."""
+    _digested: tuple[Mapping[str, str], str] | None = None
+
+    def env_digest(self) -> str:
+        if self._digested is None or self._digested[0] is not self.spec.env:
+            self._digested = (self.spec.env, env_digest(self.spec.env))
+        return self._digested[1]
 
 
 class World:
@@ -265,7 +271,9 @@ class FakeProvider:
             if spec.id not in world.kernels:
                 now = world.clock.now()
                 kept = replace(spec, secret_env={})
-                world.kernels[spec.id] = FakeKernel(kept, created=now, ready=now + world.slow_create)
+                world.kernels[spec.id] = FakeKernel(
+                    kept, created=now, ready=now + world.slow_create, pid=10_000 + len(world.created)
+                )
                 try:
                     fence()
                 except BaiError:
@@ -359,20 +367,20 @@ def _observed(world: World, kernel_id: str) -> Observed:
     alive = ended is None
     return Observed(
         id=spec.id,
-        labels=_copied(spec.labels),
+        labels=replace(spec.labels),
         state=_state(world, kernel),
         exit_code=ended[2] if ended else None,
         reason=ended[3] if ended else "",
         created=_time(kernel.created),
         started=_time(kernel.ready) if kernel.ready <= world.clock.now() else None,
         finished=_time(ended[1]) if ended else None,
-        pid=10_000 + world.created.index(kernel_id) if alive else None,
+        pid=kernel.pid if alive else None,
         cpus=spec.cpus,
         memory_nodes=spec.memory_nodes,
         memory=spec.memory,
         pids=spec.pids,
         scratch=spec.scratch,
-        env_digest=env_digest(spec.env),
+        env_digest=kernel.env_digest(),
     )
 
 
@@ -384,10 +392,6 @@ def _used(world: World, kernel_id: str) -> Usage:
     return Usage(
         kernel_id, _time(now), kernel.used[1], network_in=int(kernel.used[2]), network_out=0, gpus=gpus
     )
-
-
-def _copied(labels: Labels) -> Labels:
-    return replace(labels)
 
 
 def _time(seconds: float) -> datetime:

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, Reason, SessionRequest
 
 
-def ineligibility_reasons(session: SessionRequest, group: GroupInfo, now: float) -> list[Reason]:
+def ineligibility_reasons(session: SessionRequest, group: GroupInfo, time: PlanTime) -> list[Reason]:
     """Reasons that hold the session back apart from quotas and room on nodes."""
     reasons = []
     if not session.kernels:
         reasons.append(Reason("no-containers", "it has no containers"))
-    if session.starts_at is not None and session.starts_at > now:
-        wait = seconds_text(session.starts_at - now)
-        reasons.append(Reason("starts-at", f"starts at {moment_text(session.starts_at)}, in {wait}"))
+    if session.starts_at is not None and not time.passed(session.starts_at):
+        reasons.append(Reason("starts-at", f"starts at {moment_text(session.starts_at)}"))
     reasons.extend(Reason("dependency", f"waits for {name}") for name in session.blocked_by)
     if group.allowed_types is not None and session.type not in group.allowed_types:
         allowed = ", ".join(sorted(group.allowed_types)) or "none"

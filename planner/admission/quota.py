@@ -106,6 +106,8 @@ class QuotaLedger:
 
     def borrowed_text(self, session: SessionRequest) -> str:
         """What the session holds beyond quotas of its own, in words; empty when nothing."""
+        if not self._by_subject:
+            return ""
         request = self._granted_slots(session)
         found = [
             f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
@@ -119,6 +121,8 @@ class QuotaLedger:
     def pending_violations(self, session: SessionRequest) -> list[Reason]:
         """Reasons from limits on how many sessions may wait, counting those passed to `count_pending`
         before."""
+        if not self._by_subject:
+            return []
         return [
             _reason(
                 account.limit,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.admission.eligibility import seconds_text
+from planner.admission.eligibility import moment_text, seconds_text
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, NodeReservation, Reason, SessionRequest
 from planner.nodes.node_table import NodeTable
 
@@ -16,9 +17,9 @@ from planner.nodes.node_table import NodeTable
 class NodeReservations:
     """The reservations of one group that are not over yet."""
 
-    def __init__(self, group: GroupInfo, table: NodeTable, now: float) -> None:
-        self._now, self._index = now, table.index
-        self._coming = tuple(one for one in group.reservations if now < one.ends)
+    def __init__(self, group: GroupInfo, table: NodeTable, time: PlanTime) -> None:
+        self._time, self._index = time, table.index
+        self._coming = tuple(one for one in group.reservations if not time.passed(one.ends))
 
     @property
     def has_any(self) -> bool:
@@ -37,7 +38,7 @@ class NodeReservations:
             for one in self._coming
             if session.project not in one.projects
             and time < one.ends
-            and not _ends_before(session, time, one)
+            and not (session.timeout is not None and time <= one.starts - session.timeout)
         )
 
     def ever_blocked_nodes(self, session: SessionRequest) -> tuple[int, ...]:
@@ -61,8 +62,12 @@ class NodeReservations:
 
     def _conflicting(self, session: SessionRequest) -> Iterator[NodeReservation]:
         for one in self._coming:
-            if session.project not in one.projects and not _ends_before(session, self._now, one):
+            if session.project not in one.projects and not self._over_before(session, one):
                 yield one
+
+    def _over_before(self, session: SessionRequest, kept: NodeReservation) -> bool:
+        """Whether the session has ended before the nodes are kept, if it starts now."""
+        return session.timeout is not None and not self._time.after(kept.starts - session.timeout)
 
     def _node_indices(self, found: Iterator[NodeReservation]) -> tuple[int, ...]:
         names = {name for one in found for name in one.nodes}
@@ -76,13 +81,7 @@ class NodeReservations:
 
     def _kept_for_text(self, one: NodeReservation, session: SessionRequest) -> str:
         text = f"kept for project {' and '.join(sorted(one.projects))}"
-        if one.starts <= self._now:
-            return f"{text} for another {seconds_text(one.ends - self._now)} (reservation {one.name})"
+        if self._time.passed(one.starts):
+            return f"{text} until {moment_text(one.ends)} (reservation {one.name})"
         may = "has no timeout" if session.timeout is None else f"may run {seconds_text(session.timeout)}"
-        starts = seconds_text(one.starts - self._now)
-        return f"{text} from in {starts} on (reservation {one.name}), and this session {may}"
-
-
-def _ends_before(session: SessionRequest, starts: float, kept: NodeReservation) -> bool:
-    """Whether a session that starts then has ended before the nodes are kept."""
-    return session.timeout is not None and starts + session.timeout <= kept.starts
+        return f"{text} from {moment_text(one.starts)} on (reservation {one.name}), and this session {may}"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from planner.admission.reserved_nodes import NodeReservations
 from planner.model import slots
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, KernelPlacement, Placement, Running, Snapshot
 from planner.nodes import metrics
 from planner.nodes.node_table import CORES
@@ -85,7 +86,7 @@ class _GroupDefragmenter:
         self._group = group
         self._scorer = NodeScorer(table, "concentrated", Concentrated(group, table))
         self._shapes = ShapeCache(group)
-        self._reserved = NodeReservations(group, table, snapshot.now)
+        self._reserved = NodeReservations(group, table, PlanTime(snapshot.now))
         self._active = [at for at, node in enumerate(table.nodes) if node.state == "active"]
         slot = metrics.device_slot(table)
         self._feature = table.device_rows[slot].whole if slot else CORES

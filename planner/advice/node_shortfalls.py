@@ -11,6 +11,7 @@ from typing import Literal
 
 from planner.admission.reserved_nodes import NodeReservations
 from planner.devices.mapping import Mapping as Mapped
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, Reason, SessionRequest, Snapshot
 from planner.model.unhealthy_devices import unhealthy_sentences
 from planner.selection.base import Need
@@ -69,7 +70,7 @@ def rank_nodes(snapshot: Snapshot, group: GroupInfo, session: SessionRequest) ->
     """How close the group's nodes come, once for each distinct need of the session."""
     table = build_group_table(snapshot, group)
     scorer = NodeScorer(table, group.selection, Concentrated(group, table))
-    reserved = NodeReservations(group, table, snapshot.now)
+    reserved = NodeReservations(group, table, PlanTime(snapshot.now))
     closed = {node.name: reserved.reasons_on_node(session, node.name) for node in table.nodes}
     needs = ShapeCache(group).of(session).needs
     return tuple(

@@ -8,17 +8,22 @@ import numpy as np
 
 from planner.batch.greedy import Bins, insert_greedily, largest_first
 from planner.batch.repair import repair_required
+from planner.batch.time_limit import TimeLimit
 from planner.batch.values import Fill, Fills, NodeClass, Packing, RequestClass
 
 
 def complete_packing(
-    nodes: Sequence[NodeClass], requests: Sequence[RequestClass], fills: Fills, needs: tuple[float, float]
+    nodes: Sequence[NodeClass],
+    requests: Sequence[RequestClass],
+    fills: Fills,
+    needs: tuple[float, float],
+    limit: TimeLimit,
 ) -> Packing:
     """The packing that begins with these fills. `needs`: milli-cores and bytes that go with one GPU."""
     found = _Completion(nodes, requests, needs)
     found.assign_fills(fills)
     found.place_required()
-    found.repair()
+    found.repair(limit)
     found.place_rest()
     return found.packing()
 
@@ -45,9 +50,9 @@ class _Completion:
         short = [(at, self._requests[at].required - self._placed[at]) for at in self._order]
         self._insert([(at, count) for at, count in short if count > 0])
 
-    def repair(self) -> None:
+    def repair(self, limit: TimeLimit) -> None:
         """Make room for those that must be placed and are not."""
-        repair_required(self._bins, self._nodes, self._requests, self._placed)
+        repair_required(self._bins, self._nodes, self._requests, self._placed, limit)
 
     def place_rest(self) -> None:
         left = [(at, self._requests[at].count - self._placed[at]) for at in self._order]
@@ -64,10 +69,8 @@ class _Completion:
     def _preload_node(self, at: int, fill: Fill) -> None:
         left = {which: self._requests[which].count - self._placed[which] for which in fill}
         taken = {which: min(number, left[which]) for which, number in fill.items()}
-        taken = {which: number for which, number in taken.items() if number > 0}
-        for which, number in taken.items():
+        for which, number in self._bins.preload(at, taken, self._requests).items():
             self._placed[which] += number
-        self._bins.preload(at, taken, self._requests)
 
     def _insert(self, left: Sequence[tuple[int, int]]) -> None:
         for which, number in enumerate(insert_greedily(self._bins, self._requests, left)):

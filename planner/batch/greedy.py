@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.batch.values import Fill, NodeClass, RequestClass
+from planner.batch.arrangement import arrange
+from planner.batch.values import DEVICE, Fill, NodeClass, RequestClass
 
 Floats = NDArray[np.float64]
 _INFEASIBLE = 9e15
@@ -29,11 +31,20 @@ class Bins:
         self.fills: list[dict[int, int]] = [{} for _ in self.kind]
         self._needs = (max(cpu_per_gpu, 1.0), max(memory_per_gpu, 1.0))
 
-    def preload(self, at: int, fill: Fill, requests: Sequence[RequestClass]) -> None:
-        """Put a known feasible fill on one node; wholes first, then parts from the largest."""
+    def preload(self, at: int, fill: Fill, requests: Sequence[RequestClass]) -> Counter[int]:
+        """Put a fill on one empty node, wholes first, then parts from the largest; gives what went in. Parts
+        for which no arrangement on its devices was found are left out."""
         every = [which for which, count in fill.items() for _ in range(count)]
-        for which in sorted(every, key=lambda one: (not requests[one].whole, -requests[one].milli)):
+        parts = sorted((one for one in every if requests[one].part), key=lambda one: -requests[one].milli)
+        placed = Counter(one for one in every if not requests[one].part)
+        for which in placed.elements():
             self._assign(at, which, requests[which])
+        devices = arrange([requests[one].milli for one in parts], self.free[at].tolist())
+        for which, device in zip(parts, devices, strict=True):
+            if device is not None:
+                self._assign(at, which, requests[which], device)
+                placed[which] += 1
+        return placed
 
     def clear(self, at: int) -> None:
         """Take everything off one node."""
@@ -74,16 +85,16 @@ class Bins:
         rest: Floats = np.where(self.free >= milli, self.free - milli, _INFEASIBLE).min(axis=1)
         return rest
 
-    def _assign(self, at: int, which: int, request: RequestClass) -> None:
+    def _assign(self, at: int, which: int, request: RequestClass, device: int | None = None) -> None:
+        """`device`: for a part; the one that it fits best when left out."""
         self.cpu[at] -= request.cpu
         self.memory[at] -= request.memory
         row = self.free[at]
         if request.whole:
-            row[np.flatnonzero(row == 1000)[: request.gpus]] = 0
+            row[np.flatnonzero(row == DEVICE)[: request.gpus]] = 0
         elif request.part:
-            row[int(np.argmin(np.where(row >= request.milli, row - request.milli, _INFEASIBLE)))] -= (
-                request.milli
-            )
+            rest = np.where(row >= request.milli, row - request.milli, _INFEASIBLE)
+            row[int(np.argmin(rest)) if device is None else device] -= request.milli
         self.fills[at][which] = self.fills[at].get(which, 0) + 1
 
 

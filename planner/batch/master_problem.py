@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 
+from planner.batch.time_limit import TimeLimit
 from planner.batch.values import Fill, NodeClass, RequestClass
 
 _PENALTY_FACTOR = 3
@@ -30,6 +32,10 @@ class Columns:
             return False
         self.known[key] = None
         return True
+
+    def as_fills(self, uses: Sequence[int]) -> list[tuple[int, Fill, int]]:
+        """The known fills with the number of nodes that get each."""
+        return [(kind, dict(fill), count) for (kind, fill), count in zip(self.known, uses, strict=True)]
 
     def value(self, fill: Sequence[tuple[int, int]]) -> int:
         return sum(self.requests[at].value * count for at, count in fill)
@@ -65,11 +71,18 @@ def dual_prices(columns: Columns) -> tuple[NDArray[np.float64], list[float]]:
     return np.array([row.dual_value() for row in rows_requests]), [use.solution_value() for use in uses]
 
 
-def choose_fills(columns: Columns, hint: Sequence[float], effort: int) -> list[int]:
+def round_down(hint: Sequence[float]) -> list[int]:
+    """How many nodes get each known fill, of the linear program's use of it: the rest is filled in later."""
+    return [int(share + 1e-6) for share in hint]
+
+
+def choose_fills(columns: Columns, effort: int, limit: TimeLimit) -> list[int]:
     """How many nodes get each known fill; what a fill has too much of is left out later.
 
-    Branch and bound over at most `effort` nodes; without an answer the linear program's, rounded down.
+    Branch and bound over at most `effort` nodes, in the time that there is; empty without an answer.
     """
+    if limit.is_over():
+        return []
     solver = pywraplp.Solver.CreateSolver("SCIP")
     uses = [solver.IntVar(0, columns.nodes[kind].count, "") for kind, _ in columns.known]
     rows_nodes = [solver.Constraint(0, node.count) for node in columns.nodes]
@@ -79,8 +92,13 @@ def choose_fills(columns: Columns, hint: Sequence[float], effort: int) -> list[i
         for at, count in fill:
             rows_requests[at].SetCoefficient(use, count)
     solver.SetSolverSpecificParametersAsString(f"limits/nodes={effort}\nlimits/gap={_GAP}\n")
-    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
-        return [int(share + 1e-6) for share in hint]
+    if not math.isinf(limit.left()):
+        solver.set_time_limit(max(1, round(1000 * limit.left())))
+    status = solver.Solve()
+    if status != pywraplp.Solver.OPTIMAL and solver.nodes() < effort:
+        limit.reached = True
+    if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+        return []
     return [round(use.solution_value()) for use in uses]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-DEVICE = 1000
+from planner.batch.values import DEVICE
+
 MOST_PATTERNS = 4096
 
 

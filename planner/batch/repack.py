@@ -2,7 +2,11 @@
 
 Only sessions that have not started are moved, everybody who was placed stays placed, and quotas and the
 queue's `maxSkips` hold as before. The packing decides nodes; cores, NUMA nodes and devices are mapped by the
-planner's own transaction, and a packing that it cannot map is dropped.
+planner's own transaction, and a packing that it cannot map is dropped. Where nothing starts in the plan there
+is nothing to move, and what waits has been found to fit nowhere: then nothing is packed.
+
+The work is bounded by the group's time limit: so much that a usual machine needs a part of it. The limit by
+the clock ends what a far slower machine does; the plan says so, since it rests on the clock then.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from planner.batch.greedy import fits_on_empty_node
-from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
+from planner.batch.time_limit import PackingTime
+from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass, request_value
 from planner.model.slots import DEVICE
 from planner.model.types import GroupInfo, NodeInfo, Outcome, Placement, Running, SessionRequest, Snapshot
 from planner.nodes.node_table import MEMORY, MILLI, NodeTable
@@ -22,8 +27,9 @@ from planner.selection.from_snapshot import build_group_table
 from planner.selection.gang import ShapeCache
 
 PlaceFunction = Callable[[Snapshot], Outcome]
-_PRICING_PROGRAMS = 480
-"""Small programs that the pricing of one group may solve."""
+_WORK_PER_SECOND = 25_000_000
+"""Entries of pricing's tables for each second of the limit: a core that is slow for a server does three to
+six times as many."""
 
 
 class _RequestKey(NamedTuple):
@@ -43,7 +49,9 @@ class _PackableQueue:
     waiting: dict[_RequestKey, list[SessionRequest]]
 
 
-def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, place_again: PlaceFunction) -> Outcome:
+def repack(
+    snapshot: Snapshot, group: GroupInfo, outcome: Outcome, place_again: PlaceFunction, time: PackingTime
+) -> Outcome:
     """The outcome with more of the group's sessions placed, or the same outcome when none was found."""
     waiting = _waiting_for_room(outcome, group)
     if group.reservations or group.preemption or not waiting:
@@ -54,18 +62,24 @@ def repack(snapshot: Snapshot, group: GroupInfo, outcome: Outcome, place_again: 
         text = f"group {group.name}: packing whole-queue needs OR-Tools: pip install 'bai[batch]'"
         return replace(outcome, warnings=(*outcome.warnings, text))
     queue = _packable_queue(snapshot, group, outcome, waiting)
+    if not queue.waiting or not queue.placed:
+        return outcome
     nodes = _node_classes(build_group_table(_snapshot_without_packed(snapshot, outcome, queue), group))
-    if not queue.waiting or not nodes:
+    if not nodes:
         return outcome
     kinds = sorted({*queue.placed, *queue.waiting}, key=lambda kind: (*kind[:4], sorted(kind.models)))
     requests = [_request_class(kind, queue) for kind in kinds]
-    effort = Effort(rounds=max(4, min(32, _PRICING_PROGRAMS // len(nodes))))
     start = [
         (at, fill, count)
         for at, fill, count in _current_fills(list(nodes.values()), kinds, queue, outcome)
         if fits_on_empty_node(list(nodes)[at], fill, requests)  # beside parts of devices that others hold
     ]
-    packing = pack(list(nodes), requests, effort, start)
+    effort = Effort(pricing=_WORK_PER_SECOND * group.packing_time_limit)
+    limit = time.limit(group.name, group.packing_time_limit)
+    packing = pack(list(nodes), requests, effort, start, limit)
+    time.spent[group.name] = group.packing_time_limit - limit.left()
+    if limit.reached:
+        outcome = _mention_limit(outcome, group)
     node_by_session = _node_by_session(packing, list(nodes.values()), kinds, queue)
     return _place_packing(snapshot, group, outcome, node_by_session, place_again)
 
@@ -127,7 +141,7 @@ def _snapshot_without_packed(snapshot: Snapshot, outcome: Outcome, queue: _Packa
 def _request_class(kind: _RequestKey, queue: _PackableQueue) -> RequestClass:
     placed = len(queue.placed.get(kind, ()))
     count = placed + len(queue.waiting.get(kind, ()))
-    value = 100 * kind.gpus * kind.milli + kind.cpu + 1
+    value = request_value(kind.gpus * kind.milli, kind.cpu) + 1
     return RequestClass(kind.cpu, kind.memory, kind.gpus, kind.milli, count, value, kind.models, placed)
 
 
@@ -234,6 +248,15 @@ def _snapshot_with(
 ) -> Snapshot:
     running = tuple(Running(requests[one.session], one, snapshot.now) for one in started)
     return replace(snapshot, running=(*snapshot.running, *running), pending=pending)
+
+
+def _mention_limit(outcome: Outcome, group: GroupInfo) -> Outcome:
+    text = (
+        f"group {group.name}: packing the whole queue was stopped by its packingTimeLimit of "
+        f"{group.packing_time_limit} s; the best that was found until then counts, and a plan made again may "
+        "find another"
+    )
+    return replace(outcome, warnings=tuple(dict.fromkeys((*outcome.warnings, text))))
 
 
 def _mention_packing(placement: Placement) -> Placement:

@@ -10,23 +10,35 @@ from collections.abc import Sequence
 
 from ortools.sat.python import cp_model
 
+from planner.batch.fill_program import fill_variables
 from planner.batch.greedy import Bins
-from planner.batch.pricing import fill_variables
+from planner.batch.time_limit import TimeLimit
 from planner.batch.values import Fill, NodeClass, RequestClass
 
 _GROUP, _TRIES = 6, 8
-"""Nodes in one program, and programs for one class that is missing."""
+"""Nodes in one program, and programs without success for one class that is missing."""
+_PROGRAMS = 24
+"""In all, for one packing."""
 _EFFORT = 1.0
 """CP-SAT's deterministic time for one program."""
 
 
 def repair_required(
-    bins: Bins, nodes: Sequence[NodeClass], requests: Sequence[RequestClass], placed: list[int]
+    bins: Bins,
+    nodes: Sequence[NodeClass],
+    requests: Sequence[RequestClass],
+    placed: list[int],
+    limit: TimeLimit,
 ) -> None:
-    """Change `bins` and `placed` so that fewer are missing of those that must be placed."""
+    """Change `bins` and `placed` so that fewer are missing of those that must be placed, in the time that
+    there is."""
+    programs = 0
     for which, request in enumerate(requests):
         tried = 0
         while placed[which] < request.required and tried < _TRIES:
+            if programs == _PROGRAMS or limit.is_over():
+                return
+            programs += 1
             able = [at for at, kind in enumerate(bins.kind) if request.allowed_on(nodes[int(kind)])]
             able.sort(key=lambda at: (-_replaceable_milli(bins, at, requests, placed), at))
             group = able[tried * _GROUP : (tried + 1) * _GROUP]
@@ -86,7 +98,5 @@ def _apply_fills(
         for one, count in bins.fills[at].items():
             placed[one] -= count
         bins.clear(at)
-        kept = {one: count for one, count in fill.items() if count}
-        bins.preload(at, kept, requests)
-        for one, count in kept.items():
+        for one, count in bins.preload(at, fill, requests).items():
             placed[one] += count

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+DEVICE = 1000
+"""Milli of a whole device."""
+_MANY = 2**40
+
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
@@ -38,17 +42,34 @@ class RequestClass:
     def allowed_on(self, node: NodeClass) -> bool:
         return not self.models or node.model in self.models
 
+    def most_on(self, node: NodeClass) -> int:
+        """How many an empty node could take, however many there are."""
+        bounds = [_MANY if self.allowed_on(node) else 0]
+        bounds += [node.cpu // self.cpu] if self.cpu else []
+        bounds += [node.memory // self.memory] if self.memory else []
+        if self.whole:
+            bounds.append(node.gpus // self.gpus)
+        if self.part:
+            bounds.append(node.gpus * (DEVICE // self.milli))
+        return min(bounds)
+
     @property
     def gpu_milli(self) -> int:
         return self.gpus * self.milli
 
     @property
     def whole(self) -> bool:
-        return self.gpus > 0 and self.milli == 1000
+        return self.gpus > 0 and self.milli == DEVICE
 
     @property
     def part(self) -> bool:
-        return self.gpus > 0 and self.milli < 1000
+        return self.gpus > 0 and self.milli < DEVICE
+
+
+def request_value(gpu_milli: int, cpu: int) -> int:
+    """What placing a request is worth: GPUs first, and a core as much as a thousandth of a GPU, so that
+    nobody without GPU is left out for nothing."""
+    return 1000 * gpu_milli + cpu
 
 
 Fill = Mapping[int, int]
@@ -61,14 +82,12 @@ Fills = Sequence[tuple[int, Fill, int]]
 class Effort:
     """How much work may be done, in amounts that do not depend on the machine's speed."""
 
-    rounds: int = 36
-    """Rounds of pricing; each solves one small integer program per node class."""
-    pricing: float = 0.25
-    """CP-SAT's deterministic time for one of them."""
+    rounds: int = 60
+    """Rounds of pricing; each looks for one better fill per node class."""
+    pricing: int = 1_500_000_000
+    """Entries of knapsack tables that may be computed in all rounds together."""
     rounding: int = 300
     """Nodes of the search tree for choosing whole numbers of fills."""
-    workers: int = 2
-    """Threads; the answer does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from planner.model.device_family import mask_of
 from planner.model.topology import Topology
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
 from planner.model.unhealthy_devices import unhealthy_devices
+from schemas.values.once_per_value import last_per_value
 
 
 class ResourceState(NamedTuple):
@@ -73,21 +74,52 @@ def hold_kernel(
 ) -> tuple[ResourceState, tuple[str, ...]]:
     """The state with a recorded kernel on it, and what of the record does not exist or was already taken;
     nothing is said of devices that are `known` to be out of placement."""
-    cores = mask_of(sorted({topology.core_of[cpu] for cpu in kernel.cpus if cpu in topology.core_of}))
-    mismatches = [f"CPU {cpu}" for cpu in kernel.cpus if cpu not in topology.core_of]
-    if cores & ~state.cores & topology.usable_cores:
+    held = _held_amounts(kernel, topology)
+    mismatches = list(held.unknown_cpus)
+    if held.cores & ~state.cores & topology.usable_cores:
         mismatches.append("cores that are taken or reserved")
+    mismatches += held.unknown_domains
     shared, memory = list(state.shared), list(state.memory)
-    for part in _numa_parts(topology, kernel):
-        if part.node not in topology.domains:
-            mismatches.append(f"NUMA node {part.node}")
-            continue
-        at = topology.domains.index(part.node)
-        memory[at] -= part.memory
-        shared[at] += 0 if kernel.cpus else part.cpu_milli
-    free, part_free, missing = _hold_devices(topology, state, kernel.devices, known)
-    held = ResourceState(state.cores & ~cores, tuple(shared), tuple(memory), free, part_free)
-    return held, (*mismatches, *missing)
+    for at, milli, size in held.domains:
+        memory[at] -= size
+        shared[at] += milli
+    free, part_free, missing = _hold_devices(state, held.devices, known)
+    left = ResourceState(state.cores & ~held.cores, tuple(shared), tuple(memory), free, part_free)
+    return left, (*mismatches, *missing)
+
+
+class _HeldAmounts(NamedTuple):
+    """What a kernel holds of a kind of machine, and in words what there is not."""
+
+    cores: int
+    """Mask."""
+    unknown_cpus: tuple[str, ...]
+    domains: tuple[tuple[int, int, int], ...]
+    """Index of the NUMA domain, milli-cores of shared CPU, bytes."""
+    unknown_domains: tuple[str, ...]
+    devices: tuple[tuple[DeviceGrant, tuple[int, int] | None], ...]
+    """With the index of the device's family and its own in that; None where there is no such device."""
+
+
+@last_per_value
+def _held_amounts(kernel: KernelPlacement, topology: Topology) -> _HeldAmounts:
+    there, parts = topology.core_of, tuple(_numa_parts(topology, kernel))
+    return _HeldAmounts(
+        mask_of(sorted({there[cpu] for cpu in kernel.cpus if cpu in there})),
+        tuple(f"CPU {cpu}" for cpu in kernel.cpus if cpu not in there),
+        tuple(
+            (topology.domains.index(part.node), 0 if kernel.cpus else part.cpu_milli, part.memory)
+            for part in parts
+            if part.node in topology.domains
+        ),
+        tuple(f"NUMA node {part.node}" for part in parts if part.node not in topology.domains),
+        tuple((grant, _device_index(topology, grant.id)) for grant in kernel.devices),
+    )
+
+
+def _device_index(topology: Topology, device: str) -> tuple[int, int] | None:
+    families = ((at, family.ids) for at, family in enumerate(topology.families) if device in family.ids)
+    return next(((at, ids.index(device)) for at, ids in families), None)
 
 
 def _numa_parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPart]:
@@ -103,20 +135,14 @@ def _numa_parts(topology: Topology, kernel: KernelPlacement) -> Iterable[NumaPar
 
 
 def _hold_devices(
-    topology: Topology, state: ResourceState, grants: tuple[DeviceGrant, ...], known: Collection[str]
+    state: ResourceState,
+    grants: Iterable[tuple[DeviceGrant, tuple[int, int] | None]],
+    known: Collection[str],
 ) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...], list[str]]:
     free = list(state.free)
     part = {(family, device): left for family, device, left in state.part}
     missing = []
-    for grant in grants:
-        found = next(
-            (
-                (at, family.ids.index(grant.id))
-                for at, family in enumerate(topology.families)
-                if grant.id in family.ids
-            ),
-            None,
-        )
+    for grant, found in grants:
         if found is None:
             missing.append(f"device {grant.id}")
             continue

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from planner.model import links
 from planner.model.device_family import DeviceFamily, DeviceLinks, bits
 from schemas.hardware.model import Gpu, Hardware, NumaNode
+from schemas.values.once_per_value import once_per_value
 
 
 class DomainSet(NamedTuple):
@@ -23,6 +24,10 @@ class DomainSet(NamedTuple):
 
     distance: int
     members: tuple[int, ...]
+
+
+_MOST_MASKS = 4096
+"""Sets of cores whose CPUs are remembered: a topology lasts as long as its hardware is described."""
 
 
 class Topology:
@@ -58,6 +63,8 @@ class Topology:
         found = self._cpus.get(cores)
         if found is None:
             found = tuple(sorted(cpu for at in bits(cores) for cpu in self.cores[at]))
+            if len(self._cpus) >= _MOST_MASKS:
+                self._cpus.clear()
             self._cpus[cores] = found
         return found
 
@@ -174,11 +181,22 @@ class TopologyCache:
     def of(self, hardware: Hardware) -> Topology:
         found = self._by_identity.get(id(hardware))
         if found is None:
-            content = hardware.model_dump_json(exclude={"hostname", "software", "disks"})
-            topology = self._by_content.get(content) or Topology(hardware)
+            content = _content(hardware)
+            topology = self._by_content.get(content) or _topology(hardware)
             self._by_content[content] = topology
             found = self._by_identity[id(hardware)] = (hardware, topology)
         return found[1]
+
+
+@once_per_value
+def _content(hardware: Hardware) -> str:
+    """What two machines that are alike have in common."""
+    return hardware.model_dump_json(exclude={"hostname", "software", "disks"})
+
+
+@once_per_value
+def _topology(hardware: Hardware) -> Topology:
+    return Topology(hardware)
 
 
 def _holds_sessions(node: NumaNode) -> bool:

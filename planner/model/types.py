@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Literal
 
 from schemas.hardware.model import Hardware
@@ -86,6 +87,8 @@ class GroupInfo:
     selection: str = "concentrated"
     packing: Literal["as-queued", "whole-queue"] = "as-queued"
     """`whole-queue`: what waits for room is tried again with all that starts in the plan packed anew."""
+    packing_time_limit: int = 60
+    """Seconds that packing may hold up a plan; the work that it may do goes with them."""
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
     gpudirect_storage: bool = False
@@ -175,7 +178,7 @@ class NumaPart:
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelPlacement:
     """Where one kernel sits, exactly."""
 
@@ -367,6 +370,9 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     """Running sessions that the placements count on being gone."""
+    valid_until: float = inf
+    """Until when, in seconds since the epoch, the same snapshot at a later time has the same outcome; at the
+    earliest the snapshot's own time, and never, where nothing in it waits for a time."""
 
     def counted_from(self, start: Outcome) -> Outcome:
         """The same, with what is used before the plan as `start` has it."""

@@ -12,7 +12,7 @@ def slot_totals(table: NodeTable, amounts: Ints) -> dict[str, int]:
     """Totals over the active nodes: `cpu` milli, `mem` bytes, untouched devices per slot, and `.shares` milli
     beside `.device`.
     """
-    active = [at for at, node in enumerate(table.nodes) if node.state == "active"]
+    active = table.active
     sums = [int(value) for value in amounts[:, active].sum(axis=1)] if active else [0] * table.width
     result = {slots.CPU: sums[MILLI], slots.MEMORY: sums[MEMORY]}
     for slot, feature in table.device_rows.items():
@@ -39,7 +39,7 @@ def room_by_size(table: NodeTable) -> dict[str, int]:
     """How many sessions of each size fit beside each other, counted on one resource: `1 GPU`, ... or cores
     without GPUs.
     """
-    active = [at for at, node in enumerate(table.nodes) if node.state == "active"]
+    active = table.active
     slot = device_slot(table)
     feature = table.device_rows[slot].whole if slot else CORES
     word = slots.device_word(slot) if slot else "core"

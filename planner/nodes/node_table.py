@@ -38,16 +38,31 @@ class DeviceRows(NamedTuple):
     """All free milli, partly used devices included."""
 
 
+class _Rows(NamedTuple):
+    """What the arrays hold of a node, and the number of its hardware and state."""
+
+    totals: Ints
+    domains: Ints
+    devices: Ints
+    number: int
+
+
 class MapperCache:
     """What all tables of a snapshot share: one topology and one mapper per kind of hardware."""
 
     def __init__(self) -> None:
         self._topologies = TopologyCache()
         self._mappers: dict[int, Mapper] = {}
+        self._by_hardware: dict[int, Mapper] = {}
+        """By the hardware's identity; the topologies keep it alive."""
 
     def mapper(self, node: NodeInfo) -> Mapper:
-        topology = self._topologies.of(node.hardware)
-        return self._mappers.setdefault(id(topology), Mapper(topology))
+        found = self._by_hardware.get(id(node.hardware))
+        if found is None:
+            topology = self._topologies.of(node.hardware)
+            found = self._mappers.setdefault(id(topology), Mapper(topology))
+            self._by_hardware[id(node.hardware)] = found
+        return found
 
 
 class NodeTable:
@@ -91,10 +106,17 @@ class NodeTable:
         self.change_log: list[int] = []
         """Every node that changed, in order: readers remember how far they have read."""
         self._journal: list[tuple[int, ResourceState]] = []
-        self._row_cache: dict[tuple[int, ResourceState], tuple[Ints, Ints, Ints]] = {}
-        for at in range(len(self.nodes)):
-            self._refresh_arrays(at)
+        self._row_cache: dict[tuple[int, ResourceState], _Rows] = {}
+        self.state_numbers = [0] * len(self.nodes)
+        """The same for nodes of one hardware in equal states, by node."""
+        self._row_count = 0
+        self._fill_arrays()
         self.capacity = self.totals.copy()
+
+    @cached_property
+    def active(self) -> list[int]:
+        """The nodes that are in service."""
+        return [at for at, node in enumerate(self.nodes) if node.state == "active"]
 
     @cached_property
     def request_kinds(self) -> Mapping[RequestKind, int]:
@@ -158,16 +180,34 @@ class NodeTable:
         self._refresh_arrays(at)
         self.change_log.append(at)
 
+    def _fill_arrays(self) -> None:
+        """The arrays of all nodes, those that are equal at once."""
+        equal: dict[tuple[int, int], list[int]] = {}
+        for at, (topology, state) in enumerate(zip(self.topologies, self.states, strict=True)):
+            equal.setdefault((id(topology), id(state)), []).append(at)
+        for nodes in equal.values():
+            rows = self._rows_of(nodes[0])
+            self.totals[:, nodes] = rows.totals[:, None]
+            self.domains[:, :, nodes] = rows.domains[:, :, None]
+            self.devices[:, nodes] = rows.devices[:, None]
+            for at in nodes:
+                self.state_numbers[at] = rows.number
+
     def _refresh_arrays(self, at: int) -> None:
+        rows = self._rows_of(at)
+        self.totals[:, at], self.domains[:, :, at], self.devices[:, at] = rows[:3]
+        self.state_numbers[at] = rows.number
+
+    def _rows_of(self, at: int) -> _Rows:
         key = (id(self.topologies[at]), self.states[at])
-        row = self._row_cache.get(key)
-        if row is None:
+        rows = self._row_cache.get(key)
+        if rows is None:
             if len(self._row_cache) > 100_000:
                 self._row_cache.clear()
-            row = self._row_cache[key] = self._build_rows(self.topologies[at], self.states[at])
-        self.totals[:, at], self.domains[:, :, at], self.devices[:, at] = row
+            rows = self._row_cache[key] = self._build_rows(self.topologies[at], self.states[at])
+        return rows
 
-    def _build_rows(self, topology: Topology, state: ResourceState) -> tuple[Ints, Ints, Ints]:
+    def _build_rows(self, topology: Topology, state: ResourceState) -> _Rows:
         room = domain_room(topology, state)
         table: Ints = np.zeros((self.width, self.depth), dtype=np.int64)
         table[:3, : len(topology.domains)] = (room.cores, room.milli, room.memory)
@@ -185,7 +225,8 @@ class NodeTable:
                 table[feature.whole, domain] = count
                 table[feature.part, domain] = max(here, default=0)
                 table[feature.milli, domain] = 1000 * count + sum(here)
-        return totals, table, self._device_row(topology, state)
+        self._row_count += 1
+        return _Rows(totals, table, self._device_row(topology, state), self._row_count)
 
     def _device_row(self, topology: Topology, state: ResourceState) -> Ints:
         """Free milli per device, the `.device` families one after another in the same rows."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from planner.model.plan_time import PlanTime
 from planner.model.slots import total
 from planner.model.types import GroupInfo, Running, SessionRequest
 
@@ -24,15 +25,29 @@ class QueueView:
     """
 
     group: GroupInfo
-    now: float
+    time: PlanTime
     capacity: Mapping[str, int]
     running: Sequence[Running] = ()
     held: dict[str, dict[str, int]] = field(default_factory=dict)
-    usage: Mapping[str, float] = field(default_factory=dict)
-    """Decayed dominant-share seconds of past sessions, by user."""
+    decayed_usage: Mapping[str, float] = field(default_factory=dict)
     tree: dict[tuple[str, ...], dict[str, int]] = field(default_factory=dict)
     """What is held below each point of the hierarchy: (domain,), (domain, project), (domain, project,
     user)."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch. Who asks is asked anew in every plan."""
+        return self.time.exactly()
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """Dominant-share seconds of past sessions, by user, decayed to now."""
+        self.time.exactly()
+        return self.decayed_usage
+
+    def begin(self, time: PlanTime, running: Sequence[Running], decayed_usage: Mapping[str, float]) -> None:
+        """Look at the same group at another time."""
+        self.time, self.running, self.decayed_usage = time, running, decayed_usage
 
     def hold(self, session: SessionRequest, sign: int = 1) -> None:
         """Count what a session holds, or with `sign` -1 what it gives back."""

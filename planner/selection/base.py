@@ -41,7 +41,8 @@ class Selection(Protocol):
 
     A score may depend on the node's own state only: it is kept until the node changes. Optional attributes:
     `rotates` (True: ties go to the next node in turn rather than to the first), `tolerance` and `order`
-    (scores within `tolerance` of the best are ties, won by the node with the least `order[node]`).
+    (scores within `tolerance` of the best are ties, won by the node with the least `order[node]`), `by_state`
+    (True: nodes of one hardware in equal states score the same, so that each state is scored once).
     """
 
     def scores(self, table: NodeTable, need: Need, nodes: Index) -> Ints: ...

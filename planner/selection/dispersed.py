@@ -11,6 +11,7 @@ from planner.selection.leftover import describe_leftover, leftover
 
 class Dispersed:
     rotates = False
+    by_state = True
 
     def __init__(self, group: GroupInfo, table: NodeTable) -> None:
         del group, table

@@ -35,8 +35,23 @@ class ShapeCache:
         self._needs: dict[tuple[tuple[Demand, ...], NodeFilter], Need] = {}
         self._demands: dict[object, Demand] = {}
         self._shapes: dict[Shape, Shape] = {}
+        self._known: dict[object, Shape] = {}
+        """By what sessions say, as they say it: several ways to say one thing are one shape."""
 
     def of(self, session: SessionRequest) -> Shape:
+        key = (
+            tuple([tuple(kernel.slots.items()) for kernel in session.kernels]),
+            (session.exclusive_cpus, session.numa, session.require_nvlink),
+            (session.multi_node, session.same_leaf),
+            (session.designated, session.gpu_models, session.architectures),
+            tuple(session.node_selector.items()),
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._make_shape(session)
+        return found
+
+    def _make_shape(self, session: SessionRequest) -> Shape:
         demands = tuple(self._demand(session, kernel) for kernel in session.kernels)
         wanted = NodeFilter(
             session.designated,

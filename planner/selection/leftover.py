@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from planner.nodes.feasibility import Index
@@ -28,6 +30,7 @@ def leftover(table: NodeTable, need: Need, nodes: Index) -> Ints:
     return packed
 
 
+@lru_cache(maxsize=4096)
 def describe_leftover(packed: int) -> str:
     """`leftover` of one node for a person."""
     memory = packed % _MEMORY

@@ -26,6 +26,8 @@ from planner.selection.node_admission import refusals
 NO_FIT = int(np.iinfo(np.int64).max)
 _KEEP_DEVICES_FREE = SCORE_LIMIT << 2
 _SEVERAL_DOMAINS = SCORE_LIMIT << 1
+_MOST_STATES = 10_000
+"""Remembered scores of one need."""
 
 
 class ChosenNode(NamedTuple):
@@ -43,13 +45,15 @@ class ChosenNode(NamedTuple):
 
 
 class _CachedScores:
-    """The scores of one need, and how much of the table's change log they know."""
+    """The scores of one need, how much of the table's change log they know, and what nodes score in states
+    that were seen before."""
 
-    __slots__ = ("read", "values")
+    __slots__ = ("by_state", "read", "values")
 
     def __init__(self, count: int) -> None:
         self.values: Ints = np.full(count, NO_FIT, dtype=np.int64)
         self.read = -1
+        self.by_state: dict[int, int] = {}
 
 
 class NodeScorer:
@@ -60,6 +64,7 @@ class NodeScorer:
         self._rotates: bool = getattr(strategy, "rotates", False)
         self._tolerance: int = getattr(strategy, "tolerance", 0)
         self._order: Ints | None = getattr(strategy, "order", None)
+        self._by_state: bool = getattr(strategy, "by_state", False)
         self._placement_builders: dict[int, PlacementBuilder] = {}
         self._scores: dict[Need, _CachedScores] = {}
         self._filters: dict[NodeFilter, Bools] = {}
@@ -130,8 +135,7 @@ class NodeScorer:
         if known.read < 0 or len(log) - known.read > len(self.table.nodes):
             self._score(need, known.values, self._every)
         elif known.read < len(log):
-            changed = sorted(set(log[known.read :]))
-            self._score(need, known.values, np.array(changed, dtype=np.intp))
+            self._score_changed(need, known, set(log[known.read :]))
         known.read = len(log)
         return known.values
 
@@ -175,6 +179,27 @@ class NodeScorer:
 
     def _admits(self, at: int, wanted: NodeFilter) -> bool:
         return next(refusals(self.table.nodes[at], wanted), None) is None
+
+    def _score_changed(self, need: Need, known: _CachedScores, changed: set[int]) -> None:
+        """Score nodes again; of those in a state that was scored before nothing is computed."""
+        if not self._by_state:
+            self._score(need, known.values, np.array(sorted(changed), dtype=np.intp))
+            return
+        values, by_state, numbers = known.values, known.by_state, self.table.state_numbers
+        admitted = self.admitted(need.filter)
+        new = []
+        for at in changed:
+            score = by_state.get(numbers[at]) if admitted[at] else NO_FIT
+            if score is None:
+                new.append(at)
+            else:
+                values[at] = score
+        if new:
+            if len(by_state) > _MOST_STATES:
+                by_state.clear()
+            self._score(need, values, np.array(new, dtype=np.intp))
+            for at in new:
+                by_state[numbers[at]] = int(values[at])
 
     def _score(self, need: Need, values: Ints, nodes: Index) -> None:
         values[nodes] = NO_FIT

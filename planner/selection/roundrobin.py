@@ -16,6 +16,7 @@ from planner.selection.base import Need
 
 class RoundRobin:
     rotates = True
+    by_state = True
 
     def __init__(self, group: GroupInfo, table: NodeTable) -> None:
         del group, table

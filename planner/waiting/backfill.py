@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import SessionRequest
 from planner.selection.gang import Shape
 from planner.selection.node_scorer import NodeScorer
@@ -25,13 +26,15 @@ class HeadReservation(NamedTuple):
     nodes: tuple[int, ...]
     start: float | None
 
-    def over(self, session: SessionRequest, now: float) -> bool:
+    def over(self, session: SessionRequest, time: PlanTime) -> bool:
         """Whether this later session ends before the head can start."""
-        return session.timeout is not None and self.start is not None and now + session.timeout <= self.start
+        if session.timeout is None or self.start is None:
+            return False
+        return not time.after(self.start - session.timeout)
 
-    def excluded(self, session: SessionRequest, now: float) -> tuple[int, ...]:
+    def excluded(self, session: SessionRequest, time: PlanTime) -> tuple[int, ...]:
         """Nodes that this later session must stay off."""
-        return () if self.over(session, now) else self.nodes
+        return () if self.over(session, time) else self.nodes
 
 
 def reserve_for_head(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import Running, SessionRequest
 from planner.nodes.feasibility import fits
 from planner.nodes.node_table import NodeTable
@@ -58,11 +59,11 @@ def latest_end(starts: float, timeout: float) -> float | None:
 
 
 def occupants(
-    table: NodeTable, running: Sequence[Running], started: Mapping[str, SessionRequest], now: float
+    table: NodeTable, running: Sequence[Running], started: Mapping[str, SessionRequest], time: PlanTime
 ) -> list[Occupant]:
     """Every session on the table's nodes. `started`: those that start now, by id."""
     requests = {one.request.id: (one.request, one.started) for one in running}
-    requests.update({name: (session, now) for name, session in started.items()})
+    requests.update({name: (session, None) for name, session in started.items()})
     nodes: dict[str, dict[int, None]] = {}
     for at, residents in enumerate(table.residents):
         for session, _ in residents:
@@ -72,8 +73,8 @@ def occupants(
         request, since = requests.get(session, (None, None))
         ends = None
         if request is not None and request.timeout is not None:
-            ends = latest_end(now if since is None else since, request.timeout)
-            ends = None if ends is None else max(now, ends)
+            ends = latest_end(time.exactly() if since is None else since, request.timeout)
+            ends = time.exactly() if ends is not None and time.passed(ends) else ends
         found.append(Occupant(session, ends, tuple(where)))
     return found
 

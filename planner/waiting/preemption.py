@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from math import fsum, inf
 from typing import NamedTuple
 
 from planner.admission.quota import QuotaLedger
 from planner.model import slots
 from planner.model.node_state import ResourceState
+from planner.model.plan_time import PlanTime
 from planner.model.types import PreemptionRule, Reason, Running, SessionRequest
 from planner.selection.base import Need
 from planner.selection.gang import Shape, allocate
@@ -26,11 +28,12 @@ _EXACT = 256
 
 
 class Candidate(NamedTuple):
-    """A session that may be pushed out. `ran`: seconds since its start, 0 where that is not known."""
+    """A session that may be pushed out. `started`: seconds since the epoch, the end of all time where that
+    is not known."""
 
     request: SessionRequest
     nodes: tuple[int, ...]
-    ran: float
+    started: float
 
     @property
     def id(self) -> str:
@@ -43,8 +46,8 @@ Victims = tuple[Candidate, ...]
 class Preemptor:
     """The search for victims in one group."""
 
-    def __init__(self, scorer: NodeScorer, ledger: QuotaLedger, rule: PreemptionRule, now: float) -> None:
-        self._scorer, self._ledger, self._rule, self._now = scorer, ledger, rule, now
+    def __init__(self, scorer: NodeScorer, ledger: QuotaLedger, rule: PreemptionRule, time: PlanTime) -> None:
+        self._scorer, self._ledger, self._rule, self._time = scorer, ledger, rule, time
         self._table = scorer.table
         self._trials = 0
         self._nodes_of: dict[str, tuple[int, ...]] | None = None
@@ -87,7 +90,7 @@ class Preemptor:
         """Who may be pushed out for the session at all, the first to go first."""
         where = self._nodes_by_session()
         found = [
-            Candidate(one.request, where.get(one.request.id, ()), self._run_time(one))
+            Candidate(one.request, where.get(one.request.id, ()), inf if one.started is None else one.started)
             for one in running
             if self._may_be_victim(session, one.request) and self._long_enough(one)
         ]
@@ -136,11 +139,9 @@ class Preemptor:
             and victim.id != session.id
         )
 
-    def _run_time(self, one: Running) -> float:
-        return max(0.0, self._now - one.started) if one.started is not None else 0.0
-
     def _long_enough(self, one: Running) -> bool:
-        return self._run_time(one) >= self._rule.minimum_run
+        least = self._rule.minimum_run
+        return least <= 0 or (one.started is not None and self._time.passed(one.started + least))
 
     def _victims_for_quota(self, session: SessionRequest, found: Sequence[Candidate]) -> Victims | None:
         """Victims after whose end every quota has room; None when none would do."""
@@ -265,10 +266,10 @@ class Preemptor:
 
 def _victim_order(one: Candidate) -> tuple[int, float, str]:
     """Who goes first: the lowest priority, then the shortest run."""
-    return (one.request.priority, one.ran, one.id)
+    return (one.request.priority, -one.started, one.id)
 
 
 def _victims_cost(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
     """What is compared between sets of victims: how many, their priorities, their lost time."""
     priorities = sorted((one.request.priority for one in chosen), reverse=True)
-    return (len(chosen), priorities, sum(one.ran for one in chosen), [one.id for one in chosen])
+    return (len(chosen), priorities, -fsum(one.started for one in chosen), [one.id for one in chosen])

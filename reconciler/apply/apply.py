@@ -64,7 +64,7 @@ def apply(
     started = clock.now()
     journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
-        seen = _verify_plan(plan, journal, store, provider, started)
+        seen = _verify_plan(plan, journal, targets, started)
         _record_ends(plan, journal, seen, started, holder)
         _close_intents(journal, store, provider)
         journal.begin(len(plan.changes), plan.overridden)
@@ -86,11 +86,12 @@ def apply(
     return ApplyResult(journal.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
 
 
-def _verify_plan(plan: Plan, journal: JournalWriter, store: Store, provider: Provider, now: float) -> Actual:
+def _verify_plan(plan: Plan, journal: JournalWriter, targets: ApplyTargets, now: float) -> Actual:
     """The plan may be carried out on what is there now, which it gives, and nothing stands against it."""
     journal.load()
-    _check_guards(plan, journal.known, store, now)
-    seen = observe(store, provider, plan.cluster, repo=plan.repo)
+    _check_guards(plan, journal.known, targets.store, now)
+    memo = targets.existing_memo
+    seen = observe(targets.store, targets.provider, plan.cluster, repo=plan.repo, memo=memo)
     if state_fingerprint(seen) != plan.basis:
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)

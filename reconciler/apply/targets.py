@@ -9,6 +9,7 @@ from functools import cached_property
 from providers.base import Provider
 from providers.storage.base import Storage
 from reconciler.apply.node_effects import ProvisionerAccess
+from reconciler.observe.observe import ExistingMemo
 from reconciler.secrets.reader import NO_SECRETS, SecretReader
 from reconciler.store.ownership import session_key_seeds
 from reconciler.store.store import Store
@@ -26,6 +27,8 @@ class ApplyTargets:
     storage: Storage | None = None
     provisioning: ProvisionerAccess | None = None
     secrets: SecretReader = NO_SECRETS
+    existing_memo: ExistingMemo | None = None
+    """What was observed before, so that it is recognised."""
 
     @cached_property
     def session_seed(self) -> Callable[[str], str]:

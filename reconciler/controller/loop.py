@@ -202,7 +202,7 @@ class Loop:
         left = set(self._backoff.held_back(digests, workspace.clock.now()))
         with self._stage("plan"):
             plan = self._plan_around_violations(
-                left, lambda: workspace.plan(PlanOptions(without=left), actual=actual)
+                left, lambda: workspace.plan(PlanOptions(without=frozenset(left)), actual=actual)
             )
         self._cycle = replace(self._cycle, plan=plan)
         self._report_waits(plan)

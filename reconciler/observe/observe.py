@@ -3,7 +3,7 @@ reality wins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,15 @@ from reconciler.values.session_phase import LIVE, derive_phase
 from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
 from schemas.hardware.model import Hardware
 from schemas.problems.errors.provider import ProviderError
+from schemas.values.memo import Memo
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from reconciler.store.store import Store
+
+
+ExistingMemo = Memo[str, Existing]
+"""Identity → what there was of it, with the record and the kernels that it was made of."""
 
 
 def observe(
@@ -28,13 +33,14 @@ def observe(
     *,
     repo: str,
     hardware: Mapping[str, Hardware] | None = None,
+    memo: ExistingMemo | None = None,
 ) -> Actual:
     """What is recorded and what runs; without a provider, only what is recorded, and without a store nothing
     is.
 
     Never raises for what cannot be observed: `complete` is False then, and `errors` says why.
     """
-    return add_recorded(store, read_provider(provider), cluster, repo=repo, hardware=hardware)
+    return add_recorded(store, read_provider(provider), cluster, repo=repo, hardware=hardware, memo=memo)
 
 
 def add_recorded(
@@ -44,6 +50,7 @@ def add_recorded(
     *,
     repo: str,
     hardware: Mapping[str, Hardware] | None = None,
+    memo: ExistingMemo | None = None,
 ) -> Actual:
     """What was seen, with what is recorded now."""
     records = store.cluster_records(cluster) if store is not None else None
@@ -54,6 +61,7 @@ def add_recorded(
         repo=repo,
         cluster=cluster,
         hardware=hardware or {},
+        memo=memo,
     )
     if records is None:
         return found
@@ -107,8 +115,11 @@ def actual_state(
     repo: str,
     cluster: str,
     hardware: Mapping[str, Hardware],
+    memo: ExistingMemo | None = None,
 ) -> Actual:
     """Records and kernels put together; `seen` is None when nobody looked. Pure."""
+    memo = Memo() if memo is None else memo
+    memo.begin()
     shown = sorted(seen.kernels if seen else (), key=lambda each: each.id)
     kernels, claims = _reject_claims(shown, recorded, seen.unreachable.keys() if seen else frozenset())
     claimed = (*(seen.claimed if seen else ()), *claims)
@@ -121,9 +132,10 @@ def actual_state(
         identity: _existing_resource(
             identity,
             recorded.get(identity),
-            ours.get(identity, []),
+            tuple(ours.get(identity, ())),
             seen=seen,
             claimed=names,
+            memo=memo,
         )
         for identity in sorted({*recorded, *ours})
     }
@@ -186,7 +198,30 @@ def _owner_identity(kernel: Observed) -> str:
 def _existing_resource(
     identity: str,
     record: Recorded | None,
-    kernels: list[Observed],
+    kernels: tuple[Observed, ...],
+    *,
+    seen: Observation | None,
+    claimed: Set[str],
+    memo: ExistingMemo,
+) -> Existing:
+    """The same object as long as all that it rests on is the same."""
+    sight: tuple[object, ...] = ()
+    if seen is not None:
+        parts = record.placement.kernels if record is not None and record.placement is not None else ()
+        lost = tuple(part.node in seen.unreachable for part in parts) if seen.unreachable else ()
+        denied = tuple(name in claimed for name in record.kernels) if claimed and record is not None else ()
+        sight = (seen.complete, lost, denied)
+    return memo.get(
+        identity,
+        (record, kernels, sight),
+        lambda: _put_together(identity, record, kernels, seen=seen, claimed=claimed),
+    )
+
+
+def _put_together(
+    identity: str,
+    record: Recorded | None,
+    kernels: Sequence[Observed],
     *,
     seen: Observation | None,
     claimed: Set[str],
@@ -221,7 +256,7 @@ def _existing_resource(
     )
 
 
-def _labels_are_newer(record: Recorded, kernels: list[Observed], seen: Observation | None) -> bool:
+def _labels_are_newer(record: Recorded, kernels: Sequence[Observed], seen: Observation | None) -> bool:
     """Whether labels know better than the record: it comes from a restored backup, or waits to become what
     runs already. Not while its own kernels live or may live: a newer generation would have replaced them, and
     a node that claims one is not believed."""

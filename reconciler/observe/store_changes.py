@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from typing import cast
 
 from reconciler.observe.node_status import condition_changes
@@ -25,6 +26,7 @@ from reconciler.values.records import (
 )
 from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired, Existing
+from schemas.values.once_per_value import once_per_value
 from schemas.values.resource_ref import ref_of
 
 
@@ -81,7 +83,7 @@ def _node_contacts(actual: Actual, nodes: Iterable[str], now: float) -> Iterator
 
 
 def _session_changes(each: Existing, actual: Actual, now: float, actor: str) -> Iterator[StoreChange]:
-    if ref_of(each.id).kind != "Session":
+    if _is_as_recorded(each):
         return
     record = each.recorded
     left = {stray.id for stray in each.strays}
@@ -104,6 +106,19 @@ def _session_changes(each: Existing, actual: Actual, now: float, actor: str) -> 
         cause = "found by its labels" if each.adopted else each.reason or "observed"
         at = current.finished_at or now
         yield Event(each.id, before, current.phase, cause, at, actor, record.commit, current.result)
+
+
+@once_per_value
+def _is_as_recorded(each: Existing) -> bool:
+    """Whether nothing is to be written of it, whatever the time, and whichever nodes are missed."""
+    if ref_of(each.id).kind != "Session":
+        return True
+    record = each.recorded
+    if each.adopted or record.ghosts:
+        return False
+    moved = (each.phase, each.result, each.exit_codes, each.reason, _finished_at(each, inf))
+    recorded = (record.phase, record.result, record.exit_codes, record.reason, record.finished_at)
+    return moved == recorded and (record.started_at or _first_start(each)) == record.started_at
 
 
 def _finished_at(each: Existing, now: float) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import NodeInfo, Outcome, Snapshot
 from reconciler.plan.node_rollout import NodeRollout
 from reconciler.values.state import Actual, Desired
@@ -19,7 +20,8 @@ class PlanContext:
 
     desired: Desired
     actual: Actual
-    now: float
+    time: PlanTime
+    """What each stage asks for the time, so that the plan knows until when it holds."""
     nodes: Mapping[str, NodeInfo]
     """The nodes whose hardware is known; those of the rollout take nothing new."""
     place: Planner

@@ -11,6 +11,7 @@ from reconciler.values.plan import Drift
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Existing
 from schemas.hardware.cpuset import format_cpus
+from schemas.values.once_per_value import once_per_value
 from schemas.values.quantities import format_memory
 
 _PAGE = 65_536
@@ -34,23 +35,31 @@ def session_drifts(existing: Existing, capabilities: Capabilities | None) -> tup
 
 def limit_drifts(existing: Existing, capabilities: Capabilities | None) -> Iterator[Drift]:
     """Limits of live kernels that are not what was decided, as far as the provider enforces them at all."""
-    placed = (
-        {part.kernel: part for part in existing.recorded.placement.kernels}
-        if existing.recorded.placement
-        else {}
-    )
     limits = capabilities.limits if capabilities else frozenset()
+    return (drift for limit, drift in _drifts_by_limit(existing) if limit in limits)
+
+
+@once_per_value
+def _drifts_by_limit(existing: Existing) -> tuple[tuple[Limit, Drift], ...]:
+    placement = existing.recorded.placement
+    placed = {part.kernel: part for part in placement.kernels} if placement else {}
+    found = []
     for kernel in existing.kernels:
         part = placed.get(kernel.labels.kernel)
         if part is not None and kernel.state in LIVE:
-            yield from (Drift(existing.id, what, kernel.id) for what in _wrong_limits(kernel, part, limits))
+            found += [
+                (limit, Drift(existing.id, what, kernel.id)) for limit, what in _wrong_limits(kernel, part)
+            ]
+    return tuple(found)
 
 
-def _wrong_limits(kernel: Observed, part: KernelPlacement, limits: frozenset[Limit]) -> Iterator[str]:
-    if Limit.CPUSET in limits and part.cpus and kernel.cpus and kernel.cpus != part.cpus:
-        yield f"runs on CPUs {format_cpus(kernel.cpus)} instead of {format_cpus(part.cpus)}"
+def _wrong_limits(kernel: Observed, part: KernelPlacement) -> Iterator[tuple[Limit, str]]:
+    if part.cpus and kernel.cpus and kernel.cpus != part.cpus:
+        yield Limit.CPUSET, f"runs on CPUs {format_cpus(kernel.cpus)} instead of {format_cpus(part.cpus)}"
     nodes = part.memory_nodes
-    if Limit.MEMSET in limits and nodes and kernel.memory_nodes and kernel.memory_nodes != nodes:
-        yield f"takes memory of NUMA nodes {format_cpus(kernel.memory_nodes)} instead of {format_cpus(nodes)}"
-    if Limit.MEMORY in limits and part.memory and kernel.memory and abs(kernel.memory - part.memory) > _PAGE:
-        yield f"may use {format_memory(kernel.memory)} of memory instead of {format_memory(part.memory)}"
+    if nodes and kernel.memory_nodes and kernel.memory_nodes != nodes:
+        takes = format_cpus(kernel.memory_nodes)
+        yield Limit.MEMSET, f"takes memory of NUMA nodes {takes} instead of {format_cpus(nodes)}"
+    if part.memory and kernel.memory and abs(kernel.memory - part.memory) > _PAGE:
+        may = format_memory(kernel.memory)
+        yield Limit.MEMORY, f"may use {may} of memory instead of {format_memory(part.memory)}"

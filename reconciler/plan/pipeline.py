@@ -30,9 +30,16 @@ from reconciler.values.plan import Plan
 def make_plan(request: PlanRequest) -> Plan:
     """What an apply would do, and why the rest is not done. What is protected, or against a Policy, stands in
     the plan's `violations`. Raises PlanError for a request that cannot be met."""
+    return make_timed_plan(request)[0]
+
+
+def make_timed_plan(request: PlanRequest) -> tuple[Plan, float]:
+    """The same, and until when (seconds since the epoch, exclusive) it is the plan of an equal request."""
     if request.options.refresh_only:
-        return seal_refresh(prepare(request))
-    return make_study(request).plan
+        context = prepare(request)
+        return seal_refresh(context), context.time.valid_until
+    study = make_study(request)
+    return study.plan, study.context.time.valid_until
 
 
 def make_study(request: PlanRequest) -> Study:

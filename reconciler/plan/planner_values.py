@@ -22,6 +22,7 @@ from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_volumes
+from schemas.values.once_per_value import last_per_value
 from schemas.values.quantities import is_exclusive
 
 
@@ -55,6 +56,7 @@ def group_info(group: ResourceGroup) -> GroupInfo:
         },
         selection=spec.selection,
         packing=spec.packing,
+        packing_time_limit=spec.packing_time_limit,
         numa=spec.numa,
         fractional=fractional(group),
         gpudirect_storage=spec.gpu_direct_storage,
@@ -112,8 +114,27 @@ def session_request(
     enqueued: float = 0.0,
     skips: int = 0,
     blocked_by: tuple[str, ...] = (),
+    architectures: frozenset[str] = frozenset(),
 ) -> SessionRequest:
-    """A session as the planner sees it."""
+    """A session as the planner sees it; for the same session and the same of all else the same object."""
+    return _session_request(
+        session,
+        session_domain(session, repository),
+        session_user(session, repository),
+        designated_nodes(session, repository),
+        (enqueued, skips, blocked_by, architectures),
+    )
+
+
+@last_per_value
+def _session_request(
+    session: Session,
+    domain: str,
+    user: str,
+    designated: frozenset[str],
+    state: tuple[float, int, tuple[str, ...], frozenset[str]],
+) -> SessionRequest:
+    enqueued, skips, blocked_by, architectures = state
     spec = session.spec
     containers = spec.containers
     cpus = [container.resources.cpu or 0 for container in containers]
@@ -123,18 +144,19 @@ def session_request(
         kernels=tuple(KernelRequest(c.name, c.role, c.index, c.resources.slots) for c in containers),
         multi_node=spec.cluster.mode == "multi-node",
         type=spec.type,
-        domain=session_domain(session, repository),
+        domain=domain,
         project=session.metadata.project,
-        user=session_user(session, repository),
+        user=user,
         priority=spec.priority,
         enqueued=enqueued,
         starts_at=spec.starts_at.timestamp() if spec.starts_at else None,
         timeout=float(spec.timeout) if spec.timeout is not None else None,
         numa=spec.numa,
         exclusive_cpus=all(is_exclusive(cpu) for cpu in cpus),
-        designated=designated_nodes(session, repository),
+        designated=designated,
         gpu_models=frozenset(spec.placement.gpu_model),
         node_selector=dict(spec.placement.node_selector),
+        architectures=architectures,
         blocked_by=blocked_by,
         depends_on=frozenset(spec.depends_on),
         preemptible=spec.preemptible,

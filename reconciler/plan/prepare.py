@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import NodeInfo
 from reconciler.plan.context import PlanContext, Planner
 from reconciler.plan.decide.replace_requests import match_sessions
@@ -35,7 +36,7 @@ def prepare(request: PlanRequest) -> PlanContext:
     context = PlanContext(
         desired=desired,
         actual=actual,
-        now=request.now,
+        time=PlanTime(request.now),
         nodes=nodes,
         place=require_overlay(request.place or _built_in_planner(), desired, actual),
         targets=tuple(sorted(options.targets)),

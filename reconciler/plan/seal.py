@@ -66,7 +66,7 @@ def _plan_without_actions(context: PlanContext) -> Plan:
             for node, one in sorted(actual.missed.items())
             if node not in never_joined
         ),
-        made_at=context.now,
+        made_at=context.time.seconds,
     )
 
 
@@ -102,7 +102,7 @@ def _drifts(context: PlanContext) -> tuple[Drift, ...]:
         for _, each in sorted(context.actual.existing.items())
     )
     away = (
-        node_loss_drifts(each, context.actual, context.desired, context.now)
+        node_loss_drifts(each, context.actual, context.desired, context.time)
         for _, each in sorted(context.actual.existing.items())
     )
     sick = (health_drifts(each, context.actual.health) for _, each in sorted(context.actual.existing.items()))

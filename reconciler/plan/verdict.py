@@ -16,7 +16,7 @@ def add_verdict(context: PlanContext, plan: Plan) -> Plan:
     """The plan with what stands against it: what is protected, or against a Policy."""
     recorded, policies = policies_in_force(context.desired, context.actual, destroy=context.destroy)
     signers = ImageSigners.of(context.actual.images, context.actual.unanswered)
-    verdict = judge_actions(plan.actions, policies, recorded, plan.quotas, context.now, signers)
+    verdict = judge_actions(plan.actions, policies, recorded, plan.quotas, context.time.to_the_day(), signers)
     return with_verdict(plan, verdict)
 
 

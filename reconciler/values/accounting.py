@@ -6,6 +6,7 @@ Only what is over is on an account; what runs is counted by the planner from its
 from __future__ import annotations
 
 from planner.admission.quota import requested_slots
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, GroupUse, SessionRequest
 from planner.queue.base import QueueView
 from planner.queue.dominant_share import dominant_share
@@ -16,7 +17,7 @@ from reconciler.values.usage.allocations import closed_allocations, is_held
 
 def account_of(wanted: SessionRequest, group: GroupInfo, use: GroupUse) -> Account:
     """Whom a placement in this group is charged to, and at which rate."""
-    share = float(dominant_share(QueueView(group, 0.0, use.capacity), requested_slots(wanted)))
+    share = float(dominant_share(QueueView(group, PlanTime(0.0), use.capacity), requested_slots(wanted)))
     given = group.queue_options.get("halfLife")
     half_life = float(given) if isinstance(given, int | float) and given > 0 else DEFAULT_HALF_LIFE
     return Account(wanted.user, share, half_life)

@@ -9,6 +9,7 @@ replacement. Where nothing is done, there is no cause.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from planner.model.types import GroupUse, Placement, QuotaUse, Wait
@@ -32,7 +33,7 @@ class Notice:
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Action:
     """One resource's step. `id` equals the resource's identity (`Session/vision/llama-sft`), or `Kernel/<id>`
     for a kernel nobody owns."""
@@ -57,7 +58,7 @@ class Action:
     """For a deletion: kernels that cannot be reached. Its record stays until they are gone; left out of the
     JSON when there are none."""
 
-    @property
+    @cached_property
     def verb(self) -> Verb:
         if self.before is None:
             return "create" if self.after is not None else "no-op"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -10,17 +9,17 @@ from dataclasses import dataclass
 class PlanOptions:
     """Made of the options of `bai plan` and `bai apply`, and by the loop; a part of the plan request."""
 
-    targets: Sequence[str] = ()
+    targets: tuple[str, ...] = ()
     """Identities (`*` allowed) that the plan is about; all when empty."""
     refresh_only: bool = False
     """Whether only what runs is looked at."""
     destroy: bool = False
     """Whether everything is deleted."""
-    replace: Sequence[str] = ()
+    replace: tuple[str, ...] = ()
     """Sessions (`*` allowed) to stop and start again though nothing changed."""
     most_moves: int = 0
     """Most sessions to be moved to join what is free."""
-    without: Collection[str] = ()
+    without: frozenset[str] = frozenset()
     """Resources to be left as they are."""
 
 

@@ -72,7 +72,7 @@ class Desired:
         return self.repository.nodes_of(self.cluster)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Existing:
     """One resource as it is: its record and the kernels found for it; a record that was lost is made anew
     from the kernels' labels.
@@ -96,7 +96,7 @@ class Existing:
     adopted: bool = False
     """True when the store had no record, and the labels gave it."""
 
-    @property
+    @cached_property
     def protected(self) -> bool:
         """Whether the record or any live kernel says so."""
         return self.recorded.protected or any(k.labels.protected for k in self.kernels + self.strays)

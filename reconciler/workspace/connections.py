@@ -17,6 +17,7 @@ from schemas.hardware.model import Hardware
 from schemas.kinds.cluster import Cluster
 from schemas.problems.errors.store import StoreError
 from schemas.repository.repository import Repository
+from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
     from providers.base import Provider
@@ -47,6 +48,7 @@ class ClusterConnections:
         self._given_provider: Provider | None = None
         self._hardware: dict[bool, NodeHardware] = {}
         self._recorded_hardware: dict[str, Hardware] = {}
+        self._endpoints: Memo[str, tuple[Endpoint, ...]] = Memo()
 
     @property
     def has_store(self) -> bool:
@@ -88,8 +90,9 @@ class ClusterConnections:
         """How each node of the cluster is reached."""
         from reconciler.observe.endpoints import endpoints
 
-        return endpoints(
-            self.repository.nodes_of(self.cluster.name), self.cluster.spec, self.secrets.for_infrastructure
+        nodes, spec, secrets = self.repository.nodes_of(self.cluster.name), self.cluster.spec, self.secrets
+        return self._endpoints.get(
+            "", (nodes, spec, secrets), lambda: endpoints(nodes, spec, secrets.for_infrastructure)
         )
 
     def _open_provisioner(self) -> Provisioner:

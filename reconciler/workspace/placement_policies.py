@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planner.batch.time_limit import PackingTime
 from planner.model.types import Outcome, Snapshot
 from reconciler.plan.context import Planner
 from reconciler.values.state import Desired
@@ -17,15 +19,27 @@ if TYPE_CHECKING:
 
 def planner_for(desired: Desired) -> Planner:
     """`place` with the policies that the groups of this cluster name; an unknown name is left to the
-    planner, which says so."""
+    planner, which says so. For one plan, which packing whole queues holds up no longer than groups allow."""
     groups = desired.groups.values()
-    return partial(_place, {group.spec.queue for group in groups}, {group.spec.selection for group in groups})
+    return _Planner(
+        frozenset(group.spec.queue for group in groups),
+        frozenset(group.spec.selection for group in groups),
+        PackingTime(time.monotonic),
+    )
 
 
-def _place(queues: set[str], selections: set[str], snapshot: Snapshot) -> Outcome:
-    from planner.place import place
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Equal where the same policies are named, so that plans made with it can be recognised."""
 
-    return place(snapshot, load_policies(queues, selections))
+    queues: frozenset[str]
+    selections: frozenset[str]
+    packing: PackingTime = field(compare=False)
+
+    def __call__(self, snapshot: Snapshot) -> Outcome:
+        from planner.place import place
+
+        return place(snapshot, load_policies(self.queues, self.selections), self.packing)
 
 
 def load_policies(queues: Iterable[str], selections: Iterable[str]) -> Policies:

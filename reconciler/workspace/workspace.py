@@ -27,12 +27,14 @@ from schemas.loading.document_cache import DocumentCache
 from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.store import LeaseHeld, StoreError
 from schemas.repository.repository import Repository
+from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
     from providers.provisioning import OnProvisionEvent
     from providers.storage.base import FolderState
-    from reconciler.observe.observe import ProviderReading
+    from reconciler.observe.observe import ExistingMemo, ProviderReading
     from reconciler.observe.refresh import OnWritten, RecordWriter
+    from reconciler.plan.plan_cache import PlanCache
     from reconciler.plan.study import Study
     from reconciler.store.store import Store
     from reconciler.values.results import ApplyEvent, ApplyResult
@@ -60,6 +62,8 @@ class Workspace(ClusterConnections):
         self.commit = commit
         """That the documents are from; empty for a folder's files."""
         self.document_cache, self._desired_cache = DocumentCache(), DesiredCache()
+        self._plan_cache: PlanCache | None = None
+        self.existing_memo: ExistingMemo = Memo()
         self._desired: Desired | None = None
         self._repo = ""
         self.last_refresh: Actual | None = None
@@ -138,6 +142,7 @@ class Workspace(ClusterConnections):
             self.cluster.name,
             repo=self.repo_id,
             hardware=machines.hardware,
+            memo=self.existing_memo,
         )
         return replace(found, unprobed=machines.failed)
 
@@ -197,7 +202,7 @@ class Workspace(ClusterConnections):
     ) -> Plan:
         """From `actual`, or what is seen now; with `on_role_check`, roles say what they would change on
         nodes, and tell it how far they have come. Raises PlanError for an unknown target."""
-        from reconciler.plan.pipeline import make_plan
+        from reconciler.plan.plan_cache import PlanCache
         from reconciler.plan.plan_request import PlanRequest
         from reconciler.workspace.placement_policies import planner_for
 
@@ -206,7 +211,9 @@ class Workspace(ClusterConnections):
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
         request = PlanRequest(desired, actual, self.clock.now(), options, place=planner_for(desired))
-        plan = make_plan(request)
+        if self._plan_cache is None:
+            self._plan_cache = PlanCache()
+        plan = self._plan_cache.plan(request)
         if offline:
             return plan
         return replan_with_lookups(
@@ -255,6 +262,7 @@ class Workspace(ClusterConnections):
         targets = ApplyTargets(
             self.store, self.provider, self.clock, self.storage,
             self.node_provisioning.access_for(plan, self.endpoints), self.secrets.for_one_apply(),
+            self.existing_memo,
         )  # fmt: skip
         result = apply(plan, targets, holder=holder, parallel=parallel, on_event=on_event, stop=stop)
         if touched_nodes(plan, result):
@@ -298,6 +306,7 @@ class Workspace(ClusterConnections):
         new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
         new.registry_lookups = self.registry_lookups
         new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
+        new._plan_cache, new.existing_memo = self._plan_cache, self.existing_memo
         new.enforcement.postponed = self.enforcement.postponed
         new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)

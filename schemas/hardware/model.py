@@ -8,12 +8,13 @@ source could not tell is left out and named in `unknown`; nothing is guessed sil
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
+from schemas.values.once_per_value import without_derived
 from schemas.values.quantities import Bytes
 
 Natural = Annotated[int, Strict(), Field(ge=0)]
@@ -27,6 +28,9 @@ LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 
 class _HardwareModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    def __copy__(self) -> Self:
+        return without_derived(super().__copy__(), type(self).__pydantic_fields__)
 
 
 class NumaNode(_HardwareModel):

@@ -110,6 +110,10 @@ class ResourceGroupSpec(Model):
     packing: Literal["as-queued", "whole-queue"] = "as-queued"
     """`whole-queue`: what waits for room is tried again with all that starts in the plan packed anew (needs
     the `batch` extra)."""
+    packing_time_limit: Annotated[Duration, Field(ge=1, le=600)] = 60
+    """How long `whole-queue` packing may hold up a plan. It ends by an amount of work that goes with this and
+    is done earlier on a usual machine, so that equal clusters get equal plans; a plan that the limit itself
+    had to cut short says so."""
     numa: NumaPolicy = "prefer-single-node"
     fractional: Fractional = Fractional()
     gpu_direct_storage: Flag = False

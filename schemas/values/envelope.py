@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, Text
+from schemas.values.once_per_value import without_derived
 from schemas.values.resource_ref import identity_of
 
 API_VERSION = "bai/v1"
@@ -52,10 +53,7 @@ class Model(BaseModel):
 
     def __copy__(self) -> Self:
         """What was worked out from the fields (`cached_property`) is not the copy's, whose fields change."""
-        made = super().__copy__()
-        for name in made.__dict__.keys() - type(self).__pydantic_fields__.keys():
-            del made.__dict__[name]
-        return made
+        return without_derived(super().__copy__(), type(self).__pydantic_fields__)
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:

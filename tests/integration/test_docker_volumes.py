@@ -85,7 +85,7 @@ def test_a_volume_in_use_is_kept_and_then_waits_in_the_trash(lab: Gangs, tmp_pat
 
     lab.drop("hold")
     (lab.folder / "volumes.yaml").write_text(volumes.partition("---")[0])
-    alone = lab.open().plan(PlanOptions(targets=["Volume/p/data"]))
+    alone = lab.open().plan(PlanOptions(targets=("Volume/p/data",)))
     assert verbs(alone) == {}
     assert any("is not deleted while Session/p/hold has it mounted" in warning for warning in alone.warnings)
     both = lab.plan()

@@ -9,13 +9,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.batch.arrangement import arrange
 from planner.batch.completion import complete_packing
 from planner.batch.cutting_stock import pack
 from planner.batch.greedy import Bins, insert_greedily, largest_first
 from planner.batch.patterns import device_patterns
+from planner.batch.time_limit import no_limit
 from planner.batch.values import Effort, Fill, NodeClass, Packing, RequestClass
 
-LITTLE = Effort(rounds=6, pricing=0.05, rounding=20, workers=1)
+LITTLE = Effort(rounds=6, rounding=20)
 
 nodes = st.lists(
     st.builds(
@@ -100,7 +102,7 @@ def test_one_node_gets_the_best_fill_there_is(node: NodeClass, requests: list[Re
         for fill in fills
         if feasible(node, fill, requests)
     )
-    assert worth(pack([node], requests, Effort(rounds=12, pricing=1, rounding=50)), requests) == best
+    assert worth(pack([node], requests, Effort(rounds=12, rounding=50)), requests) == best
 
 
 def test_it_finds_what_greedy_misses() -> None:
@@ -131,7 +133,7 @@ def test_a_packing_to_begin_with_is_never_given_up(
     bins = Bins(kinds, 1, 1)
     before = insert_greedily(bins, requests, [(at, one.count) for at, one in enumerate(requests)])
     start = [(int(kind), fill, 1) for kind, fill in zip(bins.kind, bins.fills, strict=True)]
-    packing = pack(kinds, must(requests, before), Effort(rounds=1, pricing=0.01, rounding=1), start)
+    packing = pack(kinds, must(requests, before), Effort(rounds=1, rounding=1), start)
     assert all(now >= then for now, then in zip(packing.placed, before, strict=True))
     assert worth(packing, requests) >= sum(
         one.value * count for one, count in zip(requests, before, strict=True)
@@ -150,8 +152,30 @@ def test_room_is_made_for_who_must_stay() -> None:
         ],
         (1, 2, 0),
     )
-    found = complete_packing(kinds, requests, [(0, {1: 1, 2: 2}, 1), (0, {1: 1, 2: 2}, 1)], (1.0, 1.0))
+    found = complete_packing(
+        kinds, requests, [(0, {1: 1, 2: 2}, 1), (0, {1: 1, 2: 2}, 1)], (1.0, 1.0), no_limit()
+    )
     assert found.placed[:2] == (1, 2)
+
+
+def test_parts_find_the_arrangement_that_best_fit_misses() -> None:
+    kinds = [NodeClass(gpus=2, cpu=99, memory=99, count=1)]
+    requests = [RequestClass(1, 1, 1, milli, 1, milli) for milli in (500, 400, 350, 300, 250, 200, 100)]
+    fill = dict.fromkeys(range(6), 1)
+    found = complete_packing(kinds, requests, [(0, fill, 1)], (1.0, 1.0), no_limit())
+    assert found.placed == (1, 1, 1, 1, 1, 1, 0)
+
+
+@given(
+    st.lists(st.integers(1, 20).map(lambda size: 50 * size), max_size=8),
+    st.lists(st.sampled_from([0, 300, 1000]), max_size=3),
+)
+def test_parts_are_arranged_whenever_they_can_be(sizes: list[int], free: list[int]) -> None:
+    parts = sorted(sizes, reverse=True)
+    devices = arrange(parts, free)
+    for device, room in enumerate(free):
+        assert sum(part for part, at in zip(parts, devices, strict=True) if at == device) <= room
+    assert (None not in devices) == _shares(parts, list(free))
 
 
 def must(requests: Sequence[RequestClass], placed: Sequence[int]) -> list[RequestClass]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo, SessionRequest, Snapshot
 from planner.queue.base import QueueView
 from tests.planner.audit import audit
@@ -32,7 +33,7 @@ def order(pending: list[SessionRequest], count: int | None = None, **weights: in
     """The first sessions of the queue, each placed as soon as it is named."""
     named = {key.replace("_", "/"): weight for key, weight in weights.items()}
     group = GroupInfo("main", queue="drf", queue_options={"hierarchy": True, "weights": named})
-    view = QueueView(group, 0.0, {"cpu": 100_000})
+    view = QueueView(group, PlanTime(0.0), {"cpu": 100_000})
     found = []
     for one in BUILT_IN.queue["drf"](pending, view):
         view.hold(one)

@@ -72,7 +72,7 @@ def test_a_node_kept_for_others_is_closed() -> None:
     kept = NodeReservation("demo", frozenset({"a"}), frozenset({"vip"}), 0.0, 7200.0)
     group = GroupInfo("main", reservations=(kept,))
     found = views(settled((node("a", H100), node("b", H100)), group=group), session("w", gpus=1), group)
-    closed = ["reservation: is kept for project vip for another 2 h (reservation demo)"]
+    closed = ["reservation: is kept for project vip until 1970-01-01 02:00 UTC (reservation demo)"]
     assert told(found["a"]) == ("closed", closed) and told(found["b"]) == ("room", [])
 
 

@@ -74,6 +74,7 @@ def requests(draw: st.DrawFn, prefix: str):
                 preemptible=draw(st.booleans()),
                 enqueued=float(draw(st.integers(0, 5))),
                 timeout=draw(st.sampled_from([None, 60.0, 600.0])),
+                starts_at=draw(st.sampled_from([None, None, None, 50.0, 130.0])),
                 numa=draw(st.sampled_from([None, "interleaving"])),
             )
         )
@@ -149,7 +150,8 @@ def test_the_same_snapshot_gives_the_same_outcome_in_any_order_of_the_queue(
 def test_finite_work_all_runs(snapshot: Snapshot) -> None:
     """Whatever waits for room is placed once everything else has ended, in finitely many plans."""
     groups = tuple(dataclasses.replace(one, reservations=()) for one in snapshot.groups)
-    waiting = dataclasses.replace(snapshot, groups=groups, quotas=(), running=())
+    asked = tuple(dataclasses.replace(one, starts_at=None) for one in snapshot.pending)
+    waiting = dataclasses.replace(snapshot, groups=groups, quotas=(), running=(), pending=asked)
     outcome = place(waiting)
     while outcome.placements:
         left = {one.session for one in outcome.waits}
@@ -158,3 +160,15 @@ def test_finite_work_all_runs(snapshot: Snapshot) -> None:
         outcome = place(waiting)
     codes = {reason.code for wait in outcome.waits for reason in wait.reasons}
     assert codes <= {"impossible", "no-node", "preemption", "unhealthy"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(snapshots(), st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=4))
+def test_an_outcome_holds_until_it_says(snapshot: Snapshot, parts: list[float]) -> None:
+    outcome = place(snapshot)
+    assert outcome.valid_until >= snapshot.now
+    span = min(outcome.valid_until, snapshot.now + 10_000.0) - snapshot.now
+    for part in parts:
+        later = snapshot.now + part * span
+        if later < outcome.valid_until:
+            assert place(dataclasses.replace(snapshot, now=later)) == outcome

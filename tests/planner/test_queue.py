@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import (
     Fractional,
     GroupInfo,
@@ -27,7 +28,7 @@ CPU = machine(numa=1, cores=10, gpus=0)
 def order(policy: str, pending: list[SessionRequest], **view: object) -> list[str]:
     options = view.pop("options", {})
     group = GroupInfo("main", queue=policy, queue_options=options)  # type: ignore[arg-type]
-    seen = QueueView(group, now=1000.0, capacity={"cpu": 10_000}, **view)  # type: ignore[arg-type]
+    seen = QueueView(group, PlanTime(1000.0), capacity={"cpu": 10_000}, **view)  # type: ignore[arg-type]
     found = []
     for one in BUILT_IN.queue[policy](pending, seen):
         found.append(one.id)
@@ -56,7 +57,7 @@ def test_drf_fills_progressively_and_respects_weights() -> None:
 def test_fair_share_looks_back() -> None:
     pending = queue("a", "b")
     assert order("fair-share", pending) == ["a0", "b1"]
-    assert order("fair-share", pending, usage={"a": 5.0}) == ["b1", "a0"]
+    assert order("fair-share", pending, decayed_usage={"a": 5.0}) == ["b1", "a0"]
     old = session("old", cpu=5, user="a")
     placed = place(Snapshot((node("n", CPU),), (GroupInfo("main"),), pending=(old,))).placements[0]
     assert order("fair-share", pending, running=(Running(old, placed, started=0.0),)) == ["b1", "a0"]

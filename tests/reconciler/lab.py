@@ -13,15 +13,17 @@ from providers.storage.base import Storage
 from reconciler.apply.apply import apply
 from reconciler.apply.targets import ApplyTargets
 from reconciler.observe.observe import observe
-from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_cache import PlanCache
 from reconciler.plan.plan_request import PlanRequest
-from reconciler.sources.desired import make_desired
+from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.store.store import Store
 from reconciler.values.plan import Action, Plan
-from reconciler.values.plan_options import PlanOptions
+from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual, Desired
+from schemas.loading.document_cache import DocumentCache
 from schemas.loading.loader import load_directory
+from schemas.values.memo import Memo
 from tests.lab.stores import environment, reader
 
 REPO = "feedfacefeedface"
@@ -85,7 +87,8 @@ def new_store(path: Path) -> Store:
 
 
 class Lab:
-    """`write` what is wanted, `plan` and `apply` it. The world's clock is everybody's clock."""
+    """`write` what is wanted, `plan` and `apply` it. The world's clock is everybody's clock. Like the loop it
+    remembers what it read, saw and planned before."""
 
     storage: Storage | None = None
     """What looks after the folders of volumes."""
@@ -95,6 +98,8 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.world = World()
         self.provider = FakeProvider(self.world)
+        self.plans, self.seen = PlanCache(), Memo()
+        self.documents, self.desired_cache = DocumentCache(), DesiredCache()
         self.state = folder / "state" / "store.db"
         self.store = new_store(self.state)
         machines = "---".join(NODE.format(name=f"n{number}") for number in range(1, nodes + 1))
@@ -109,10 +114,11 @@ class Lab:
             (self.folder / f"{name}.yaml").unlink()
 
     def desired(self) -> Desired:
-        return make_desired(load_directory(self.folder), "here", repo=REPO, commit="")
+        repository = load_directory(self.folder, cache=self.documents)
+        return make_desired(repository, "here", repo=REPO, commit="", cache=self.desired_cache)
 
     def actual(self) -> Actual:
-        return observe(self.store, self.provider, "here", repo=REPO)
+        return observe(self.store, self.provider, "here", repo=REPO, memo=self.seen)
 
     def plan(
         self,
@@ -126,12 +132,22 @@ class Lab:
         options = PlanOptions(
             targets=targets, refresh_only=refresh_only, destroy=destroy, replace=anew, most_moves=moves
         )
-        return make_plan(PlanRequest(self.desired(), self.actual(), self.world.clock.now(), options))
+        return self.plans.plan(self.request(options))
+
+    def request(self, options: PlanOptions = WHOLE_PLAN) -> PlanRequest:
+        return PlanRequest(self.desired(), self.actual(), self.world.clock.now(), options)
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
         plan = plan or self.plan()
         secrets = reader(environment("BAI_TEST_TOKEN", "HOME"))
-        targets = ApplyTargets(self.store, self.provider, self.world.clock, self.storage, secrets=secrets)
+        targets = ApplyTargets(
+            self.store,
+            self.provider,
+            self.world.clock,
+            self.storage,
+            secrets=secrets,
+            existing_memo=self.seen,
+        )
         return apply(plan, targets, holder="tester")
 
     def converge(self) -> Plan:

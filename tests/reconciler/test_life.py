@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import KernelPlacement
 from providers.fake import FakeProvider, SimulatedLoad
 from reconciler.observe.store_changes import store_changes
@@ -345,7 +346,7 @@ def test_thinning_never_makes_a_busy_kernel_idle(steps: list[tuple[int, int]]) -
         at += span
         sample = Sample(at, gpu=float(busy) if busy > 90 else 0.0)
         every, few = (*every, sample), thin_out((*few, sample), at)
-        whole, thin = quiet_since(rule, every, PART, at), quiet_since(rule, few, PART, at)
+        whole, thin = (quiet_since(rule, samples, PART, PlanTime(at)) for samples in (every, few))
         assert thin is None or (whole is not None and whole.since <= thin.since)
     assert len(few) <= MAX_SAMPLES
 

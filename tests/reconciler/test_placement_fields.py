@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.planner_values import group_info
 from reconciler.values.plan import Plan
+from reconciler.workspace.placement_policies import planner_for
 from tests.reconciler.lab import BASE, Lab, session, summary
 
 OTHER = """
@@ -62,7 +68,7 @@ def test_reserved_nodes_are_kept(lab: Lab) -> None:
     plan = lab.plan()
     assert [wait.session for wait in plan.waits] == ["Session/p/a"]
     assert reasons(plan, "Session/p/a") == [
-        "nodes n1, n2 are kept for project q for another 1 h (reservation exam)"
+        "nodes n1, n2 are kept for project q until 1970-01-12 14:46 UTC (reservation exam)"
     ]
     lab.world.clock.sleep(3601)
     assert not lab.plan().waits
@@ -108,3 +114,21 @@ def test_the_queues_options_reach_the_planner(lab: Lab) -> None:
         if action.session_after is not None and action.session_after.phase == "RUNNING"
     ]
     assert sorted(starts) == ["p"] * 2 + ["q"] * 6
+
+
+def test_a_plan_whose_packing_the_clock_cut_short_says_so(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    group(lab, "packing: whole-queue, packingTimeLimit: 30s")
+    lab.write({f"s{at}": session(f"s{at}", "resources: {cpu: 1, cuda.device: 1}") for at in range(20)})
+
+    def plan(seconds: Iterator[float]) -> Plan:
+        clock = SimpleNamespace(monotonic=lambda: next(seconds))
+        monkeypatch.setattr("reconciler.workspace.placement_policies.time", clock)
+        desired = lab.desired()
+        request = PlanRequest(desired, lab.actual(), lab.world.clock.now(), place=planner_for(desired))
+        return make_plan(request)
+
+    still, fast = plan(itertools.repeat(5.0)), plan(itertools.count(0.0, 40.0))
+    assert still.waits and still.actions == fast.actions
+    [text] = [one for one in fast.warnings if "packingTimeLimit of 30 s" in one]
+    assert text not in still.warnings and fast.digest != still.digest
+    assert still.digest == lab.plan().digest

@@ -157,6 +157,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "minCpu": 1,
         },
         "packing": "whole-queue",
+        "packingTimeLimit": "30s",
         "gpuDirectStorage": True,
         "allowRoot": True,
         "allowCapabilities": ["SYS_ADMIN"],

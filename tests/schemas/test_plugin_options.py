@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import GroupInfo
 from planner.queue.base import QueueView
 from reconciler.workspace.placement_policies import load_policies
@@ -166,7 +167,7 @@ def test_the_example_in_the_documentation(
     order = load_policies([name], []).queue[name]
     group_info = GroupInfo("main", queue=name, queue_options={"seed": 7})
     sessions = [session(f"s{at}") for at in range(9)]
-    drawn = list(order(sessions, QueueView(group_info, 0.0, {})))
+    drawn = list(order(sessions, QueueView(group_info, PlanTime(0.0), {})))
     assert sorted(one.id for one in drawn) == [one.id for one in sessions] and drawn != sessions
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from typing import Any
 
-from reconciler.sources.desired import make_desired
+from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.values.state import Desired
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from schemas.kinds.kind_registry import KINDS
 from schemas.kinds.node import Node
 from schemas.repository.repository import Repository
+from schemas.values.envelope import Resource
+from schemas.values.memo import Memo
 
 CLUSTER, REPO = "sim", "5eed5eed5eed5eed"
 GIB = 1 << 30
@@ -58,6 +61,8 @@ class Documents:
         self.nodes = {name: "active" for name in rng.sample(sorted(MACHINES), rng.choice([1, 2, 2, 3]))}
         self.sessions: dict[str, dict[str, Any]] = {}
         self._made: tuple[str, Desired] | None = None
+        self._known: Memo[str, Resource] = Memo()
+        self._cache = DesiredCache()
         for _ in range(rng.randint(1, 4)):
             self._add()
 
@@ -78,10 +83,15 @@ class Documents:
     def desired(self) -> Desired:
         said = json.dumps([self.nodes, self.sessions], sort_keys=True)
         if self._made is None or self._made[0] != said:
-            self._made = said, self._desired()
+            self._known.begin()
+            self._made = said, self._desired(self._known, self._cache)
         return self._made[1]
 
-    def _desired(self) -> Desired:
+    def made_anew(self) -> Desired:
+        """The same, of nothing that was there before."""
+        return self._desired(Memo(), DesiredCache())
+
+    def _desired(self, known: Memo[str, Resource], cache: DesiredCache) -> Desired:
         documents = [
             *FIXED,
             _envelope("ResourceGroup", "g", self._group()),
@@ -90,11 +100,14 @@ class Documents:
         ]
         resources = {}
         for document in documents:
-            item = KINDS[document["kind"]].model_validate(document)
+            said = json.dumps(document, sort_keys=True)
+            item: Resource = known.get(
+                said, (), partial(KINDS[document["kind"]].model_validate, json.loads(said))
+            )
             resources[item.identity] = item
         machines = {f"Node/{name}": self._with_hardware(resources[f"Node/{name}"]) for name in self.nodes}
         repository = Repository(resources=dict(sorted(resources.items())), locations={}, machines=machines)
-        return make_desired(repository, CLUSTER, repo=REPO, commit="")
+        return make_desired(repository, CLUSTER, repo=REPO, commit="", cache=cache)
 
     def _group(self) -> dict[str, Any]:
         loss = {"after": "60s", "then": self.loss}

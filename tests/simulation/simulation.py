@@ -12,11 +12,8 @@ from typing import Any, get_args
 from providers.fake import FakeProvider, Fault, Operation, ScheduledExit, SimulatedLoad, VirtualClock, World
 from reconciler.apply.apply import apply
 from reconciler.apply.targets import ApplyTargets
-from reconciler.observe.observe import observe
 from reconciler.observe.store_changes import store_changes
 from reconciler.observe.usage_samples import measure_usage
-from reconciler.plan.pipeline import make_plan
-from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.changes.cause import CauseCode
 from reconciler.values.documents.idle_rules import watched_kernels
 from reconciler.values.plan import Plan
@@ -26,6 +23,7 @@ from reconciler.workspace.rebuild import rebuild_changes
 from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, StalePlan
 from schemas.problems.errors.provider import ProviderError
 from schemas.problems.errors.store import LeaseHeld, LeaseLost
+from tests.simulation.checked_plans import CheckedPlans
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
@@ -54,6 +52,7 @@ class Life:
         self.clock = SetClock(self.world.clock)
         self.world.at = self._at
         self.provider = FakeProvider(self.world)
+        self.plans = CheckedPlans()
         self.fate = Fate()
         self.disk = disk or FileDisk(directory / f"{seed}.db")
         self.backup = directory / f"{seed}.backup.db"
@@ -242,9 +241,8 @@ class Life:
     def _plan_and_apply(self, store: MortalStore, *, mortal: bool) -> Plan:
         if self.patient:
             self._refresh(store)
-        desired = self.documents.desired()
-        actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(PlanRequest(desired, actual, self.clock.now()))
+        actual = self.plans.observe(store, self.provider)
+        plan = self.plans.plan(self.documents, actual, self.clock.now())
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
         self._only_what_is_over_stops(plan)
@@ -276,8 +274,8 @@ class Life:
         """Another plan is made and carried out between this plan and its apply."""
         self._say("somebody else:")
         self._edit()
-        actual = observe(store, self.provider, CLUSTER, repo=REPO)
-        plan = make_plan(PlanRequest(self.documents.desired(), actual, self.clock.now()))
+        actual = self.plans.observe(store, self.provider)
+        plan = self.plans.plan(self.documents, actual, self.clock.now())
         before = self.blind, self.refused
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._only_what_is_over_stops(plan)
@@ -336,7 +334,7 @@ class Life:
     def _refresh(self, store: MortalStore) -> None:
         now = self.clock.now()
         lease = store.acquire(CLUSTER, "refresh", 60, now)
-        actual = observe(store, self.provider, CLUSTER, repo=REPO)
+        actual = self.plans.observe(store, self.provider)
         desired = self.documents.desired()
         used = measure_usage(self.provider, watched_kernels(desired, actual), actual.samples)
         store.write(lease, store_changes(actual, desired, used, now, "refresh"))

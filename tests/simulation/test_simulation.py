@@ -65,6 +65,18 @@ def live(seed: int, directory: Path, template: Path, disk: Disk | None = None) -
             left.unlink()
 
 
+def test_plans_are_given_again(directory: Path, template: Path) -> None:
+    """Else comparing them with those that are made anew would prove nothing."""
+    reused = 0
+    for seed in range(12):
+        life = Life(seed, directory, template)
+        life.live()
+        reused += life.plans.reused
+        for left in directory.glob(f"{seed}.*"):
+            left.unlink()
+    assert reused > 0
+
+
 @pytest.mark.parametrize("seed", range(SERVER_SEEDS))
 def test_everything_ends_well_on_a_server(
     seed: int, directory: Path, template: Path, postgres: Server

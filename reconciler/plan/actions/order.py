@@ -47,7 +47,7 @@ def _order_by_references(
             leaves = by_id.get(identity_of("Node", node))
             if leaves is not None and leaves.id in changing and leaves.after is None:
                 before[leaves.id].add(identity)
-    return tuple(replace(action, depends_on=tuple(sorted(before[action.id]))) for action in by_id.values())
+    return tuple(_waiting_for(action, before[action.id]) for action in by_id.values())
 
 
 def _order_after_evictions(actions: Iterable[Action], evictions: Iterable[Eviction]) -> tuple[Action, ...]:
@@ -65,8 +65,13 @@ def _order_after_evictions(actions: Iterable[Action], evictions: Iterable[Evicti
             needs = {one for one in needs if ref_of(one).kind != "Session"}
         elif action.verb != "no-op" and (where := _placement_nodes(action.placement_after)):
             needs |= {one for one, nodes in victims.items() if pushed[one] == action.id or nodes & where}
-        made.append(replace(action, depends_on=tuple(sorted(needs))))
+        made.append(_waiting_for(action, needs))
     return tuple(made)
+
+
+def _waiting_for(action: Action, others: set[str]) -> Action:
+    needs = tuple(sorted(others))
+    return action if needs == action.depends_on else replace(action, depends_on=needs)
 
 
 def _placement_nodes(placement: Placement | None) -> frozenset[str]:

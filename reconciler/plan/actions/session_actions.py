@@ -26,6 +26,7 @@ from reconciler.values.session_phase import ENDED
 from reconciler.values.sides import SessionSide
 from reconciler.values.state import Existing
 from schemas.kinds.session import Session
+from schemas.values.once_per_value import once_per_value
 
 _ITS_TURN = Cause(CauseCode.SCHEDULED, "its turn has come")
 
@@ -34,7 +35,7 @@ def session_action(context: PlanContext, decision: Decision, placed: PlacementRe
     """The action of one session; None where there is nothing, before or after."""
     existing = decision.existing
     if decision.need == "delete" or decision.session is None:
-        return _delete_session(context, decision) if decision.need == "delete" else _no_op(context, decision)
+        return _delete_session(context, decision) if decision.need == "delete" else _no_op(decision)
     if decision.need == "finish" and existing is not None:
         text = f"what is left of it is stopped: {existing.reason or 'it has ended'}"
         return _stop_rest(context, decision, existing, Cause(CauseCode.ENDED, text))
@@ -42,12 +43,12 @@ def session_action(context: PlanContext, decision: Decision, placed: PlacementRe
         stopped = _as_stopped(decision.session, existing, decision.cause.text)
         return _stop_rest(context, decision, stopped, decision.cause)
     if decision.need == "away":
-        return _no_op(context, decision)
+        return _no_op(decision)
     if decision.need in ("keep", "repair") and decision.placement is not None:
         if decision.id in placed.evictions:
             return _preempt(context, decision, placed.evictions[decision.id])
         if decision.need == "keep":
-            return _no_op(context, decision)
+            return _no_op(decision)
         return run_action(context, decision, placed.connection(decision.id, decision.placement))
     if decision.need == "ended":
         return _record_ended(context, decision)
@@ -63,7 +64,7 @@ def _delete_session(context: PlanContext, decision: Decision) -> Action | None:
     ghosts = ghosts_at(decision.existing, context.actual, None)
     before = session_side(decision.existing)
     if ghosts and not before.kernels and decision.existing.recorded.ghosts == ghosts:
-        return _no_op(context, decision)  # All is done that can be done from here.
+        return _no_op(decision)  # All is done that can be done from here.
     return Action(
         decision.id,
         context.actual.cluster,
@@ -75,12 +76,15 @@ def _delete_session(context: PlanContext, decision: Decision) -> Action | None:
     )
 
 
-def _no_op(context: PlanContext, decision: Decision) -> Action | None:
+def _no_op(decision: Decision) -> Action | None:
     """A no-op says what is there, without the documents: they are in the store and in git."""
-    if decision.existing is None:
-        return None
-    side = replace(session_side(decision.existing), document={})
-    return Action(decision.id, context.actual.cluster, side, side, protected=decision.existing.protected)
+    return _unchanged(decision.existing) if decision.existing is not None else None
+
+
+@once_per_value
+def _unchanged(existing: Existing) -> Action:
+    side = replace(session_side(existing), document={})
+    return Action(existing.id, existing.recorded.cluster, side, side, protected=existing.protected)
 
 
 def _as_stopped(session: Session, existing: Existing, why: str) -> Existing:
@@ -117,7 +121,7 @@ def _stop_rest(context: PlanContext, decision: Decision, existing: Existing, cau
 def _record_ended(context: PlanContext, decision: Decision) -> Action | None:
     """A finished session stays finished; changes of what only bai reads are written down."""
     if decision.existing is None or not (decision.changes or decision.cause):
-        return _no_op(context, decision)
+        return _no_op(decision)
     before, protected = session_side(decision.existing), decision.existing.protected
     wanted = _desired_side(context, decision)
     after = replace(
@@ -140,7 +144,7 @@ def _record_ended(context: PlanContext, decision: Decision) -> Action | None:
 
 def _place_or_wait(context: PlanContext, decision: Decision, placed: PlacementResult) -> Action | None:
     if decision.id in placed.kept:
-        return _no_op(context, decision)
+        return _no_op(decision)
     placement = placed.placements.get(decision.id)
     if decision.need == "resize":
         if placement is not None and _fits_in_place(decision.placement, placement):
@@ -227,13 +231,16 @@ def _specs_to_create(
 def _queue_session(context: PlanContext, decision: Decision, placed: PlacementResult) -> Action:
     """A waiting session is a record: it keeps its time of entry and how often it was passed over."""
     existing, wait = decision.existing, placed.waits.get(decision.id)
-    before = session_side(existing) if existing else None
     skips = wait.skips if wait else 0
+    waited = existing is not None and existing.phase == "PENDING" and not decision.changes
+    if existing is not None and waited and existing.recorded.skips == skips:
+        same = _unchanged(existing)
+        if same.session_before is not None and not same.session_before.kernels:
+            return same
+    before = session_side(existing) if existing else None
     after = replace(_desired_side(context, decision), phase="PENDING", skips=skips)
     cause = decision.cause
-    if before is not None and before.phase == "PENDING" and not decision.changes:
-        if before.skips == skips and not before.kernels:
-            return Action(decision.id, context.actual.cluster, *(replace(before, document={}),) * 2)
+    if waited:
         cause = cause or Cause(CauseCode.SKIPPED, "passed over by later sessions")
     stops = before is not None and bool(before.kernels) and before.phase not in ENDED
     warnings = ("what runs is stopped, and the new one has to wait",) if stops else ()

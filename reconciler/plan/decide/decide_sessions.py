@@ -46,7 +46,7 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
                 found[identity] = Decision(identity, "delete", None, existing, cause=DESTROYED)
             else:
                 need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
-                found[identity] = apply_lifecycle(need, desired, actual, context.now)
+                found[identity] = apply_lifecycle(need, desired, actual, context.time)
         elif existing is not None:
             found[identity] = _keep_as_it_is(existing)
     return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from planner.model.plan_time import PlanTime
 from planner.model.types import KernelPlacement
 from providers.base import Observed
 from reconciler.values.changes.cause import Cause, CauseCode
@@ -36,19 +37,19 @@ class QuietSpell:
 
 
 def idle_cause(
-    session: Session, existing: Existing, actual: Actual, desired: Desired, now: float
+    session: Session, existing: Existing, actual: Actual, desired: Desired, time: PlanTime
 ) -> Cause | None:
     """Why an unused session is stopped: `idle since 14:02 UTC (gpu-utilization 0.3 % < 5 %)`; None when it
     is not."""
     for rule in idle_rules(session, desired):
-        quiet = _session_quiet(rule, existing, actual.samples, now)
+        quiet = _session_quiet(rule, existing, actual.samples, time)
         if quiet is not None and _last_sampled(existing, actual.samples) - quiet.since >= rule.after:
-            return Cause(CauseCode.IDLE, _idle_text(rule, quiet, now))
+            return Cause(CauseCode.IDLE, _idle_text(rule, quiet, time))
     return None
 
 
 def _session_quiet(
-    rule: IdleRule, existing: Existing, samples: Mapping[str, Sequence[Sample]], now: float
+    rule: IdleRule, existing: Existing, samples: Mapping[str, Sequence[Sample]], time: PlanTime
 ) -> QuietSpell | None:
     """Since when all its kernels are quiet; None when one is not, or when it is not known."""
     started = existing.recorded.started_at
@@ -63,7 +64,7 @@ def _session_quiet(
             return None
         if rule.metric == "gpu-utilization" and not part.devices:
             continue
-        quiet = quiet_since(rule, samples.get(kernel.id, ()), part, now)
+        quiet = quiet_since(rule, samples.get(kernel.id, ()), part, time)
         if quiet is None:
             return None
         found.append(quiet)
@@ -89,11 +90,11 @@ def _live_kernels(existing: Existing) -> list[Observed]:
 
 
 def quiet_since(
-    rule: IdleRule, samples: Sequence[Sample], part: KernelPlacement, now: float
+    rule: IdleRule, samples: Sequence[Sample], part: KernelPlacement, time: PlanTime
 ) -> QuietSpell | None:
     """Since when one kernel is quiet up to now; None when it is not, or when it is not known."""
     reach = max(SAMPLE_GAP, rule.after / 4)
-    if len(samples) < 2 or abs(now - samples[-1].at) > FRESH:
+    if len(samples) < 2 or not _is_fresh(samples[-1], time):
         return None
     widest = reach if rule.metric == "gpu-utilization" else max(reach, rule.after)
     since, used = None, 0.0
@@ -104,6 +105,10 @@ def quiet_since(
             break
         since, used = one.at, used + value * span
     return None if since is None else QuietSpell(since, used / (samples[-1].at - since))
+
+
+def _is_fresh(last: Sample, time: PlanTime) -> bool:
+    return time.passed(last.at - FRESH) and not time.after(last.at + FRESH)
 
 
 def _use_between(metric: IdleMetric, one: Sample, next_: Sample, part: KernelPlacement) -> float | None:
@@ -128,8 +133,8 @@ def _last_sampled(existing: Existing, samples: Mapping[str, Sequence[Sample]]) -
     return min(known, default=0.0)
 
 
-def _idle_text(rule: IdleRule, quiet: QuietSpell, now: float) -> str:
+def _idle_text(rule: IdleRule, quiet: QuietSpell, time: PlanTime) -> str:
     unit = "B/s" if rule.metric == "network" else "%"
     by = f", quota {rule.source}" if rule.source else ""
     measured = f"{rule.metric} {quiet.mean:.1f} {unit} < {_threshold(rule):g} {unit}"
-    return f"idle since {format_time(quiet.since, now)} ({measured}{by})"
+    return f"idle since {format_time(quiet.since, time.to_the_day())} ({measured}{by})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.model.plan_time import PlanTime
 from reconciler.plan.decide.decision import Decision
 from reconciler.plan.decide.idleness import idle_cause
 from reconciler.plan.decide.node_loss import (
@@ -19,20 +20,20 @@ from reconciler.values.times import format_duration
 from schemas.kinds.session import Session
 
 
-def apply_lifecycle(decision: Decision, desired: Desired, actual: Actual, now: float) -> Decision:
+def apply_lifecycle(decision: Decision, desired: Desired, actual: Actual, time: PlanTime) -> Decision:
     """The decision, with what follows from the state of the session's nodes and from the time."""
     existing, session = decision.existing, decision.session
     if existing is None or session is None or decision.need in ("delete", "ended", "finish"):
         return decision
     if is_out_of_reach(existing):
-        return _decide_out_of_reach(decision, session, existing, desired, actual, now)
+        return _decide_out_of_reach(decision, session, existing, desired, actual, time)
     if (
         decision.need in ("keep", "repair", "resize")
         and existing.phase == "RUNNING"
         and not decision.replaces
     ):
-        cause = timeout_cause(session, existing, actual, now) or idle_cause(
-            session, existing, actual, desired, now
+        cause = timeout_cause(session, existing, actual, time) or idle_cause(
+            session, existing, actual, desired, time
         )
         if cause:
             return replace(decision, need="stop", cause=cause, placement=None)
@@ -40,11 +41,11 @@ def apply_lifecycle(decision: Decision, desired: Desired, actual: Actual, now: f
 
 
 def _decide_out_of_reach(
-    decision: Decision, session: Session, existing: Existing, desired: Desired, actual: Actual, now: float
+    decision: Decision, session: Session, existing: Existing, desired: Desired, actual: Actual, time: PlanTime
 ) -> Decision:
     """A session on a lost node waits for it, or is started again elsewhere."""
     record = existing.recorded
-    nodes = nodes_given_up(session, existing, actual, desired, now)
+    nodes = nodes_given_up(session, existing, actual, desired, time)
     if nodes:
         return replace(
             decision,
@@ -53,7 +54,7 @@ def _decide_out_of_reach(
                 *(change for change in decision.changes if change.kind is ChangeKind.FIELD),
                 *map(node_loss, nodes),
             ),
-            cause=node_loss_cause(nodes, actual, now),
+            cause=node_loss_cause(nodes, actual, time),
             placement=None,
             generation=record.generation + 1,
         )
@@ -61,21 +62,21 @@ def _decide_out_of_reach(
         decision,
         need="away",
         changes=(),
-        cause=node_loss_cause(sorted(set(existing.away.values())), actual, now),
+        cause=node_loss_cause(sorted(set(existing.away.values())), actual, time),
         placement=record.placement,
         generation=record.generation,
     )
 
 
-def timeout_cause(session: Session, existing: Existing, actual: Actual, now: float) -> Cause | None:
+def timeout_cause(session: Session, existing: Existing, actual: Actual, time: PlanTime) -> Cause | None:
     """Why a session has run long enough, where its provider does not end it by itself; None otherwise."""
     can, timeout = actual.capabilities, session.spec.timeout
     if timeout is None or can is None or can.timeouts:
         return None
     began = _started_at(existing)
-    if began is None or now - began < timeout:
+    if began is None or not time.passed(began + timeout):
         return None
-    text = f"timeout: ran for {format_duration(now - began)} of {format_duration(timeout)}"
+    text = f"timeout: ran for {format_duration(time.exactly() - began)} of {format_duration(timeout)}"
     return Cause(CauseCode.TIMEOUT, text)
 
 

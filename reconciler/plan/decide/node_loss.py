@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.model.plan_time import PlanTime
 from reconciler.plan.decide.drain import survives_restart
 from reconciler.provisioning.reasons import never_provisioned
 from reconciler.values.changes.cause import Cause, CauseCode
@@ -16,7 +17,7 @@ from reconciler.values.plan import Drift
 from reconciler.values.records import Ghost
 from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired, Existing, UnreachableNode
-from reconciler.values.times import age, format_duration, format_time
+from reconciler.values.times import format_duration, format_time
 from schemas.kinds.resource_group import NodeLoss
 from schemas.kinds.session import Session
 
@@ -61,24 +62,25 @@ def node_loss_rule(session: Session, desired: Desired) -> NodeLoss:
 
 
 def nodes_given_up(
-    session: Session, existing: Existing, actual: Actual, desired: Desired, now: float
+    session: Session, existing: Existing, actual: Actual, desired: Desired, time: PlanTime
 ) -> list[str]:
     """The nodes that the session no longer waits for."""
     rule = node_loss_rule(session, desired)
     if rule.then != "reschedule":
         return []
     nodes = sorted(set(existing.away.values()))
-    return [node for node in nodes if age(_missed_since(actual.missed.get(node), now), now) >= rule.after]
+    return [node for node in nodes if _lost_for(actual.missed.get(node), rule.after, time)]
 
 
-def node_loss_cause(nodes: list[str], actual: Actual, now: float) -> Cause:
+def node_loss_cause(nodes: list[str], actual: Actual, time: PlanTime) -> Cause:
     """`no contact with n1 since 14:02 UTC: connection refused`."""
-    text = "; ".join(_describe_loss(node, actual.missed.get(node), now) for node in nodes)
+    text = "; ".join(_describe_loss(node, actual.missed.get(node), time) for node in nodes)
     return Cause(CauseCode.NODE_LOSS, text)
 
 
-def _describe_loss(node: str, missed: UnreachableNode | None, now: float) -> str:
-    since = f" since {format_time(missed.since, now)}" if missed and missed.since is not None else ""
+def _describe_loss(node: str, missed: UnreachableNode | None, time: PlanTime) -> str:
+    known = missed.since if missed is not None else None
+    since = f" since {format_time(known, time.to_the_day())}" if known is not None else ""
     why = f": {missed.why}" if missed and missed.why else ""
     return f"no contact with {node}{since}{why}"
 
@@ -95,13 +97,13 @@ def ghosts_at(existing: Existing | None, actual: Actual, generation: int | None)
     return tuple(ghosts)
 
 
-def node_loss_drifts(existing: Existing, actual: Actual, desired: Desired, now: float) -> Iterator[Drift]:
+def node_loss_drifts(existing: Existing, actual: Actual, desired: Desired, time: PlanTime) -> Iterator[Drift]:
     """What is not seen of a session, and what may be left of it where nobody sees it."""
     session = desired.sessions().get(existing.id)
     if is_out_of_reach(existing):
         nodes = sorted(set(existing.away.values()))
         plan = _loss_rule_text(session, desired) if session else "waits for it"
-        yield Drift(existing.id, node_loss_cause(nodes, actual, now).followed_by(plan).text)
+        yield Drift(existing.id, node_loss_cause(nodes, actual, time).followed_by(plan).text)
     for ghost in existing.recorded.ghosts:
         if ghost.node in actual.missed:
             what = f"generation {ghost.generation} may still run on {ghost.node}, which is not reached"
@@ -113,5 +115,7 @@ def _loss_rule_text(session: Session, desired: Desired) -> str:
     return f"given up after {format_duration(rule.after)}" if rule.then == "reschedule" else "waits for it"
 
 
-def _missed_since(missed: UnreachableNode | None, now: float) -> float:
-    return missed.since if missed is not None and missed.since is not None else now
+def _lost_for(missed: UnreachableNode | None, seconds: float, time: PlanTime) -> bool:
+    """Whether a node has been out of reach for so long; from now on, where that is not known."""
+    since = missed.since if missed is not None else None
+    return seconds <= 0 or (since is not None and time.passed(since + seconds))

@@ -12,8 +12,10 @@ from schemas.kinds.session import Session
 def image_obstacle(session: Session, desired: Desired, actual: Actual) -> Reason | None:
     """Why a session cannot have the amounts it asks for with its images; None when it can."""
     for container in session.spec.containers:
+        if not container.image:
+            continue
         asked = image_requirements(container.image, *known_image(container.image, desired.repository, actual))
-        for why in asked.refusals(container.resources.slots) if container.image else ():
+        for why in asked.refusals(container.resources.slots):
             return Reason("image", f"{container.name} {why}")
     return None
 

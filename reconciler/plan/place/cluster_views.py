@@ -38,4 +38,4 @@ def snapshot_after(context: PlanContext, result: PlacementResult) -> Snapshot:
 
 
 def _snapshot(context: PlanContext, running: Iterable[tuple[Existing, Placement]]) -> Snapshot:
-    return make_snapshot(context.desired, context.actual, context.nodes, running, (), context.now)
+    return make_snapshot(context.desired, context.actual, context.nodes, running, (), context.time.seconds)

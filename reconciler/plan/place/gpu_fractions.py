@@ -13,6 +13,7 @@ from reconciler.values.state import Desired
 from schemas.hardware.model import Hardware
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
+from schemas.values.once_per_value import last_per_value
 
 _WHOLE = 1000
 _MOST = 3
@@ -35,7 +36,7 @@ def fraction_limits(
 def fraction_obstacle(session: Session, desired: Desired, capabilities: Capabilities | None) -> str:
     """Why a session's parts of GPUs cannot be given as its group demands; empty when they can."""
     group = desired.groups.get(session.spec.resource_group or "")
-    amounts = tuple(share_amounts(session))
+    amounts = share_amounts(session)
     if not amounts or group is None or group.spec.fractional.enforcement == "none":
         return ""
     means = group.spec.fractional.enforcement
@@ -46,7 +47,8 @@ def fraction_obstacle(session: Session, desired: Desired, capabilities: Capabili
         return f"{demands}: these are asked for by profile, such as cuda.mig.1g.10gb, not as shares"
     if capabilities is None:
         return ""
-    able, only = _nodes_enforcing(desired, group, capabilities), designated_nodes(session, desired.repository)
+    able = _nodes_enforcing(group, group_nodes(desired, group.name), capabilities)
+    only = designated_nodes(session, desired.repository)
     if able & only if only else able:
         return ""
     reasons = [
@@ -68,7 +70,7 @@ def enforcing_nodes(
         return None
     if group.spec.fractional.enforcement == "none" or not capabilities.node_fractions:
         return None
-    return _nodes_enforcing(desired, group, capabilities)
+    return _nodes_enforcing(group, group_nodes(desired, group.name), capabilities)
 
 
 def _spans_several_gpus(amount: int, group: ResourceGroup) -> bool:
@@ -76,13 +78,12 @@ def _spans_several_gpus(amount: int, group: ResourceGroup) -> bool:
     return milli > _WHOLE and milli % _WHOLE != 0
 
 
-def _nodes_enforcing(desired: Desired, group: ResourceGroup, capabilities: Capabilities) -> frozenset[str]:
+@last_per_value
+def _nodes_enforcing(
+    group: ResourceGroup, nodes: tuple[str, ...], capabilities: Capabilities
+) -> frozenset[str]:
     means, every = group.spec.fractional.enforcement, capabilities.fractions
-    return frozenset(
-        name
-        for name in group_nodes(desired, group.name)
-        if means in capabilities.node_fractions.get(name, every)
-    )
+    return frozenset(name for name in nodes if means in capabilities.node_fractions.get(name, every))
 
 
 def _node_obstacles(

@@ -32,6 +32,7 @@ from reconciler.values.times import format_time
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
+from schemas.values.once_per_value import once_per_value
 
 
 def node_hardware(node: Node, actual: Actual) -> Hardware | None:
@@ -137,8 +138,11 @@ def _running_session(existing: Existing, placement: Placement, desired: Desired)
         wanted = request_of_placement(placement, existing.id, placement.group)
     else:
         wanted = session_request(session, desired.repository, enqueued=record.enqueued_at or 0.0)
-    wanted = replace(wanted, group=placement.group or wanted.group)
-    return Running(wanted, replace(placement, group=wanted.group), record.started_at)
+    if placement.group and placement.group != wanted.group:
+        wanted = replace(wanted, group=placement.group)
+    elif placement.group != wanted.group:
+        placement = replace(placement, group=wanted.group)
+    return Running(wanted, placement, record.started_at)
 
 
 def _on_known_nodes(one: Running, nodes: Mapping[str, NodeInfo]) -> Running:
@@ -150,7 +154,7 @@ def _on_known_nodes(one: Running, nodes: Mapping[str, NodeInfo]) -> Running:
 
 
 def _not_preemptible(one: Running) -> Running:
-    return replace(one, request=replace(one.request, preemptible=False))
+    return replace(one, request=replace(one.request, preemptible=False)) if one.request.preemptible else one
 
 
 def foreign_holds(
@@ -171,17 +175,26 @@ def foreign_holds(
 def _left_over_holds(actual: Actual, nodes: Mapping[str, NodeInfo]) -> Iterator[Running]:
     """What live kernels of earlier generations sit on until they are gone, and those whose update failed."""
     for existing in actual.existing.values():
-        placement = existing.recorded.placement
-        decided = {part.kernel: part for part in placement.kernels} if placement else {}
-        for kernel in existing.kernels:
-            part = placement_of(kernel.labels) if kernel.state in LIVE else None
-            more = _held_beyond(part, decided.get(kernel.labels.kernel)) if part else None
-            if more is not None and more.node in nodes:
-                yield _running_holder(ForeignHold(kernel.id, existing.id, more), nodes[more.node])
-        for kernel in existing.strays:
-            part = placement_of(kernel.labels) if kernel.state in LIVE else None
-            if part is not None and part.node in nodes:
-                yield _running_holder(ForeignHold(kernel.id, existing.id, part), nodes[part.node])
+        for hold in _holds_beyond_record(existing):
+            if hold.placement.node in nodes:
+                yield _running_holder(hold, nodes[hold.placement.node])
+
+
+@once_per_value
+def _holds_beyond_record(existing: Existing) -> tuple[ForeignHold, ...]:
+    placement = existing.recorded.placement
+    decided = {part.kernel: part for part in placement.kernels} if placement else {}
+    found = []
+    for kernel in existing.kernels:
+        part = placement_of(kernel.labels) if kernel.state in LIVE else None
+        more = _held_beyond(part, decided.get(kernel.labels.kernel)) if part else None
+        if more is not None:
+            found.append(ForeignHold(kernel.id, existing.id, more))
+    for kernel in existing.strays:
+        part = placement_of(kernel.labels) if kernel.state in LIVE else None
+        if part is not None:
+            found.append(ForeignHold(kernel.id, existing.id, part))
+    return tuple(found)
 
 
 def _held_beyond(has: KernelPlacement, decided: KernelPlacement | None) -> KernelPlacement | None:
@@ -192,7 +205,8 @@ def _held_beyond(has: KernelPlacement, decided: KernelPlacement | None) -> Kerne
         return has
     if decided.node != has.node:
         return None
-    cpus = tuple(cpu for cpu in has.cpus if cpu not in decided.cpus)
+    own = frozenset(decided.cpus)
+    cpus = tuple(cpu for cpu in has.cpus if cpu not in own)
     known = {grant.id for grant in decided.devices}
     devices = tuple(grant for grant in has.devices if grant.id not in known)
     if not cpus and not devices:

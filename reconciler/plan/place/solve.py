@@ -51,7 +51,7 @@ def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementR
         snapshot = _make_planner_input(
             context, decisions, [d for d in askers.values() if d.id not in kept], unmet, kept
         )
-        outcome = context.place(snapshot)
+        outcome = _ask_planner(context, snapshot)
         placements = {placement.session: placement for placement in outcome.placements}
         waits = {wait.session: wait for wait in outcome.waits}
         losers = {
@@ -75,20 +75,11 @@ def _make_planner_input(
     kept: Mapping[str, Wait],
 ) -> Snapshot:
     architectures = frozenset(node.hardware.architecture for node in context.nodes.values())
-    pending = [
-        replace(
-            _planner_request(context, decision, decisions, unmet),
-            architectures=common_architectures(
-                decision.session, context.desired, context.actual, architectures
-            ),
-        )
-        for decision in askers
-        if decision.session is not None
-    ]
+    pending = [_planner_request(context, decision, decisions, unmet, architectures) for decision in askers]
     running = held_while_placing(decisions, kept)
     movable = frozenset() if context.destroy else frozenset(_evictable(context, decisions))
     return make_snapshot(
-        context.desired, context.actual, context.nodes, running, pending, context.now, movable
+        context.desired, context.actual, context.nodes, running, pending, context.time.seconds, movable
     )
 
 
@@ -219,14 +210,19 @@ def _pending_timeout(context: PlanContext, decision: Decision) -> str:
     group = context.desired.resources.get(identity_of("ResourceGroup", session.spec.resource_group or ""))
     limit = group.spec.queue_options.pending_timeout if isinstance(group, ResourceGroup) else None
     since = existing.recorded.enqueued_at
-    if limit is None or since is None or context.now - since <= limit:
+    if limit is None or since is None or not context.time.after(since + limit):
         return ""
     return f"waited longer than {limit} s, the group's pendingTimeout"
 
 
 def _planner_request(
-    context: PlanContext, decision: Decision, decisions: Mapping[str, Decision], unmet: frozenset[str]
+    context: PlanContext,
+    decision: Decision,
+    decisions: Mapping[str, Decision],
+    unmet: frozenset[str],
+    architectures: frozenset[str],
 ) -> SessionRequest:
+    """`architectures`: those of the nodes."""
     assert decision.session is not None
     record = decision.existing.recorded if decision.existing else None
     waiting = record is not None and record.phase == "PENDING"
@@ -236,6 +232,7 @@ def _planner_request(
         enqueued=queue_entry_time(context, decision),
         skips=record.skips if record is not None and waiting else 0,
         blocked_by=_unmet_dependencies(context, decision, decisions, unmet),
+        architectures=common_architectures(decision.session, context.desired, context.actual, architectures),
     )
     able = gpu_fractions.enforcing_nodes(decision.session, context.desired, context.actual.capabilities)
     if able is not None:
@@ -251,9 +248,9 @@ def queue_entry_time(context: PlanContext, decision: Decision) -> float:
     document. Who was held joins it when that is over, and has no time in it before."""
     existing = decision.existing
     if existing is not None and existing.phase == "PENDING" and _is_released(decision, existing):
-        return context.now
+        return context.time.exactly()
     if existing is None or existing.phase in ENDED or existing.recorded.enqueued_at is None:
-        return context.now
+        return context.time.exactly()
     return existing.recorded.enqueued_at
 
 
@@ -306,9 +303,12 @@ def _count_from_now(context: PlanContext, decisions: Mapping[str, Decision], out
     freed = any(d.need in _FREEING and d.existing and d.existing.phase in HOLDING for d in decisions.values())
     if not freed:
         return outcome
-    now = context.place(
-        make_snapshot(
-            context.desired, context.actual, context.nodes, held_now(context.actual), (), context.now
-        )
-    )
-    return outcome.counted_from(now)
+    held, now = held_now(context.actual), context.time.seconds
+    before = make_snapshot(context.desired, context.actual, context.nodes, held, (), now)
+    return outcome.counted_from(_ask_planner(context, before))
+
+
+def _ask_planner(context: PlanContext, snapshot: Snapshot) -> Outcome:
+    outcome = context.place(snapshot)
+    context.time.expires(outcome.valid_until)
+    return outcome

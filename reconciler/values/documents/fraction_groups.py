@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from reconciler.values.state import Desired
 from schemas.kinds.session import Session
+from schemas.values.once_per_value import once_per_value
 
 
+@once_per_value
 def groups_to_enforce(desired: Desired) -> frozenset[str]:
     """Groups that demand enforcement of the GPU fractions that some session asks for."""
     asked = {
@@ -19,16 +21,25 @@ def groups_to_enforce(desired: Desired) -> frozenset[str]:
 
 def group_nodes(desired: Desired, group: str) -> tuple[str, ...]:
     """The nodes of a group, by name."""
-    return tuple(node.name for node in desired.nodes if desired.repository.group_of_node(node) == group)
+    return _nodes_by_group(desired).get(group, ())
 
 
-def share_amounts(session: Session) -> Iterator[int]:
+@once_per_value
+def _nodes_by_group(desired: Desired) -> Mapping[str | None, tuple[str, ...]]:
+    found: dict[str | None, list[str]] = {}
+    for node in desired.nodes:
+        found.setdefault(desired.repository.group_of_node(node), []).append(node.name)
+    return {group: tuple(names) for group, names in found.items()}
+
+
+@once_per_value
+def share_amounts(session: Session) -> tuple[int, ...]:
     """What each container asks for of devices that are shared."""
-    for container in session.spec.containers:
-        slots = container.resources.slots
-        yield from (amount for slot, amount in slots.items() if ".shares" in slot and amount)
+    slots = (item for container in session.spec.containers for item in container.resources.slots.items())
+    return tuple(amount for slot, amount in slots if ".shares" in slot and amount)
 
 
+@once_per_value
 def demanded_means(desired: Desired) -> dict[str, frozenset[str]]:
     """Node → what enforces the parts of GPUs that its group gives, whether or not somebody asks for one; MIG
     where somebody asks for an instance."""

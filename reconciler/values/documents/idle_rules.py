@@ -29,8 +29,10 @@ class IdleRule:
 
 def idle_rules(session: Session, desired: Desired) -> tuple[IdleRule, ...]:
     """What the documents say about the session's idle time; empty when nothing does."""
-    found = []
     own = session.spec.idle
+    if own is None and not desired.idle_quotas:
+        return ()
+    found = []
     if own is not None:
         found.append(IdleRule(float(own.after), own.metric, float(own.below), float(own.grace)))
     if session.spec.type in _UNDER_QUOTAS:
@@ -60,8 +62,6 @@ def _has_devices(session: Session) -> bool:
 
 def _idle_quotas(session: Session, desired: Desired) -> Iterator[Quota]:
     """Quotas with an idle timeout that hold for the session."""
-    if not desired.idle_quotas:
-        return
     subjects = {
         ("domain", session_domain(session, desired.repository)),
         ("project", session.metadata.project),

@@ -7,18 +7,24 @@ next plan sees it.
 
 from __future__ import annotations
 
+import hashlib
+
 from providers.base import Observed
-from reconciler.values.encoding.placement_json import fingerprint
+from reconciler.values.encoding.placement_json import canonical_json, fingerprint
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Existing
+from schemas.values.once_per_value import once_per_value
 
 
 def state_fingerprint(actual: Actual) -> str:
     """64 hex digits; equal for equal states, however they were reached."""
+    existing = hashlib.sha256()
+    for _, each in sorted(actual.existing.items()):
+        existing.update(_resource_line(each))
     whole: dict[str, object] = {
         "repo": actual.repo,
         "cluster": actual.cluster,
-        "existing": {identity: _resource_part(each) for identity, each in sorted(actual.existing.items())},
+        "existing": existing.hexdigest(),
         "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
         "complete": actual.complete,
     }
@@ -27,9 +33,11 @@ def state_fingerprint(actual: Actual) -> str:
     return fingerprint(whole)
 
 
-def _resource_part(each: Existing) -> dict[str, object]:
+@once_per_value
+def _resource_line(each: Existing) -> bytes:
     record = each.recorded
-    return {
+    part = {
+        "id": each.id,
         "generation": record.generation,
         "digest": record.digest,
         "pending": record.phase == "PENDING",
@@ -42,6 +50,7 @@ def _resource_part(each: Existing) -> dict[str, object]:
         "seen": [_kernel_part(kernel) for kernel in each.kernels + each.strays],
         "missing": [] if each.phase in ENDED else sorted(set(each.missing) - _live_kernels(each)),
     }
+    return f"{canonical_json(part)}\n".encode()
 
 
 def _live_kernels(each: Existing) -> set[str]:

@@ -21,9 +21,12 @@ from reconciler.values.encoding.placement_json import without_unset
 from reconciler.values.plan import Action, Plan
 from reconciler.values.sides import AnySide, SessionSide, side_type
 from schemas.problems.errors.plan import PlanError
+from schemas.values.once_per_value import once_per_value
 from schemas.values.resource_ref import ref_of
 
 VERSION = "bai.plan/v1"
+_NOT_COUNTED = frozenset({"made_at", "digest"})
+"""What the digest of a plan leaves out."""
 _OPTIONAL = frozenset(
     {
         *("files", "nics", "tty", "share", "uid", "groups", "user", "others", "read_only_root", "ulimits"),
@@ -36,6 +39,11 @@ _OPTIONAL = frozenset(
 @functools.cache
 def _adapter() -> TypeAdapter[Plan]:
     return TypeAdapter(Plan)
+
+
+@functools.cache
+def _action_adapter() -> TypeAdapter[Action]:
+    return TypeAdapter(Action)
 
 
 @functools.cache
@@ -58,18 +66,29 @@ def _side_adapter(kind: str) -> TypeAdapter[AnySide]:
 
 def plan_values(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values, with the verbs of its actions."""
-    value: dict[str, Any] = _adapter().dump_python(plan, mode="json")
+    value = _values_around_actions(plan)
+    value["actions"] = [_action_values(action) for action in plan.actions]
+    return value
+
+
+def _values_around_actions(plan: Plan) -> dict[str, Any]:
+    """The same without an action."""
+    value: dict[str, Any] = _adapter().dump_python(dataclasses.replace(plan, actions=()), mode="json")
     _drop_empty(value, "unreached", "rollout", "violations", "overridden")
     for wait in value["waits"]:
         _drop_empty(wait, "cut_short")
         for reason in wait["reasons"]:
             _drop_empty(reason, "lacks")
-    for action, dumped in zip(plan.actions, value["actions"], strict=True):
-        _flatten_action(action, dumped)
     return value
 
 
-def _flatten_action(action: Action, dumped: dict[str, Any]) -> None:
+@once_per_value
+def _action_text(action: Action) -> str:
+    return _compact_json(_action_values(action))
+
+
+def _action_values(action: Action) -> dict[str, Any]:
+    dumped: dict[str, Any] = _action_adapter().dump_python(action, mode="json")
     dumped["verb"], dumped["why"] = action.verb, action.why
     dumped["cause"] = action.cause and action.cause.code.value
     _drop_empty(dumped, "cause", "notice", "in_turn", "ghosts")
@@ -82,6 +101,7 @@ def _flatten_action(action: Action, dumped: dict[str, Any]) -> None:
             if not isinstance(side, SessionSide):
                 dumped[name] = json.loads(_blank_session()) | dumped[name]
             _drop_empty_of_side(dumped[name])
+    return dumped
 
 
 def _drop_empty_of_side(side: dict[str, Any]) -> None:
@@ -114,13 +134,28 @@ def _drop_empty(value: dict[str, Any], *names: str) -> None:
 def plan_digest(plan: Plan) -> str:
     """Digest (64 hex digits) of everything that an apply depends on: all but `made_at` and the digest
     itself."""
-    return _values_digest(plan_values(plan))
+    return _digest(_plan_text(plan, without=_NOT_COUNTED))
 
 
 def _values_digest(values: dict[str, Any]) -> str:
-    counted = {name: part for name, part in values.items() if name not in ("made_at", "digest")}
-    text = json.dumps(counted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """The same of a plan's values."""
+    return _digest(_compact_json({name: part for name, part in values.items() if name not in _NOT_COUNTED}))
+
+
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _plan_text(plan: Plan, *, without: frozenset[str] = frozenset()) -> str:
+    """The plan's values as JSON in one line. The text of an action that was in a plan before is known."""
+    texts = {name: _compact_json(part) for name, part in _values_around_actions(plan).items()}
+    texts["actions"] = f"[{','.join(map(_action_text, plan.actions))}]"
+    parts = (f"{_compact_json(name)}:{text}" for name, text in sorted(texts.items()) if name not in without)
+    return f"{{{','.join(parts)}}}"
+
+
+def _compact_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def with_digest(plan: Plan) -> Plan:
@@ -130,16 +165,13 @@ def with_digest(plan: Plan) -> Plan:
 
 def dump_plan(plan: Plan) -> str:
     """The plan as JSON text, keys sorted, ending in a newline. `verb` is written for readers."""
-    return json.dumps(_versioned(plan), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    value = {"version": VERSION, "plan": plan_values(plan)}
+    return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
 def dump_plan_compactly(plan: Plan) -> str:
     """The same for stores, in one line: Python's fast encoder does not indent."""
-    return json.dumps(_versioned(plan), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _versioned(plan: Plan) -> dict[str, Any]:
-    return {"version": VERSION, "plan": plan_values(plan)}
+    return f'{{"plan":{_plan_text(plan)},"version":{_compact_json(VERSION)}}}'
 
 
 def load_plan(text: str) -> Plan:

@@ -79,7 +79,7 @@ class NodeLab(Lab):
 
     def plan_nodes(self, *, check: bool = False, offline: bool = False, without: Iterable[str] = ()) -> Plan:
         actual = self.actual(check=check, offline=offline)
-        options = PlanOptions(without=tuple(without))
+        options = PlanOptions(without=frozenset(without))
         return make_plan(PlanRequest(self.desired(), actual, self.world.clock.now(), options))
 
     def apply(

@@ -1,0 +1,48 @@
+"""The last plan, given again for as long as it is the plan that would be made anew.
+
+A plan is a function of its request, and of the time only by what it asked of it (`planner.model.plan_time`):
+for an equal request, until the earliest moment that would have answered something otherwise, it is the same
+plan, byte for byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reconciler.plan.pipeline import make_timed_plan
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPlan:
+    request: PlanRequest
+    plan: Plan
+    valid_until: float
+    """Seconds since the epoch, exclusive."""
+
+    def answers(self, request: PlanRequest) -> bool:
+        if not self.request.now <= request.now < self.valid_until:
+            return False
+        return _inputs(self.request) == _inputs(request)
+
+
+class PlanCache:
+    """One plan of everything, that of the last request. Values given to it must not be changed afterwards."""
+
+    def __init__(self) -> None:
+        self._known: _KnownPlan | None = None
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """What `make_plan` gives. Raises what it does."""
+        if self._known is not None and self._known.answers(request):
+            return replace(self._known.plan, made_at=request.now)
+        self._known = None
+        plan, valid_until = make_timed_plan(request)
+        self._known = _KnownPlan(request, plan, valid_until)
+        return plan
+
+
+def _inputs(request: PlanRequest) -> tuple[object, ...]:
+    """All but the time; what is the same object is not compared."""
+    return request.desired, request.actual, request.options, request.place
