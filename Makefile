@@ -121,6 +121,7 @@ bare-metal-lab-down:
 
 bench: setup
 	.venv/bin/python -m benchmarks.startup
+	.venv/bin/python -m benchmarks.commands
 	.venv/bin/python -m benchmarks.sessions
 	.venv/bin/python -m benchmarks.throughput
 	.venv/bin/python -m benchmarks.locality --topologies tests/data/topology

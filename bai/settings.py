@@ -13,6 +13,8 @@ from schemas.problems.text import printable
 if TYPE_CHECKING:
     from reconciler.sources.source import Source
     from reconciler.trust.gate import TrustGate
+    from reconciler.workspace.kernel_access import KernelAccess
+    from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
     from schemas.problems.errors.repository import InvalidRepository
     from schemas.repository.repository import Repository
@@ -55,9 +57,24 @@ class Settings:
 
         return Workspace.at(self.source(acting=acting), cluster=self.cluster, state=self.state)
 
-    def reading_workspace(self) -> Workspace:
+    def store_access(self) -> StoreAccess:
+        """For commands that the store answers: what is wrong with other documents than the cluster's does not
+        concern them. Raises as `reading_workspace`."""
+        from reconciler.workspace.store_access import open_store_access
+
+        source = self.source()
+        return open_store_access(source, self.cluster, self.state) or self.reading_workspace(source)
+
+    def kernel_access(self) -> KernelAccess:
+        """For commands that go to a session which is there, likewise: nodes' documents count, too."""
+        from reconciler.workspace.kernel_access import open_kernel_access
+
+        source = self.source()
+        return open_kernel_access(source, self.cluster, self.state) or self.reading_workspace(source)
+
+    def reading_workspace(self, source: Source | None = None) -> Workspace:
         """For commands that look at what is there and change no plan: where the documents have mistakes, with
-        the last good ones, which the user is told.
+        the last good ones, which the user is told. `source`: the one that the options say, where it is known.
 
         Raises as `workspace`, InvalidRepository when there are no good ones or `revision` names the bad ones.
         """
@@ -65,7 +82,7 @@ class Settings:
         from reconciler.workspace.workspace import Workspace
         from schemas.problems.errors.repository import InvalidRepository
 
-        source = self.source()
+        source = source or self.source()
         open_at = partial(Workspace.at, cluster=self.cluster, state=self.state)
         try:
             return open_at(source)

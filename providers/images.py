@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from schemas.images.facts import ImagePlatform
+if TYPE_CHECKING:
+    from schemas.images.facts import ImagePlatform
 
 
 @dataclass(frozen=True, slots=True)

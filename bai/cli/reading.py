@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,11 @@ from bai.settings import LOCAL_CONTEXT, Settings
 
 if TYPE_CHECKING:
     from bai.queries.models import Query
+    from bai.queries.view import WorkspaceView
     from bai.remote.cluster import RemoteCluster
     from bai.render.printout import Printout
+    from reconciler.workspace.store_access import StoreAccess
+    from reconciler.workspace.workspace import Workspace
 
 
 ENVIRONMENT = "BAI_CONTEXT"
@@ -25,10 +29,32 @@ def read(settings: Settings, query: Query, *, offline: bool = False) -> Printout
         refuse_for_server("--offline", given=offline)
         return remote.read(query)
     from bai.queries.answers import answer
+
+    with contextlib.ExitStack() as opened:
+        return answer(_view(settings, query, opened, offline=offline), query)
+
+
+def _view(settings: Settings, query: Query, opened: contextlib.ExitStack, *, offline: bool) -> WorkspaceView:
+    """With as many documents loaded as the question needs; what is opened is closed with `opened`."""
+    from bai.queries.answers import OF_KERNELS, OF_STORE
     from bai.queries.view import WorkspaceView
 
-    with settings.reading_workspace() as workspace:
-        return answer(WorkspaceView(workspace, offline=offline), query)
+    access: StoreAccess
+    if query.command in OF_STORE:
+        access = opened.enter_context(settings.store_access())
+    elif query.command in OF_KERNELS:
+        access = opened.enter_context(settings.kernel_access())
+    else:
+        return WorkspaceView.of(opened.enter_context(settings.reading_workspace()), offline=offline)
+
+    def open_workspace() -> Workspace:
+        from reconciler.workspace.workspace import Workspace
+
+        if isinstance(access, Workspace):
+            return access
+        return opened.enter_context(settings.reading_workspace(access.source))
+
+    return WorkspaceView(access, open_workspace, offline=offline)
 
 
 def remote_cluster(settings: Settings) -> RemoteCluster | None:

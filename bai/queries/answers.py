@@ -23,6 +23,12 @@ MODULES = {
     "status": "bai.queries.status",
 }
 
+OF_STORE = frozenset({"audit", "events", "history"})
+"""Those that the store answers, with what documents say only where it knows no such resource."""
+
+OF_KERNELS = frozenset({"get"})
+"""Those that records and kernels answer, with what an index of the documents says."""
+
 
 def answer(view: ClusterView, query: Query) -> Printout:
     """What the command prints. Raises NoSuchResource, AmbiguousName, CommandError, and what looking

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def answer(view: ClusterView, query: AuditQuery) -> Printout:
     """Oldest first. Raises NoSuchResource, AmbiguousName."""
-    cluster, found = view.desired.cluster, _entries(view, query)
+    cluster, found = view.cluster, _entries(view, query)
     facts = view.commit_facts(entry.commit for entry in found)
     entries = [(entry, facts.get(entry.commit, CommitFacts()).author) for entry in found]
     if query.form == "json":
@@ -30,7 +30,7 @@ def answer(view: ClusterView, query: AuditQuery) -> Printout:
 
 def _entries(view: ClusterView, query: AuditQuery) -> tuple[Audit, ...]:
     """Those about the cluster as a whole are for who sees all of it."""
-    store, cluster = view.store, view.desired.cluster
+    store, cluster = view.store, view.cluster
     if store is None:
         return ()
     identity = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bai.queries.view import ClusterView
     from planner.model.types import NodeInfo
     from providers.storage.base import FolderState, VolumeFolder
-    from reconciler.store.store import Store
+    from reconciler.store.reader import StoreReader
     from reconciler.values.records import Event
     from reconciler.values.state import Actual, Desired
 
@@ -73,7 +73,7 @@ def _volume_folder(view: ClusterView, identity: str) -> tuple[VolumeFolder | Non
     return (folder, seen) if seen is not None else (None, None)
 
 
-def _events(store: Store | None, cluster: str, identity: str) -> tuple[Event, ...]:
+def _events(store: StoreReader | None, cluster: str, identity: str) -> tuple[Event, ...]:
     return store.events(cluster, resource=identity, limit=EVENTS) if store is not None else ()
 
 

@@ -27,7 +27,6 @@ def read_events(view: ClusterView, query: EventsQuery) -> tuple[Event, ...]:
     store = view.store
     if store is None:
         return ()
-    cluster = view.desired.cluster
     identity = resolve_with_past(query.resource, view) if query.resource else None
-    found = store.events(cluster, resource=identity, limit=query.tail)
+    found = store.events(view.cluster, resource=identity, limit=query.tail)
     return tuple(event for event in found if view.sees(event.resource))

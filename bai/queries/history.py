@@ -38,7 +38,7 @@ def _newest(view: ClusterView, count: int) -> list[HistoryEntry]:
         return []
     limit = PAGE
     while True:
-        entries = view.store.audit(view.desired.cluster, limit=limit)
+        entries = view.store.audit(view.cluster, limit=limit)
         found = history_entries(entries)
         # The oldest one's actions may go on before the page.
         if len(found) > count or len(entries) < limit:

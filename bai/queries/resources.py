@@ -41,14 +41,14 @@ def answer(view: ClusterView, query: GetQuery) -> Printout:
 
         return list_nodes(view, query.name, query.form)
     asked = session_filter(view, query)
-    identities = {each for each in {*view.desired.digests, *view.actual.existing} if view.lists(each)}
+    identities = {each for each in {*view.wanted, *view.observed.existing} if view.lists(each)}
     only = chosen_identities(query.name, query.kind, query.project, identities)
     rows = _session_rows(view, query, asked, only)
     waits = view.waits if query.kind in ("Session", "") else {}
     notes = hold_notes(view.directives)
     if query.form == "json":
         document = {
-            "complete": view.actual.complete,
+            "complete": view.observed.complete,
             "items": _items(view, query.kind, only, waits, rows),
         }
         return Printout("bai.resources/v1", document, notes=notes)
@@ -57,7 +57,7 @@ def answer(view: ClusterView, query: GetQuery) -> Printout:
         blocks.append(_session_table(rows, waits, wide=query.form == "wide"))
     if query.kind != "Session":
         blocks.append(_resource_table(view, query.kind, only))
-    warnings = tuple(f"warning: not everything could be observed: {clean(e)}" for e in view.actual.errors)
+    warnings = tuple(f"warning: not everything could be observed: {clean(e)}" for e in view.observed.errors)
     return Printout(blocks=tuple(blocks), notes=notes, warnings=warnings)
 
 
@@ -98,10 +98,10 @@ def session_document(desired: Desired, actual: Actual, identity: str) -> Mapping
 def _session_rows(
     view: ClusterView, query: GetQuery, asked: SessionFilter, only: Collection[str]
 ) -> list[SessionRow]:
-    rows = session_rows(view.actual, view.desired.digests, view.now, only)
+    rows = session_rows(view.observed, view.wanted, view.now, only)
 
     def document_of(identity: str) -> Mapping[str, object]:
-        return session_document(view.desired, view.actual, identity)
+        return session_document(view.desired, view.observed, identity)
 
     return sort_rows(choose_rows(rows, asked, document_of), query.sort)
 
@@ -119,9 +119,7 @@ def _session_table(rows: Sequence[SessionRow], waits: Mapping[str, Wait], *, wid
 
 
 def _resource_table(view: ClusterView, kind: str, only: Collection[str]) -> Table:
-    rows = tuple(
-        tuple(row) for row in resource_rows(view.actual, view.desired.digests, kind) if row[0] in only
-    )
+    rows = tuple(tuple(row) for row in resource_rows(view.observed, view.wanted, kind) if row[0] in only)
     return Table(("resource", "state", "generation"), rows, empty=f"There is no {kind or 'resource'}.")
 
 
@@ -132,7 +130,7 @@ def _items(
     waits: Mapping[str, Wait],
     rows: Sequence[SessionRow],
 ) -> list[dict[str, Any]]:
-    existing = view.actual.existing
+    existing = view.observed.existing
     items: list[dict[str, Any]] = []
     if kind in ("Session", ""):
         items += [session_json(row, existing.get(row.id), waits.get(row.id)) for row in rows]
@@ -145,7 +143,7 @@ def _items(
                 "state": state,
                 "generation": int(generation or 0),
             }
-            for name, state, generation in resource_rows(view.actual, view.desired.digests, kind)
+            for name, state, generation in resource_rows(view.observed, view.wanted, kind)
             if name in only
         ]
     return items

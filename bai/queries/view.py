@@ -6,7 +6,7 @@ has what the last pass of its loop saw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from reconciler.plan.study import Study
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
-    from reconciler.store.store import Store
+    from reconciler.store.reader import StoreReader
     from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
 
 
@@ -32,10 +33,25 @@ class ClusterView(Protocol):
         ...
 
     @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        ...
+
+    @property
     def desired(self) -> Desired: ...
 
     @property
     def actual(self) -> Actual: ...
+
+    @property
+    def wanted(self) -> Mapping[str, str]:
+        """Identity → digest of all that documents want."""
+        ...
+
+    @property
+    def observed(self) -> Actual:
+        """What is recorded and runs, as in `actual`, which knows more of nodes, images and volumes."""
+        ...
 
     @property
     def waits(self) -> Mapping[str, Wait]:
@@ -43,7 +59,7 @@ class ClusterView(Protocol):
         ...
 
     @property
-    def store(self) -> Store | None:
+    def store(self) -> StoreReader | None:
         """None where nothing was ever applied."""
         ...
 
@@ -92,9 +108,33 @@ class WorkspaceView:
 
     user = ""
 
-    def __init__(self, workspace: Workspace, *, offline: bool = False) -> None:
-        self._workspace, self._offline = workspace, offline
-        self.now = workspace.clock.now()
+    def __init__(
+        self,
+        access: StoreAccess,
+        open_workspace: Callable[[], Workspace],
+        *,
+        offline: bool = False,
+    ) -> None:
+        """`open_workspace`: loads all documents, once something of them is asked for."""
+        self._access, self._open_workspace, self._offline = access, open_workspace, offline
+        self.now = access.clock.now()
+
+    @classmethod
+    def of(cls, workspace: Workspace, *, offline: bool = False) -> WorkspaceView:
+        """Whose documents are loaded."""
+        return cls(workspace, lambda: workspace, offline=offline)
+
+    @cached_property
+    def _workspace(self) -> Workspace:
+        return self._open_workspace()
+
+    @property
+    def _is_loaded(self) -> bool:
+        return "_workspace" in self.__dict__
+
+    @property
+    def cluster(self) -> str:
+        return self._access.cluster.name
 
     @cached_property
     def desired(self) -> Desired:
@@ -105,26 +145,43 @@ class WorkspaceView:
         return self._workspace.actual(offline=self._offline)
 
     @cached_property
+    def wanted(self) -> Mapping[str, str]:
+        known = None if self._is_loaded else self._access.indexed_digests()
+        return self._workspace.index_digests() if known is None else known
+
+    @cached_property
+    def observed(self) -> Actual:
+        from reconciler.observe.observe import observe
+        from reconciler.workspace.kernel_access import KernelAccess
+
+        if "actual" in self.__dict__:
+            return self.actual
+        access = self._access if isinstance(self._access, KernelAccess) else self._workspace
+        provider = None if self._offline else access.provider
+        return observe(self.store, provider, self.cluster, repo=access.repo_id)
+
+    @cached_property
     def waits(self) -> Mapping[str, Wait]:
         """As a plan made now says; nothing is planned when none waits. A plan that is refused, for a guard
         say, is no reason to show nothing."""
         from schemas.problems.errors.plan import PlanError
 
-        if all(item.phase != "PENDING" for item in self.actual.existing.values()):
+        if all(item.phase != "PENDING" for item in self.observed.existing.values()):
             return {}
         try:
-            return {wait.session: wait for wait in self._workspace.plan().waits}
+            plan = self._workspace.plan(offline=self._offline, actual=self.actual)
+            return {wait.session: wait for wait in plan.waits}
         except PlanError:
             return {}
 
     @property
-    def store(self) -> Store | None:
-        return self._workspace.existing_store
+    def store(self) -> StoreReader | None:
+        return self._access.existing_reader
 
     def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
         from reconciler.sources.commit_facts import read_commit_facts
 
-        return read_commit_facts(self._workspace.source.git, commits)
+        return read_commit_facts(self._access.source.git, commits)
 
     @property
     def loop(self) -> LoopStatus:
@@ -138,7 +195,7 @@ class WorkspaceView:
             return None
         from reconciler.gitops.directives import read_directives
 
-        return read_directives(self.store, self._workspace.cluster.name)
+        return read_directives(self.store, self.cluster)
 
     def review(self, commit: str) -> Review:
         from reconciler.review.between_commits import review_of

@@ -14,7 +14,7 @@ from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import last_plan, project_view
 from bai.web.project_view import ProjectView
 from reconciler.gitops.directives import Directive, Directives, read_directives
-from reconciler.values.state import Desired
+from reconciler.values.state import Actual, Desired
 
 if TYPE_CHECKING:
     from bai.render.resources.loop_status import LoopStatus
@@ -43,6 +43,18 @@ class PassView:
     @cached_property
     def _projects(self) -> ProjectView:
         return project_view(self._cluster, self._principal)
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    @property
+    def wanted(self) -> Mapping[str, str]:
+        return self.desired.digests
+
+    @property
+    def observed(self) -> Actual:
+        return self.actual
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from schemas.hardware.model import Hardware
+if TYPE_CHECKING:
+    from schemas.hardware.model import Hardware
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
 NodeState = Literal["active", "cordoned", "drained", "unreachable", "unprovisioned"]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from providers.machines.base import Endpoint, Machine
 from providers.machines.local import LocalMachine
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint, Machine
 
 LIMIT = 256
 """Most connections that are kept open; each costs a thread and two file descriptors."""

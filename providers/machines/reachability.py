@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from providers.machines.base import Endpoint
 from schemas.problems.errors.base import BaiError
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint
 
 AT_ONCE = 32
 NEEDED = ("python3", "timeout")

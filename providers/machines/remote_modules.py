@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from providers.machines.base import Machine
 from schemas.problems.errors.provider import ProviderError
+
+if TYPE_CHECKING:
+    from providers.machines.base import Machine
 
 BOOT = """
 import json, sys, types

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from providers.abilities import KernelEvent
-from providers.base import Observation, Observed
+
+if TYPE_CHECKING:
+    from providers.base import Observation, Observed
 
 PAUSE = 0.3
 

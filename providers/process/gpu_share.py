@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from providers.base import KernelSpec
 from providers.gpu import shares
 from providers.gpu.node import hami
 from providers.process.sandbox.bubblewrap import LINKS, SYSTEM
-from providers.process.supervision.records import KernelRoot
 from schemas.problems.errors.provider import ProviderError
 
 if TYPE_CHECKING:
+    from providers.base import KernelSpec
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
+    from providers.process.supervision.records import KernelRoot
 
 CHECK_INTERVAL = 60.0
 """Seconds between looks at the MPS daemons."""

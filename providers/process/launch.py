@@ -18,19 +18,19 @@ from typing import IO, TYPE_CHECKING, Any
 from providers import accounts
 from providers.base import KernelSpec, Limit
 from providers.process.gpu_share import ShareLimits
-from providers.process.host_capabilities import HostCapabilities
 from providers.process.linux import cgroup
 from providers.process.linux.procfs import MARKER, cpulist
 from providers.process.sandbox import bubblewrap, mounts, runtime_files, seccomp, user_switch
 from providers.process.supervision import scratch as scratch_quota
 from providers.process.supervision.kernel_process import FILTER
-from providers.process.supervision.records import KernelRecord, KernelRoot
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.values.linux_users import FIRST_REGULAR_ID
 
 if TYPE_CHECKING:
+    from providers.process.host_capabilities import HostCapabilities
     from providers.process.supervision.child import Order
+    from providers.process.supervision.records import KernelRecord, KernelRoot
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE = 60.0

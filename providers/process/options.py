@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from providers.machines.base import Endpoint
 from providers.machines.foreign_owners import foreign_owner
 from providers.process.launch import DEFAULT_LOG, LogRotation
 from providers.process.provider import ProcessProvider
 from providers.state_folder import state_folder
 from schemas.problems.errors.provider import InvalidOption
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint
 
 _BELOW_ETC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 KNOWN_OPTIONS: dict[str, type] = {

@@ -6,11 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from providers.abilities import GpuUsage, Usage
 from providers.process.linux import cgroup, procfs
 from providers.process.supervision import observe
-from providers.process.supervision.records import KernelRecord
+
+if TYPE_CHECKING:
+    from providers.process.supervision.records import KernelRecord
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

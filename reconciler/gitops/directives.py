@@ -6,10 +6,13 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from reconciler.store.store import Store
 from reconciler.values.records import Audit
+
+if TYPE_CHECKING:
+    from reconciler.store.reader import StoreReader
+    from reconciler.store.store import Store
 
 DirectiveKind = Literal["pin", "suspend", "approve"]
 _WITHDRAWAL_VERBS = {"pin": "unpin", "suspend": "resume", "approve": "disapprove"}
@@ -36,7 +39,7 @@ class Directives:
     """Changes whenever somebody wants the loop to look now."""
 
 
-def read_directives(store: Store, cluster: str) -> Directives:
+def read_directives(store: StoreReader, cluster: str) -> Directives:
     """What holds now."""
     keys = {kind: _directive_key(cluster, kind) for kind in (*_WITHDRAWAL_VERBS, "look")}
     found = store.read_metas(list(keys.values()))
@@ -46,7 +49,7 @@ def read_directives(store: Store, cluster: str) -> Directives:
     return Directives(pin, suspend, approve, found.get(keys["look"], ""))
 
 
-def read_suspension(store: Store, cluster: str) -> Directive | None:
+def read_suspension(store: StoreReader, cluster: str) -> Directive | None:
     """Who has the loop change nothing now, if somebody does."""
     return _parse_directive(store.meta(_directive_key(cluster, "suspend")))
 

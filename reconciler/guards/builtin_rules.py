@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.model.slots import plural
-from planner.model.types import QuotaUse
 from reconciler.guards.cel.steps import Budget
 from reconciler.guards.proposed_change import ProposedChange, policy_matches
 from reconciler.guards.signers import ImageSigners, applies_to_image, reference_or_name, started_images
 from schemas.kinds.policy import Guards, Policy, Signatures
-from schemas.kinds.session import Session
-from schemas.values.image_reference import ImageReference
 from schemas.values.linux_users import is_root
 from schemas.values.resource_ref import identity_of
+
+if TYPE_CHECKING:
+    from planner.model.types import QuotaUse
+    from schemas.kinds.session import Session
+    from schemas.values.image_reference import ImageReference
 
 MAX_SHOWN_NAMES = 5
 

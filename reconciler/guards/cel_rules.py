@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reconciler.guards import cel
 from reconciler.guards.builtin_rules import GuardFacts, GuardFinding
-from reconciler.guards.proposed_change import ProposedChange
 from schemas.kinds.policy import RULE_VARIABLES, Policy
+
+if TYPE_CHECKING:
+    from reconciler.guards.proposed_change import ProposedChange
 
 
 def evaluate_validations(

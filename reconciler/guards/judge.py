@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from planner.model.types import QuotaUse
 from reconciler.guards.builtin_rules import GuardFacts, GuardFinding, GuardRule, enabled_guards
 from reconciler.guards.cel_rules import evaluate_validations, plan_variables
 from reconciler.guards.proposed_change import ProposedChange, policy_matches
 from reconciler.guards.signers import ImageSigners
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.plan import Action, Plan
-from reconciler.values.records import Recorded
 from reconciler.values.violations import GuardVerdict, Overridden, Violation
 from schemas.kinds.policy import Policy
 from schemas.problems.errors.plan import GuardRefused, PlanError
 from schemas.problems.text import printable
+
+if TYPE_CHECKING:
+    from planner.model.types import QuotaUse
+    from reconciler.values.plan import Action, Plan
+    from reconciler.values.records import Recorded
 
 MAX_SHOWN_VIOLATIONS = 5
 _PREFIX = "Policy/"

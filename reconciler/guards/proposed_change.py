@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.plan import Action
 from reconciler.values.session_phase import ENDED
-from schemas.kinds.policy import OVERRIDE, PolicyMatch
 from schemas.kinds.session import Session
 from schemas.rules.policy_rules import PolicyOverride, parse_override
+from schemas.values.envelope import OVERRIDE
 from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from reconciler.values.plan import Action
+    from schemas.kinds.policy import PolicyMatch
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from reconciler.values.plan import Action
-from schemas.images.facts import ImageFacts
-from schemas.kinds.policy import Policy, Signatures
 from schemas.values.image_reference import ImageReference, parse_reference
 from schemas.values.public_keys import parse_public_key
+
+if TYPE_CHECKING:
+    from reconciler.values.plan import Action
+    from schemas.images.facts import ImageFacts
+    from schemas.kinds.policy import Policy, Signatures
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from reconciler.values.state import Actual
 from reconciler.values.times import format_duration, format_time
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Actual
 
 EARLIEST_CREDIBLE = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """No clock that is right says less."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from providers.machines.base import Endpoint, no_secret
 from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
-from schemas.kinds.cluster import ClusterSpec, Ssh
-from schemas.kinds.node import Node
+
+if TYPE_CHECKING:
+    from schemas.kinds.cluster import ClusterSpec, Ssh
+    from schemas.kinds.node import Node
 
 
 def is_local(node: Node) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from providers.abilities import ReportsFractions, TriesFractions
-from providers.base import Provider
 from reconciler.observe.enforcement import EnforcementMemory, Trial, find_enforcement, obstacle
 from reconciler.values.documents.fraction_groups import group_nodes, groups_to_enforce
-from reconciler.values.state import Actual, Desired
 from schemas.problems.errors.provider import ProviderError
+
+if TYPE_CHECKING:
+    from providers.base import Provider
+    from reconciler.values.state import Actual, Desired
 
 _MEANS = ("mps", "hami", "mig")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from providers.base import Provider
+    from reconciler.store.reader import StoreReader
     from reconciler.store.store import Store
 
 
@@ -43,7 +44,7 @@ class NodeHardware:
 
 def find_hardware(
     nodes: Iterable[Node],
-    store: Store | None,
+    store: StoreReader | None,
     cluster: str,
     *,
     provider: Callable[[], Provider] | None = None,
@@ -66,7 +67,7 @@ def find_hardware(
     return NodeHardware({**known, **remote, **here}, remote, here, failed)
 
 
-def _moved_nodes(nodes: Iterable[Node], store: Store | None, cluster: str) -> frozenset[str]:
+def _moved_nodes(nodes: Iterable[Node], store: StoreReader | None, cluster: str) -> frozenset[str]:
     """Those whose document now leads to another machine, perhaps, than the one that was applied last."""
     applied = store.recorded(cluster, "Node") if store is not None else {}
     found = set()
@@ -115,7 +116,7 @@ def record_hardware(store: Store, cluster: str, found: Mapping[str, Hardware], n
     return tuple(changed)
 
 
-def _recorded_hardware(store: Store | None, cluster: str) -> dict[str, Hardware]:
+def _recorded_hardware(store: StoreReader | None, cluster: str) -> dict[str, Hardware]:
     """What the store knows; equal nodes share one value."""
     observed = store.hardware(cluster) if store is not None else {}
     pairs = ((node, _parse_hardware(each.hardware)) for node, each in observed.items())

@@ -8,17 +8,20 @@ import dataclasses
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from providers.health.values import ExpectedGpu, ExpectedNode, NodeHealth
-from providers.machines.base import Endpoint
 from reconciler.provisioning.reasons import unready_reason
-from reconciler.values.state import Actual, Desired
 from reconciler.values.unfit_gpus import unfit_gpu_names
-from schemas.hardware.model import Hardware
-from schemas.kinds.cluster import Cluster
-from schemas.kinds.node import Node
-from schemas.profile import NodeProfile
-from schemas.repository.repository import Repository
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint
+    from reconciler.values.state import Actual, Desired
+    from schemas.hardware.model import Hardware
+    from schemas.kinds.cluster import Cluster
+    from schemas.kinds.node import Node
+    from schemas.profile import NodeProfile
+    from schemas.repository.repository import Repository
 
 HEALTH_TTL = 60.0
 """Seconds for which an answer counts as of now."""

@@ -6,23 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from providers.base import Provider
 from providers.images import NodeImage, PullsImages
 from reconciler.values.documents.pre_pull import pre_pull_nodes
-from reconciler.values.state import Actual, Desired
 from schemas.images.facts import ImageFacts
 from schemas.kinds.image import Image, Registry
-from schemas.kinds.session import Session
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.provider import ProviderError
-from schemas.repository.repository import Repository
-from schemas.values.image_reference import ImageReference
 
 if TYPE_CHECKING:
+    from providers.base import Provider
     from providers.registry_client.access import RegistryAccess
+    from reconciler.store.reader import StoreReader
     from reconciler.store.store import Store
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyResult
+    from reconciler.values.state import Actual, Desired
+    from schemas.kinds.session import Session
+    from schemas.repository.repository import Repository
+    from schemas.values.image_reference import ImageReference
 
 ResolveSecret = Callable[[str], str]
 
@@ -41,7 +42,7 @@ class KnownImage:
         return self.image.name if self.image else self.reference.short
 
 
-def recorded_images(store: Store) -> dict[str, ImageFacts]:
+def recorded_images(store: StoreReader) -> dict[str, ImageFacts]:
     """Full reference → what is known."""
     return {reference: facts for reference, (facts, _) in store.images().items()}
 

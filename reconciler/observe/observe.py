@@ -13,13 +13,13 @@ from reconciler.values.adoption import placement_of, record_from_labels
 from reconciler.values.records import ALL_NODES, Contact, Recorded
 from reconciler.values.session_phase import LIVE, derive_phase
 from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
-from schemas.hardware.model import Hardware
 from schemas.problems.errors.provider import ProviderError
 from schemas.values.memo import Memo
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
-    from reconciler.store.store import Store
+    from reconciler.store.reader import StoreReader
+    from schemas.hardware.model import Hardware
 
 
 ExistingMemo = Memo[str, Existing]
@@ -27,7 +27,7 @@ ExistingMemo = Memo[str, Existing]
 
 
 def observe(
-    store: Store | None,
+    store: StoreReader | None,
     provider: Provider | None,
     cluster: str,
     *,
@@ -44,7 +44,7 @@ def observe(
 
 
 def add_recorded(
-    store: Store | None,
+    store: StoreReader | None,
     seen: ProviderReading,
     cluster: str,
     *,

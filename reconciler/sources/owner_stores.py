@@ -8,14 +8,12 @@ from pathlib import Path
 from reconciler.sources.owner_files import find_owner_file, read_owner_file
 from schemas.files.yaml_reader import RawDocument, read_documents
 from schemas.kinds.secret_store import SecretStore
-from schemas.loading.documents import parse_resource
 from schemas.problems.errors.repository import InvalidRepository
 from schemas.problems.issues import Issue
 from schemas.problems.positions import Positions, path_text
 from schemas.problems.problem import Problem, SourceLocation
 from schemas.problems.text import printable
 from schemas.repository.declared_stores import OwnerStores
-from schemas.rules import document_rules
 
 ENVIRONMENT = "BAI_SECRET_STORES"
 NAME = "secret-stores.yaml"
@@ -48,6 +46,10 @@ def _read_stores(path: Path, folders: Sequence[Path]) -> Mapping[str, SecretStor
 
 def _issues(raw: RawDocument, stores: dict[str, SecretStore]) -> Iterator[Issue]:
     """What is wrong with one document; a sound one is added to `stores`."""
+    # All kinds and their rules, which only who has such a file needs.
+    from schemas.loading.documents import parse_resource
+    from schemas.rules.document_rules import check_document
+
     if raw.value is None or not raw.sound:
         return
     resource, issues = parse_resource(raw.value)
@@ -57,7 +59,7 @@ def _issues(raw: RawDocument, stores: dict[str, SecretStore]) -> Iterator[Issue]
     if not isinstance(resource, SecretStore):
         yield Issue(("kind",), "the owner's file holds secret stores only", code="BAI-V016")
         return
-    yield from document_rules.check_document(resource)
+    yield from check_document(resource)
     if resource.name in stores:
         yield Issue(("metadata", "name"), f"the store '{resource.name}' stands twice", code="BAI-V042")
     stores[resource.name] = resource

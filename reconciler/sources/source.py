@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reconciler.sources.owner_stores import load_owner_stores
 from reconciler.sources.repository_root import find_repository_root
 from schemas.files.git_process import git_lines
-from schemas.kinds.cluster import Cluster
-from schemas.loading.document_cache import DocumentCache
-from schemas.loading.loader import load_commit, load_directory
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
-from schemas.repository.repository import Repository
+
+if TYPE_CHECKING:
+    from schemas.files.sources import Source as Files
+    from schemas.kinds.cluster import Cluster
+    from schemas.loading.document_cache import DocumentCache
+    from schemas.repository.repository import Repository
 
 _GIT_ANSWERS = 4
 
@@ -47,14 +50,28 @@ class Source:
     def load(self, cache: DocumentCache | None = None) -> tuple[Repository, str]:
         """The documents, and the commit they are from (empty for a folder's files). `cache`: of this
         repository, for whoever loads it again and again. Raises InvalidRepository and CannotRead."""
+        from schemas.loading.document_cache import DocumentCache
+        from schemas.loading.loader import load
+
+        cache = cache or DocumentCache()
+        repository = load(self.file_source(cache), self.owner, cache)
+        return repository, repository.commit
+
+    def file_source(self, cache: DocumentCache | None = None) -> Files:
+        """Its files, read when they are asked for. Raises CannotRead."""
         if self.revision is None:
-            return load_directory(self.directory, self.owner, left_out=self.left_out, cache=cache), ""
+            from schemas.files.sources import DirectorySource
+
+            if cache is not None:
+                return cache.directory(self.directory, self.left_out)
+            return DirectorySource(self.directory, self.left_out)
+        from schemas.files.git_source import CommitSource
+
         if self.git is None:
             raise CannotRead(
                 what=f"revision {self.revision}", why=f"{self.directory} is not in a git repository"
             )
-        repository = load_commit(self.git, self.revision, self.subpath, self.owner, cache)
-        return repository, repository.commit
+        return CommitSource(self.git, self.revision, self.subpath)
 
 
 def open_source(
@@ -106,6 +123,8 @@ def _short_hash(text: str) -> str:
 
 def choose_cluster(repository: Repository, name: str | None) -> Cluster:
     """The named cluster, or the only one. Raises PlanError when that leaves none or several."""
+    from schemas.kinds.cluster import Cluster
+
     clusters = {cluster.name: cluster for cluster in repository.of(Cluster)}
     if name is not None:
         if name in clusters:

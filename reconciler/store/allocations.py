@@ -9,8 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
-from reconciler.store import rows
+from reconciler.store.database.engine import asking
 from reconciler.store.database.tables import allocations, audit, meta, samples
+from reconciler.store.meta import write_meta
+from reconciler.store.reads import read_recorded
+from reconciler.store.rows import consumption_from_json, consumption_to_json
 from reconciler.values.records import Allocation, Consumption, Holdings, Lease
 from reconciler.values.usage.consumption import add_consumptions
 
@@ -55,7 +58,7 @@ def read_holdings(
     found = connection.execute(query.order_by(_TABLE.c.seq)).mappings()
     return Holdings(
         tuple(_allocation_from_row(row) for row in found),
-        rows.read_recorded(connection, cluster, "Session"),
+        read_recorded(asking(connection), cluster, "Session"),
         known_since(connection, cluster),
     )
 
@@ -87,20 +90,11 @@ def prune_allocations(connection: Connection, cluster: str) -> None:
     since = max(filter(None, (lost, known_since(connection, cluster))), default=None)
     connection.execute(delete(_TABLE).where(*old))
     if since is not None:
-        rows.write_meta(connection, _since_key(cluster), repr(since))
+        write_meta(connection, _since_key(cluster), repr(since))
 
 
 def _since_key(cluster: str) -> str:
     return f"allocations-since/{cluster}"
-
-
-def consumption_to_json(used: Consumption) -> str:
-    said = {key: value for key, value in dataclasses.asdict(used).items() if value}
-    return json.dumps(said, sort_keys=True, separators=(",", ":"))
-
-
-def consumption_from_json(text: str) -> Consumption:
-    return Consumption(**json.loads(text))
 
 
 def _allocation_row(each: Allocation) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
 from reconciler.store import leases
-from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.database_errors import translate_errors
 from reconciler.store.database.engine import is_server, query_connection
+
+if TYPE_CHECKING:
+    from reconciler.store.database.address import StoreAddress
 
 POLL_INTERVAL = 0.2
 """Seconds between two looks at a file, and most seconds until `stop` is asked again."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import ValidationError
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from reconciler.store.database.tables import images
 from reconciler.store.database.upsert import replace_row
@@ -18,14 +17,3 @@ def write_images(connection: Connection, found: Iterable[ImageFacts], now: float
     for facts in sorted(found, key=lambda each: each.reference):
         values = {"reference": facts.reference, "document": facts.model_dump_json(), "at": now}
         replace_row(connection, images, values)
-
-
-def read_images(connection: Connection) -> dict[str, tuple[ImageFacts, float]]:
-    """Facts and when they were learned; what another version wrote and cannot be read is not known."""
-    found = {}
-    for row in connection.execute(select(images).order_by(images.c.reference)).mappings():
-        try:
-            found[row["reference"]] = (ImageFacts.model_validate_json(row["document"]), row["at"])
-        except ValidationError:
-            continue
-    return found

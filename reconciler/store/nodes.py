@@ -6,14 +6,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, delete, insert
 
-from reconciler.store import rows
 from reconciler.store.database.tables import contacts, enforcement, hardware, standings
 from reconciler.store.database.upsert import replace_row
 from reconciler.values.records import EnforcementRecord, Lease, NodeObservation, ProvisionRecord
-
-_RECORDS = select(standings).where(standings.c.cluster == bindparam("cluster")).order_by(standings.c.node)
 
 
 def write_provision_records(connection: Connection, lease: Lease, found: Iterable[ProvisionRecord]) -> None:
@@ -25,12 +22,6 @@ def write_provision_records(connection: Connection, lease: Lease, found: Iterabl
         )
         values = dataclasses.asdict(each)
         connection.execute(insert(standings).values(cluster=lease.cluster, **values))
-
-
-def read_provision_records(connection: Connection, cluster: str) -> dict[str, ProvisionRecord]:
-    """By node."""
-    found = connection.execute(_RECORDS, {"cluster": cluster}).mappings()
-    return {row["node"]: ProvisionRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
 
 
 def forget_nodes(connection: Connection, lease: Lease, names: Iterable[str]) -> None:
@@ -49,20 +40,7 @@ def write_hardware(connection: Connection, found: Iterable[NodeObservation]) -> 
         connection.execute(insert(hardware).values(**values))
 
 
-def read_hardware(connection: Connection, cluster: str) -> dict[str, NodeObservation]:
-    """By node."""
-    query = select(hardware).where(hardware.c.cluster == cluster).order_by(hardware.c.node)
-    return {row["node"]: rows.node_observation_from_row(row) for row in connection.execute(query).mappings()}
-
-
 def write_enforcement(connection: Connection, cluster: str, found: Iterable[EnforcementRecord]) -> None:
     """Each replaces what was seen before of its node and means."""
     for each in found:
         replace_row(connection, enforcement, {"cluster": cluster, **dataclasses.asdict(each)})
-
-
-def read_enforcement(connection: Connection, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
-    """By node and means."""
-    found = connection.execute(select(enforcement).where(enforcement.c.cluster == cluster)).mappings()
-    records = (EnforcementRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found)
-    return {(each.node, each.means): each for each in records}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from reconciler.secrets.session_keys import derive_seed
 from reconciler.store.maintenance.files import create_store_folder
-from reconciler.store.store import Store
+
+if TYPE_CHECKING:
+    from reconciler.store.reader import StoreReader
+    from reconciler.store.store import Store
 
 _REPOSITORY, _KEY = "repo", "session-key"
 
 
-def known_repository(store: Store, cluster: str) -> str | None:
+def known_repository(store: StoreReader, cluster: str) -> str | None:
     """What marks the repository's kernels: of this cluster on a server, which serves many; of all in a
     file."""
     return store.meta(f"{_REPOSITORY}/{cluster}") or store.meta(_REPOSITORY)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, bindparam, delete, select
 
-from planner.model.types import Placement
-from reconciler.store.database.tables import meta, resources
-from reconciler.store.database.upsert import replace_row
 from reconciler.values.records import (
     Account,
     Audit,
+    Consumption,
     Event,
     FieldChange,
     Ghost,
@@ -25,11 +21,10 @@ from reconciler.values.records import (
     NodeObservation,
     Recorded,
 )
-from schemas.values.memo import Memo
 
-RecordMemo = Memo[str, Recorded]
-"""Identity → the record of its row: what has not changed is not parsed again."""
-_RECORDED = select(resources).where(resources.c.cluster == bindparam("cluster"))
+if TYPE_CHECKING:
+    from planner.model.types import Placement
+    from reconciler.store.database.questions import Row
 
 
 def to_json(value: object) -> str:
@@ -39,6 +34,8 @@ def to_json(value: object) -> str:
 
 @functools.cache
 def _placement_adapter() -> TypeAdapter[Placement]:
+    from planner.model.types import Placement  # Who reads no placement does without what makes one.
+
     return TypeAdapter(Placement)
 
 
@@ -62,52 +59,37 @@ def resource_row(record: Recorded) -> dict[str, Any]:
     return row
 
 
-def record_from_row(row: RowMapping) -> Recorded:
+def record_from_row(row: Row) -> Recorded:
     data = dict(row)
+    # Of most sessions nothing has ended and nothing was left behind.
+    codes, ghosts = row["exit_codes"], row["ghosts"]
     data["document"] = json.loads(row["document"])
     data["placement"] = placement_from_json(row["placement"])
     data["kernels"] = tuple(json.loads(row["kernels"]))
-    data["exit_codes"] = json.loads(row["exit_codes"])
-    data["ghosts"] = tuple(Ghost(**ghost) for ghost in json.loads(row["ghosts"]))
+    data["exit_codes"] = {} if codes == "{}" else json.loads(codes)
+    data["ghosts"] = () if ghosts == "[]" else tuple(Ghost(**ghost) for ghost in json.loads(ghosts))
     data["account"] = Account(**json.loads(row["account"])) if row["account"] else None
+    data["protected"] = bool(row["protected"])
     return Recorded(**data)
 
 
-def read_recorded(
-    connection: Connection, cluster: str, kind: str = "", memo: RecordMemo | None = None
-) -> dict[str, Recorded]:
-    """Everything recorded of one cluster, or of one kind in it, in the order of identities. `memo`: of this
-    cluster."""
-    memo = Memo() if memo is None else memo
-    query = _RECORDED
-    if kind:
-        query = query.where(resources.c.resource.startswith(f"{kind}/", autoescape=True))
-    else:
-        memo.begin()
-    found = [
-        memo.get(row.resource, tuple(row), partial(record_from_row, row._mapping))
-        for row in connection.execute(query, {"cluster": cluster})
-    ]
-    return {record.resource: record for record in sorted(found, key=lambda record: record.resource)}
-
-
-def event_from_row(row: RowMapping) -> Event:
+def event_from_row(row: Row) -> Event:
     return Event(**{key: value for key, value in row.items() if key != "cluster"})
 
 
-def journal_entry_from_row(row: RowMapping) -> JournalEntry:
+def journal_entry_from_row(row: Row) -> JournalEntry:
     return JournalEntry(**{key: value for key, value in row.items() if key not in ("cluster", "token")})
 
 
-def open_intent_from_row(row: RowMapping) -> JournalEntry:
+def open_intent_from_row(row: Row) -> JournalEntry:
     return JournalEntry(**{key: value for key, value in row.items() if key != "cluster"}, state="intent")
 
 
-def lease_from_row(row: RowMapping) -> Lease:
+def lease_from_row(row: Row) -> Lease:
     return Lease(**{key: value for key, value in row.items() if key not in ("held", "revision")})
 
 
-def audit_from_row(row: RowMapping) -> Audit:
+def audit_from_row(row: Row) -> Audit:
     data = {key: value for key, value in row.items() if key != "cluster"}
     return Audit(**{**data, "changes": tuple(FieldChange(*each) for each in json.loads(row["changes"]))})
 
@@ -120,13 +102,14 @@ def audit_row(cluster: str, entry: Audit, actor: str) -> dict[str, Any]:
     return row | {"cluster": cluster, "actor": entry.actor or actor, "changes": changes}
 
 
-def node_observation_from_row(row: RowMapping) -> NodeObservation:
+def node_observation_from_row(row: Row) -> NodeObservation:
     return NodeObservation(node=row["node"], cluster=row["cluster"], hardware=row["document"], at=row["at"])
 
 
-def write_meta(connection: Connection, key: str, value: str | None) -> None:
-    """Remember a value under a key; None forgets it."""
-    if value is None:
-        connection.execute(delete(meta).where(meta.c.key == key))
-    else:
-        replace_row(connection, meta, {"key": key, "value": value})
+def consumption_to_json(used: Consumption) -> str:
+    said = {key: value for key, value in dataclasses.asdict(used).items() if value}
+    return to_json(said)
+
+
+def consumption_from_json(text: str) -> Consumption:
+    return Consumption(**json.loads(text))

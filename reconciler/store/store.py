@@ -7,58 +7,58 @@ the newest.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, select
 
 from reconciler.store import audit, change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
 from reconciler.store.allocations import read_holdings
-from reconciler.store.audit import AuditQuery
 from reconciler.store.database import tables
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.database_errors import translate_errors
-from reconciler.store.database.engine import open_engine, query_connection, read_transaction, run_transaction
+from reconciler.store.database.engine import (
+    asking,
+    open_engine,
+    query_connection,
+    read_transaction,
+    run_transaction,
+)
+from reconciler.store.database.questions import Ask
 from reconciler.store.database.upsert import insert_missing, replace_row
-from reconciler.store.images import read_images, write_images
+from reconciler.store.images import write_images
 from reconciler.store.maintenance import backup
 from reconciler.store.maintenance.files import create_store_file
 from reconciler.store.maintenance.migrate import migrate, raise_if_moved
+from reconciler.store.meta import write_meta
+from reconciler.store.reader import StoreReader
 from reconciler.values.records import (
     Audit,
-    Balance,
-    ClusterRecords,
-    Contact,
     EnforcementRecord,
-    Event,
     Holdings,
     JournalEntry,
     Lease,
-    NodeObservation,
-    ProvisionRecord,
-    Recorded,
-    Sample,
     StoreChange,
 )
-from schemas.images.facts import ImageFacts
-from schemas.values.memo import Memo
+
+if TYPE_CHECKING:
+    from schemas.images.facts import ImageFacts
 
 T = TypeVar("T")
 
 
-class Store:
+class Store(StoreReader):
     """Open with `Store.open`; every method raises StoreError (LeaseHeld and LeaseLost among its kinds) and
     nothing else. Thread-safe."""
 
     def __init__(self, address: StoreAddress, engine: Engine, *, server_time: bool | None = None) -> None:
         """`server_time`: whether leases go by the server's clock; None: wherever there is a server."""
-        self.address = address
+        super().__init__(address)
         ours = address.on_server if server_time is None else server_time
         self._engine = engine.execution_options(**{leases.SERVER_TIME: ours})
-        self._records: dict[str, rows.RecordMemo] = defaultdict(Memo)
         self._released_tokens: dict[str, int] = {}
         """By cluster: the token of the last lease that was given back, whether or not the store knows."""
 
@@ -97,26 +97,16 @@ class Store:
     ) -> None:
         self.close()
 
+    @contextlib.contextmanager
+    def _asking(self, *, one_moment: bool = False) -> Iterator[Ask]:
+        connected = read_transaction if one_moment else query_connection
+        with connected(self._engine, self.address) as connection:
+            yield asking(connection)
+
     def _write(self, do: Callable[[Connection], T]) -> T:
         return run_transaction(self._engine, self.address, do)
 
     # Records
-
-    def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
-        """Everything recorded of one cluster, or of one kind in it, by identity, in their order."""
-        with query_connection(self._engine, self.address) as connection:
-            return rows.read_recorded(connection, cluster, kind, self._records[cluster])
-
-    def cluster_records(self, cluster: str) -> ClusterRecords:
-        """All that decisions about a cluster rest on, in one look: nobody writes in between."""
-        with read_transaction(self._engine, self.address) as connection:
-            return ClusterRecords(
-                rows.read_recorded(connection, cluster, memo=self._records[cluster]),
-                usage_and_contact.read_contacts(connection, cluster),
-                usage_and_contact.read_samples(connection, cluster),
-                usage_and_contact.read_accounts(connection, cluster),
-                nodes.read_provision_records(connection, cluster),
-            )
 
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters that have records."""
@@ -133,21 +123,6 @@ class Store:
             writes.write_changes(connection, lease, changes)
 
         self._write(do)
-
-    def contacts(self, cluster: str) -> dict[str, Contact]:
-        """Which nodes were ever reached or missed, by name."""
-        with query_connection(self._engine, self.address) as connection:
-            return usage_and_contact.read_contacts(connection, cluster)
-
-    def samples(self, cluster: str, of: Sequence[str] | None = None) -> dict[str, tuple[Sample, ...]]:
-        """What kernels (or those) had used at some moments, by kernel, oldest first."""
-        with query_connection(self._engine, self.address) as connection:
-            return usage_and_contact.read_samples(connection, cluster, of)
-
-    def accounts(self, cluster: str) -> dict[str, Balance]:
-        """What users' ended sessions used, by user."""
-        with query_connection(self._engine, self.address) as connection:
-            return usage_and_contact.read_accounts(connection, cluster)
 
     def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
         """What sessions (or one) held between two moments, in one look."""
@@ -222,11 +197,10 @@ class Store:
 
     def journal(self, cluster: str, apply: str | None = None) -> tuple[JournalEntry, ...]:
         """The journal in order, of one apply or of all."""
-        query = (
-            select(tables.journal).where(tables.journal.c.cluster == cluster).order_by(tables.journal.c.seq)
-        )
+        table = tables.journal
+        query = select(table).where(table.c.cluster == cluster).order_by(table.c.seq)
         if apply is not None:
-            query = query.where(tables.journal.c.apply == apply)
+            query = query.where(table.c.apply == apply)
         with query_connection(self._engine, self.address) as connection:
             return tuple(rows.journal_entry_from_row(row) for row in connection.execute(query).mappings())
 
@@ -238,30 +212,6 @@ class Store:
         )
         with query_connection(self._engine, self.address) as connection:
             return tuple(rows.open_intent_from_row(row) for row in connection.execute(query).mappings())
-
-    def events(
-        self, cluster: str, *, resource: str | None = None, after: int = 0, limit: int | None = None
-    ) -> tuple[Event, ...]:
-        """Events with `seq` above `after`, oldest first; with `limit`, only the newest so many."""
-        table = tables.events
-        query = (
-            select(table).where(table.c.cluster == cluster, table.c.seq > after).order_by(table.c.seq.desc())
-        )
-        if resource is not None:
-            query = query.where(table.c.resource == resource)
-        with query_connection(self._engine, self.address) as connection:
-            found = [rows.event_from_row(row) for row in connection.execute(query.limit(limit)).mappings()]
-        return tuple(reversed(found))
-
-    def audit(self, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[Audit, ...]:
-        """Who changed what, oldest first."""
-        with query_connection(self._engine, self.address) as connection:
-            return audit.read_entries(connection, cluster, **asked)
-
-    def audited_resources(self, cluster: str) -> set[str]:
-        """Identities of all resources that the audit has entries of."""
-        with query_connection(self._engine, self.address) as connection:
-            return audit.audited_resources(connection, cluster)
 
     def revisions(self) -> dict[str, int]:
         """By cluster, a number that rises whenever something of it has changed."""
@@ -289,34 +239,14 @@ class Store:
         """Remember a node's probe (JSON text), replacing the last."""
         self._replace_row(tables.hardware, cluster=cluster, node=node, document=hardware, at=now)
 
-    def hardware(self, cluster: str) -> dict[str, NodeObservation]:
-        """What each node was last seen to be, by node name."""
-        with query_connection(self._engine, self.address) as connection:
-            return nodes.read_hardware(connection, cluster)
-
     def save_enforcement(self, cluster: str, found: Sequence[EnforcementRecord]) -> None:
         """Remember what parts of GPUs were held to, in place of what was known of a node and means."""
         self._write(lambda connection: nodes.write_enforcement(connection, cluster, found))
-
-    def enforcement(self, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
-        """The same, by node and means."""
-        with query_connection(self._engine, self.address) as connection:
-            return nodes.read_enforcement(connection, cluster)
-
-    def provision_records(self, cluster: str) -> dict[str, ProvisionRecord]:
-        """How far the provisioning of nodes has come, by node name."""
-        with query_connection(self._engine, self.address) as connection:
-            return nodes.read_provision_records(connection, cluster)
 
     def save_images(self, found: Iterable[ImageFacts], now: float) -> None:
         """Remember what was learned of images, replacing what was known."""
         learned = tuple(found)
         self._write(lambda connection: write_images(connection, learned, now))
-
-    def images(self) -> dict[str, tuple[ImageFacts, float]]:
-        """By full reference: what is known of an image, and since when."""
-        with query_connection(self._engine, self.address) as connection:
-            return read_images(connection)
 
     def save_plan(self, cluster: str, digest: str, document: str, now: float) -> None:
         """Keep a plan under its digest."""
@@ -329,18 +259,8 @@ class Store:
             found = connection.execute(query).mappings()
             return {row["digest"]: row["document"] for row in found if row["digest"].startswith(digest)}
 
-    def meta(self, key: str) -> str | None:
-        with query_connection(self._engine, self.address) as connection:
-            return connection.execute(select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
-
-    def read_metas(self, keys: Sequence[str]) -> dict[str, str]:
-        """What is known under each of these keys, of those that are known."""
-        key, value = tables.meta.c.key, tables.meta.c.value
-        with query_connection(self._engine, self.address) as connection:
-            return dict(iter(connection.execute(select(key, value).where(key.in_(keys)))))
-
     def set_meta(self, key: str, value: str) -> None:
-        self._write(lambda connection: rows.write_meta(connection, key, value))
+        self._write(lambda connection: write_meta(connection, key, value))
 
     def set_meta_with_lease(self, lease: Lease, key: str, value: str | None, *, tell: str = "") -> None:
         """`set_meta` (None: `forget_meta`) by who holds a lease; who waits for changes of the cluster `tell`
@@ -348,7 +268,7 @@ class Store:
 
         def do(connection: Connection) -> None:
             leases.fence_write(connection, lease)
-            rows.write_meta(connection, key, value)
+            write_meta(connection, key, value)
             if tell:
                 leases.bump_revision(connection, tell)
 
@@ -369,7 +289,7 @@ class Store:
         there is an entry; others hear of it."""
 
         def do(connection: Connection) -> None:
-            rows.write_meta(connection, key, value)
+            write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
             leases.bump_revision(connection, cluster)
@@ -377,7 +297,7 @@ class Store:
         self._write(do)
 
     def forget_meta(self, key: str) -> None:
-        self._write(lambda connection: rows.write_meta(connection, key, None))
+        self._write(lambda connection: write_meta(connection, key, None))
 
     def _replace_row(self, table: Table, **values: Any) -> None:
         self._write(lambda connection: replace_row(connection, table, values))

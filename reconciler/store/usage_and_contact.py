@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from sqlalchemy import BindParameter, Connection, Executable, Table, bindparam, delete, func, insert, select
 
-from reconciler.store.allocations import consumption_from_json, consumption_to_json, prune_allocations
+from reconciler.store.allocations import prune_allocations
+from reconciler.store.database.engine import asking
 from reconciler.store.database.tables import accounts, contacts, events, journal, plans, samples
 from reconciler.store.database.upsert import replace_row
-from reconciler.values.records import Balance, Charge, Contact, Lease, Sample, SampleChange
+from reconciler.store.reads import read_accounts
+from reconciler.store.rows import consumption_to_json
+from reconciler.values.records import Balance, Charge, Contact, Lease, SampleChange
 
 MAX_JOURNAL_ROWS = 20_000
 """Newest lines of the journal that are kept; a step is two."""
@@ -23,20 +26,12 @@ _PRUNE_SLACK = 1.1
 """How far beyond its bound a table may grow before it is cut: counting costs something."""
 
 _CLUSTER: BindParameter[str] = bindparam("cluster")
-_CONTACTS = select(contacts).where(contacts.c.cluster == _CLUSTER).order_by(contacts.c.node)
-_SAMPLES = select(samples).where(samples.c.cluster == _CLUSTER).order_by(samples.c.kernel, samples.c.at)
-_ACCOUNTS = select(accounts).where(accounts.c.cluster == _CLUSTER).order_by(accounts.c.user)
 _PLANS = select(func.count()).select_from(plans).where(plans.c.cluster == _CLUSTER)
 
 
 def write_contacts(connection: Connection, lease: Lease, found: Iterable[Contact]) -> None:
     for each in found:
         replace_row(connection, contacts, {"cluster": lease.cluster, **dataclasses.asdict(each)})
-
-
-def read_contacts(connection: Connection, cluster: str) -> dict[str, Contact]:
-    found = connection.execute(_CONTACTS, {"cluster": cluster}).mappings()
-    return {row["node"]: Contact(row["node"], row["reached"], row["lost"], row["why"]) for row in found}
 
 
 def write_samples(connection: Connection, lease: Lease, found: Iterable[SampleChange]) -> None:
@@ -58,22 +53,9 @@ def write_samples(connection: Connection, lease: Lease, found: Iterable[SampleCh
         connection.execute(insert(samples), list(added.values()))
 
 
-def read_samples(
-    connection: Connection, cluster: str, of: Sequence[str] | None = None
-) -> dict[str, tuple[Sample, ...]]:
-    """By kernel, of all or of those, oldest first."""
-    query = _SAMPLES if of is None else _SAMPLES.where(samples.c.kernel.in_(of))
-    found: dict[str, list[Sample]] = {}
-    for row in connection.execute(query, {"cluster": cluster}).mappings():
-        total = consumption_from_json(row["total"])
-        sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"], total)
-        found.setdefault(row["kernel"], []).append(sample)
-    return {kernel: tuple(each) for kernel, each in found.items()}
-
-
 def write_charges(connection: Connection, lease: Lease, charges: Iterable[Charge]) -> None:
     """An account decays when something is added to it."""
-    known = read_accounts(connection, lease.cluster)
+    known = read_accounts(asking(connection), lease.cluster)
     changed: dict[str, Balance] = {}
     for charge in charges:
         user = charge.account.user
@@ -92,11 +74,6 @@ def add_charge(before: Balance | None, charge: Charge) -> Balance:
     held = max(0.0, charge.ended - charge.started)
     used = charge.account.share * (1 - math.exp(-rate * held)) / rate * math.exp(-rate * (at - charge.ended))
     return Balance((before.decayed(at) if before else 0.0) + used, at, half_life)
-
-
-def read_accounts(connection: Connection, cluster: str) -> dict[str, Balance]:
-    found = connection.execute(_ACCOUNTS, {"cluster": cluster}).mappings()
-    return {row["user"]: Balance(row["value"], row["at"], row["half_life"]) for row in found}
 
 
 def prune_history(connection: Connection, cluster: str) -> None:

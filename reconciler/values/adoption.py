@@ -6,14 +6,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from planner.model.types import KernelPlacement, Placement
-from providers.base import Labels, Observed
 from reconciler.values.encoding.placement_json import canonical_json, kernel_placement
 from reconciler.values.records import Recorded
 from reconciler.values.session_phase import derive_phase, ending_kernel
 from schemas.problems.errors.plan import PlanError
 from schemas.values.naturals import parse_natural
+
+if TYPE_CHECKING:
+    from providers.base import Labels, Observed
 
 
 def record_from_labels(kernels: Sequence[Observed]) -> Recorded:

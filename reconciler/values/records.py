@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from planner.model.types import Placement
 from reconciler.values.times import age
+
+if TYPE_CHECKING:
+    from planner.model.types import Placement
 
 Phase = Literal[
     "",

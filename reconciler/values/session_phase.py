@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from providers.base import Observed
-from reconciler.values.records import Phase, Recorded, Result
+if TYPE_CHECKING:
+    from providers.base import Observed
+    from reconciler.values.records import Phase, Recorded, Result
 
 LIVE = frozenset({"creating", "running", "stopping"})
 UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "PULLING", "CREATING"})

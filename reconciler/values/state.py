@@ -10,23 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from planner.model.types import KernelPlacement
-from providers.base import Capabilities, Claim, Observed
-from providers.health.values import NodeHealth
-from providers.images import NodeImage
-from providers.storage.base import FolderState
-from reconciler.values.provision_status import ProvisionStatus
-from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
 from reconciler.values.session_phase import ENDED
-from schemas.hardware.model import Hardware
-from schemas.images.facts import ImageFacts
-from schemas.kinds.node import Node
-from schemas.kinds.quota import Quota
-from schemas.kinds.resource_group import ResourceGroup
-from schemas.kinds.session import Session
-from schemas.repository.repository import Repository
-from schemas.values.envelope import Resource
+
+if TYPE_CHECKING:
+    from planner.model.types import KernelPlacement
+    from providers.base import Capabilities, Claim, Observed
+    from providers.health.values import NodeHealth
+    from providers.images import NodeImage
+    from providers.storage.base import FolderState
+    from reconciler.values.provision_status import ProvisionStatus
+    from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
+    from schemas.hardware.model import Hardware
+    from schemas.images.facts import ImageFacts
+    from schemas.kinds.node import Node
+    from schemas.kinds.quota import Quota
+    from schemas.kinds.resource_group import ResourceGroup
+    from schemas.kinds.session import Session
+    from schemas.repository.repository import Repository
+    from schemas.values.envelope import Resource
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,22 @@ class Desired:
 
     @cached_property
     def _sessions(self) -> Mapping[str, Session]:
+        from schemas.kinds.session import Session
+
         return {identity: item for identity, item in self.resources.items() if isinstance(item, Session)}
 
     @cached_property
     def groups(self) -> Mapping[str, ResourceGroup]:
         """The resource groups by name."""
+        from schemas.kinds.resource_group import ResourceGroup
+
         return {item.name: item for item in self.resources.values() if isinstance(item, ResourceGroup)}
 
     @cached_property
     def idle_quotas(self) -> tuple[Quota, ...]:
         """Those that stop idle sessions."""
+        from schemas.kinds.quota import Quota
+
         quotas = (item for item in self.resources.values() if isinstance(item, Quota))
         return tuple(quota for quota in quotas if quota.spec.idle_timeout is not None)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
 from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
 from reconciler.values.encoding.placement_json import canonical_json
-from reconciler.values.state import Actual, Desired
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.storage import StorageHost, Volume
-from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import administering_node
 from schemas.values.resource_ref import identity_of, ref_of
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Actual, Desired
+    from schemas.repository.repository import Repository
 
 R = TypeVar("R", Volume, StorageHost)
 _AS_USERS = frozenset({"process", "docker"})

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from reconciler.values.documents.fraction_groups import demanded_means
-from reconciler.values.records import EnforcementRecord
 from schemas.problems.errors.provider import ProviderError
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import NodeMeans
     from reconciler.observe.enforcement import Trial
+    from reconciler.values.records import EnforcementRecord
     from reconciler.workspace.workspace import Workspace
 
 

@@ -22,7 +22,7 @@ class StoredEnforcement:
 
     def recorded(self) -> Mapping[tuple[str, str], EnforcementRecord]:
         """By node and means; nothing where nothing was ever written down. Raises StoreError."""
-        store = self._connections.existing_store
+        store = self._connections.existing_reader
         return store.enforcement(self._connections.cluster.name) if store is not None else {}
 
     def record(self, found: Sequence[EnforcementRecord]) -> None:

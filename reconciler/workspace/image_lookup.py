@@ -13,10 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from reconciler.observe.images import ResolveSecret, access_to
-from schemas.images.facts import ImageFacts
 from schemas.problems.errors.base import BaiError
-from schemas.repository.repository import Repository
-from schemas.values.image_reference import ImageReference
 from schemas.values.public_keys import PublicKey, parse_public_key
 
 if TYPE_CHECKING:
@@ -25,6 +22,9 @@ if TYPE_CHECKING:
     from reconciler.plan.image_lookups import ImageLookup
     from reconciler.plan.plan_request import PlanRequest
     from reconciler.values.plan import Plan
+    from schemas.images.facts import ImageFacts
+    from schemas.repository.repository import Repository
+    from schemas.values.image_reference import ImageReference
 
 LOOKUP_TIMEOUT = 30.0
 """Seconds that all registries together may take."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from providers.provisioning import OnProvisionEvent, ignore_event
-from reconciler.values.plan import Plan
-from reconciler.values.state import Actual, Desired
 from schemas.problems.errors.plan import StalePlan
 from schemas.values.resource_ref import identity_of
 
@@ -16,8 +14,10 @@ if TYPE_CHECKING:
     from providers.machines.base import Endpoint
     from providers.provisioning import Provisioner
     from reconciler.apply.node_effects import ProvisionerAccess
+    from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyResult
     from reconciler.values.rollout import Provision
+    from reconciler.values.state import Actual, Desired
 
 
 class NodeProvisioning:

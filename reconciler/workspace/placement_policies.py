@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planner.batch.time_limit import PackingTime
-from planner.model.types import Outcome, Snapshot
-from reconciler.plan.context import Planner
-from reconciler.values.state import Desired
 from schemas.plugins.entry_points import BUILT_IN, QUEUE, SELECTION, entry_point_names, load_entry_points
 
 if TYPE_CHECKING:
+    from planner.model.types import Outcome, Snapshot
     from planner.policies import Policies
+    from reconciler.plan.context import Planner
+    from reconciler.values.state import Desired
 
 
 def planner_for(desired: Desired) -> Planner:

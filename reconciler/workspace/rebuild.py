@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from providers.base import Observation
 from reconciler.observe.clock_skew import EARLIEST_CREDIBLE
 from reconciler.observe.observe import actual_state
-from reconciler.observe.refresh import RecordWriter
-from reconciler.store.database.address import StoreAddress
 from reconciler.values.records import Audit, Event, PutRecord, Recorded, StoreChange
 from schemas.problems.errors.plan import IncompleteObservation
 from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from providers.base import Observation
+    from reconciler.observe.refresh import RecordWriter
+    from reconciler.store.database.address import StoreAddress
 
 
 def write_rebuilt(

@@ -15,18 +15,14 @@ from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.sources.source import Source, choose_cluster, open_source
 from reconciler.store.database.address import StoreAddress
 from reconciler.values.clock import Clock, SystemClock
-from reconciler.values.plan import Plan
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
-from reconciler.values.state import Actual, Desired
 from reconciler.workspace.connections import ClusterConnections
 from reconciler.workspace.enforcement_memory import StoredEnforcement
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
 from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
-from schemas.kinds.cluster import Cluster
 from schemas.loading.document_cache import DocumentCache
 from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.store import LeaseHeld, StoreError
-from schemas.repository.repository import Repository
 from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
@@ -37,8 +33,12 @@ if TYPE_CHECKING:
     from reconciler.plan.plan_cache import PlanCache
     from reconciler.plan.study import Study
     from reconciler.store.store import Store
+    from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyEvent, ApplyResult
+    from reconciler.values.state import Actual, Desired
     from schemas.images.facts import ImageFacts
+    from schemas.kinds.cluster import Cluster
+    from schemas.repository.repository import Repository
 
 
 class Workspace(ClusterConnections):
@@ -57,15 +57,13 @@ class Workspace(ClusterConnections):
         state: StoreAddress,
         clock: Clock,
     ) -> None:
-        super().__init__(repository, cluster, state, clock)
-        self.source = source
+        super().__init__(source, repository, cluster, state, clock)
         self.commit = commit
         """That the documents are from; empty for a folder's files."""
         self.document_cache, self._desired_cache = DocumentCache(), DesiredCache()
         self._plan_cache: PlanCache | None = None
         self.existing_memo: ExistingMemo = Memo()
         self._desired: Desired | None = None
-        self._repo = ""
         self.last_refresh: Actual | None = None
         """What the last `refresh` saw: after an apply, what came of it."""
         self.node_provisioning = NodeProvisioning(self._open_provisioner)
@@ -107,19 +105,6 @@ class Workspace(ClusterConnections):
         made._store, made.document_cache = store, cache
         return made
 
-    @property
-    def repo_id(self) -> str:
-        """What marks this repository's kernels; remembered by the store, so that a first commit does not
-        change it."""
-        if not self._repo:
-            known = None
-            if self.has_store:
-                from reconciler.store.ownership import known_repository
-
-                known = known_repository(self.store, self.cluster.name)
-            self._repo = known or self.source.repo
-        return self._repo
-
     # Read
 
     def desired(self) -> Desired:
@@ -131,13 +116,27 @@ class Workspace(ClusterConnections):
             )  # fmt: skip
         return self._desired
 
+    def index_digests(self) -> Mapping[str, str]:
+        """Identity → digest of all that the documents want; the next command finds them without loading
+        these."""
+        from schemas.rules.plugin_rules import names_plugin
+
+        digests, index, read = self.desired().digests, self._document_index(), self.document_cache.last_read()
+        if (
+            index is not None
+            and read is not None
+            and not any(map(names_plugin, self.repository.resources.values()))
+        ):
+            index.write(digests, *read)
+        return digests
+
     def observe_sessions(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
         """What is recorded and runs, and on which hardware: no more of the nodes than that."""
         from reconciler.observe.observe import add_recorded, read_provider
 
         machines = self.find_hardware(offline=offline)
         found = add_recorded(
-            self.existing_store,
+            self.existing_reader,
             reading or read_provider(None if offline else self.provider),
             self.cluster.name,
             repo=self.repo_id,
@@ -173,13 +172,12 @@ class Workspace(ClusterConnections):
 
     @property
     def _has_profiles(self) -> bool:
-        nodes = self.repository.nodes_of(self.cluster.name)
-        return any(self.repository.profile_of(node) for node in nodes)
+        return any(self.repository.profile_of(node) for node in self.nodes)
 
     def _recorded_images(self) -> Mapping[str, ImageFacts]:
         from reconciler.observe.images import recorded_images
 
-        return recorded_images(self.store) if self.has_store else {}
+        return recorded_images(self.reader) if self.has_store else {}
 
     def volumes(self, *, offline: bool = False, usage: bool = False) -> Mapping[str, FolderState] | None:
         """The folders of the volumes as they are, with how much they hold; None when they are not bai's."""
@@ -310,8 +308,7 @@ class Workspace(ClusterConnections):
         new.enforcement.postponed = self.enforcement.postponed
         new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)
-        nodes = repository.nodes_of(cluster.name)
-        if cluster == self.cluster and nodes == self.repository.nodes_of(cluster.name):
+        if cluster == self.cluster and new.nodes == self.nodes:
             new._provider, new._given_provider = self._provider, self._given_provider
             new._hardware = self._hardware
         elif self._provider is not None:

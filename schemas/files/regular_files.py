@@ -79,6 +79,12 @@ def check_regular_file(path: str | os.PathLike[str], most: int = LARGEST_PEM) ->
         os.close(descriptor)
 
 
+def require_regular_path(path: str | os.PathLike[str]) -> None:
+    """The same without opening it, for files that SQLite may have open: when any descriptor of a file is
+    closed, all locks that the process has on it are gone (fcntl), and others take it for unused."""
+    _require_regular(os.stat(path), path)
+
+
 def _too_large(path: str | os.PathLike[str], most: int) -> OSError:
     return OSError(errno.EFBIG, f"it is larger than {_format_size(most)}", os.fspath(path))
 

@@ -26,6 +26,8 @@ MOST_PROBLEMS = 100
 """Problems of one file that are looked for."""
 MOST_DOCUMENTS = 20_000
 """Of one file; as many as fit, each with a name."""
+MOST_VALUES = 20_000
+"""Of one document: far more than any has, and few enough to say what is wrong with each."""
 
 
 @dataclass(frozen=True, slots=True)

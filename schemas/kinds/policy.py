@@ -12,8 +12,6 @@ from schemas.values.names import Glob, LabelKey, LabelValue, Name, Text
 from schemas.values.public_keys import PublicKeyText
 from schemas.values.quantities import Percent
 
-OVERRIDE = "override.bai/"
-"""What the annotation begins with that overrides a policy; the policy's name follows."""
 RULE_VARIABLES = ("action", "before", "after", "plan")
 """What expressions of `validations` know."""
 KindName = Literal[

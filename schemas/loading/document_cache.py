@@ -5,7 +5,7 @@ hardware, a whole repository by everything that was read of it."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from schemas.files.file_memory import FileMemory
@@ -68,6 +68,12 @@ class DocumentCache:
         repository = load(recording)
         self._loaded = _Loaded(tuple(recording.given), recording.others, owner, repository)
         return repository
+
+    def last_read(self) -> tuple[tuple[SourceFile, ...], Mapping[str, bytes | None]] | None:
+        """What the repository that was loaded last was made of: its files, and what other files held, or that
+        they could not be read; None where nothing was loaded."""
+        known = self._loaded
+        return (known.files, known.others) if known is not None else None
 
     def parse(self, file: SourceFile) -> ParsedFile:
         """The documents of a file that could be read."""

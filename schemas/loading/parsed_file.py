@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from schemas.files.sources import SourceFile
-from schemas.files.yaml_reader import MOST_PROBLEMS, RawDocument, read_documents
+from schemas.files.yaml_reader import MOST_PROBLEMS, MOST_VALUES, RawDocument, read_documents
 from schemas.loading.documents import kind_of, parse_expanded_session, parse_resource
 from schemas.problems.issues import Issue
 from schemas.problems.problem import Problem
@@ -17,9 +17,6 @@ from schemas.problems.text import printable
 from schemas.rules.document_rules import check_document
 from schemas.templates.expansion import ExpandedSession
 from schemas.values.envelope import Resource
-
-MOST_VALUES = 20_000
-"""Values of one document: far more than any has, and few enough to say what is wrong with each."""
 
 
 class ParsedDocument:

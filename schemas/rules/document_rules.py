@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.kinds.cluster import PROVIDERS, Cluster
-from schemas.kinds.image import Image, Registry
-from schemas.kinds.node import MachineSpec, Node, NodePool
-from schemas.kinds.notification import Notification
-from schemas.kinds.parts.resources import Resources
-from schemas.kinds.policy import Policy
-from schemas.kinds.quota import Quota
-from schemas.kinds.resource_group import ResourceGroup
-from schemas.kinds.secret_store import SecretStore
-from schemas.kinds.session import Session
-from schemas.kinds.session_template import SessionTemplate
-from schemas.kinds.storage import StorageHost
+from schemas.kinds.cluster import PROVIDERS
 from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean
-from schemas.profile import NodeProfile
-from schemas.profile.versions.compatibility import compatibility_rules
-from schemas.repository.node_ranges import expand_ranges, pool_nodes
-from schemas.rules.image_rules import image_rules, registry_rules
 from schemas.rules.machine_rules import duplicate_rules, engine_rules, hardware_rules, reserved_rules
 from schemas.rules.plugin_rules import plugin_rules
-from schemas.rules.policy_rules import override_rules, policy_rules
-from schemas.rules.secret_rules import store_rules
-from schemas.values.envelope import PROTECT, Resource
+from schemas.values.envelope import OVERRIDE, PROTECT, Resource
 from schemas.values.quantities import format_memory
+
+if TYPE_CHECKING:  # Who checks a few kinds loads no others.
+    from schemas.kinds.image import Image, Registry
+    from schemas.kinds.node import MachineSpec, NodePool
+    from schemas.kinds.notification import Notification
+    from schemas.kinds.parts.resources import Resources
+    from schemas.kinds.policy import Policy
+    from schemas.kinds.secret_store import SecretStore
+    from schemas.kinds.session import Session
+    from schemas.kinds.session_template import SessionTemplate
+    from schemas.profile import NodeProfile
 
 _RESERVED_PATHS = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib"})
 """Paths that no volume may cover."""
@@ -37,16 +31,16 @@ _RESERVED_PATHS = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib
 
 def check_document(resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks, judged alone."""
-    yield from _protection_rules(resource)
-    yield from override_rules(resource)
-    rules = _RULES.get(type(resource))
+    yield from _annotation_rules(resource)
+    rules = _RULES.get(resource.kind)
     if rules:
         yield from rules(resource)
     yield from plugin_rules(resource)
 
 
-def _protection_rules(resource: Resource) -> Iterator[Issue]:
-    value = resource.metadata.annotations.get(PROTECT)
+def _annotation_rules(resource: Resource) -> Iterator[Issue]:
+    annotations = resource.metadata.annotations
+    value = annotations.get(PROTECT)
     if value not in (None, "true", "false"):
         yield Issue(
             ("metadata", "annotations", PROTECT),
@@ -54,6 +48,10 @@ def _protection_rules(resource: Resource) -> Iterator[Issue]:
             'write "true"',
             "BAI-V030",
         )
+    if any(key.startswith(OVERRIDE) for key in annotations):
+        from schemas.rules.policy_rules import override_rules
+
+        yield from override_rules(resource)
 
 
 def _cluster_rules(cluster: Any) -> Iterator[Issue]:
@@ -96,6 +94,8 @@ def _machine_rules(resource: Any) -> Iterator[Issue]:
 
 
 def _pool_rules(pool: Any) -> Iterator[Issue]:
+    from schemas.repository.node_ranges import pool_nodes
+
     yield from _machine_rules(pool)
     try:
         nodes = pool_nodes(pool)
@@ -115,6 +115,8 @@ def _pool_rules(pool: Any) -> Iterator[Issue]:
 
 def expand_pool_names(pool: NodePool) -> tuple[str, ...]:
     """Every name of the pattern, excluded ones too."""
+    from schemas.repository.node_ranges import expand_ranges
+
     return expand_ranges(pool.spec.name_pattern)
 
 
@@ -278,6 +280,36 @@ def _time_rules(session: Session) -> Iterator[Issue]:
         yield Issue(("spec", "restart", "policy"), message, "did you mean on-failure?", "BAI-V034")
 
 
+def _registry_rules(registry: Registry) -> Iterator[Issue]:
+    from schemas.rules.image_rules import registry_rules
+
+    yield from registry_rules(registry)
+
+
+def _image_rules(image: Image) -> Iterator[Issue]:
+    from schemas.rules.image_rules import image_rules
+
+    yield from image_rules(image)
+
+
+def _profile_rules(profile: NodeProfile) -> Iterator[Issue]:
+    from schemas.profile.versions.compatibility import compatibility_rules
+
+    yield from compatibility_rules(profile)
+
+
+def _store_rules(store: SecretStore) -> Iterator[Issue]:
+    from schemas.rules.secret_rules import store_rules
+
+    yield from store_rules(store)
+
+
+def _policy_rules(policy: Policy) -> Iterator[Issue]:
+    from schemas.rules.policy_rules import policy_rules
+
+    yield from policy_rules(policy)
+
+
 def _template_rules(template: SessionTemplate) -> Iterator[Issue]:
     from schemas.templates.rendering import template_issues  # Jinja, which few repositories need.
 
@@ -290,19 +322,19 @@ def _notification_rules(notification: Notification) -> Iterator[Issue]:
     yield from notification_rules(notification.spec)
 
 
-_RULES: Mapping[type[Resource], Callable[[Any], Iterator[Issue]]] = {
-    Cluster: _cluster_rules,
-    Node: _machine_rules,
-    NodePool: _pool_rules,
-    ResourceGroup: _group_rules,
-    Quota: _quota_rules,
-    StorageHost: _storage_host_rules,
-    Session: _session_rules,
-    Registry: registry_rules,
-    Image: image_rules,
-    NodeProfile: compatibility_rules,
-    SessionTemplate: _template_rules,
-    Notification: _notification_rules,
-    SecretStore: store_rules,
-    Policy: policy_rules,
+_RULES: Mapping[str, Callable[[Any], Iterator[Issue]]] = {
+    "Cluster": _cluster_rules,
+    "Node": _machine_rules,
+    "NodePool": _pool_rules,
+    "ResourceGroup": _group_rules,
+    "Quota": _quota_rules,
+    "StorageHost": _storage_host_rules,
+    "Session": _session_rules,
+    "Registry": _registry_rules,
+    "Image": _image_rules,
+    "NodeProfile": _profile_rules,
+    "SessionTemplate": _template_rules,
+    "Notification": _notification_rules,
+    "SecretStore": _store_rules,
+    "Policy": _policy_rules,
 }

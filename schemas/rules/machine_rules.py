@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.hardware.model import Hardware
-from schemas.kinds.node import MachineSpec
 from schemas.kinds.parts.docker import CONNECTION_FIELDS, Docker
 from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean
 from schemas.values.quantities import format_memory
+
+if TYPE_CHECKING:
+    from schemas.hardware.model import Hardware
+    from schemas.kinds.node import MachineSpec
 
 
 def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:

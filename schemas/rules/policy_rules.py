@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from schemas.kinds.policy import OVERRIDE, RULE_VARIABLES, Policy
+from schemas.kinds.policy import RULE_VARIABLES, Policy
 from schemas.problems.issues import Issue
 from schemas.problems.text import format_value
 from schemas.repository.repository import Repository
-from schemas.values.envelope import Resource
+from schemas.values.envelope import OVERRIDE, Resource
 from schemas.values.names import NAME_PATTERN
 
 LONGEST_REASON = 500

@@ -21,6 +21,8 @@ from schemas.values.resource_ref import identity_of
 API_VERSION = "bai/v1"
 PROTECT = "bai/protect"
 """Annotation that guards a resource against deletion when it is "true"."""
+OVERRIDE = "override.bai/"
+"""What the annotation begins with that overrides a policy; the policy's name follows."""
 
 Integer = Annotated[int, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]

@@ -19,6 +19,18 @@ kind: Session
 metadata: {name: worse, project: demo}
 spec: {resources: {gpu: 1}, command: [sleep, "9"]}
 """
+NODE = """\
+apiVersion: bai/v1
+kind: Node
+metadata: {name: other}
+spec: {adress: gpu-7}
+"""
+SECOND = """\
+apiVersion: bai/v1
+kind: Cluster
+metadata: {name: second}
+spec: {provider: process}
+"""
 MISTAKE = "worse.yaml:4:20: BAI-V020"
 READING = (
     ("get",),
@@ -26,12 +38,8 @@ READING = (
     ("get", "--format", "json"),
     ("describe", "talker"),
     ("explain", "talker"),
-    ("logs", "talker"),
-    ("exec", "talker", "--", "true"),
     ("top", "--once"),
-    ("events",),
-    ("history",),
-    ("audit",),
+    ("events", "nobody"),
     ("capacity",),
     ("nodes", "list"),
     ("nodes", "show", "localhost"),
@@ -42,6 +50,9 @@ READING = (
     ("images",),
 )
 """Commands that look and change no plan."""
+OF_STORE = (("events",), ("events", "talker"), ("history",), ("audit",))
+OF_KERNELS = (("logs", "talker"), ("exec", "talker", "--", "true"))
+"""Those for which it does not matter what sessions' documents say."""
 ACTING = (("plan",), ("apply", "--yes"), ("destroy", "--yes"), ("reconcile", "--once"), ("validate",))
 
 
@@ -75,9 +86,40 @@ def broken(running: Repo) -> Iterator[Repo]:
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_what_reads_goes_on_without_the_broken_file(broken: Repo, words: tuple[str, ...]) -> None:
     said = broken(*words)
-    assert said.code == 0, said.err
+    assert said.code == 0 or "no resource named nobody" in said.err, said.err
     (warning,) = [line for line in said.err.splitlines() if line.startswith("warning: worse.yaml")]
     assert warning == f"warning: {MISTAKE}: 'gpu' is not a slot; shown without worse.yaml"
+
+
+@pytest.mark.parametrize("words", (*OF_STORE, *OF_KERNELS), ids=" ".join)
+def test_what_needs_no_session_documents_does_not_look_at_them(broken: Repo, words: tuple[str, ...]) -> None:
+    said = broken(*words)
+    assert said.code == 0 and "warning" not in said.err, said.err
+    broken.write("worse.yaml", "not: [even YAML\n")
+    again = broken(*words)
+    assert again.code == 0 and "warning" not in again.err, again.err
+
+
+@pytest.mark.parametrize("words", OF_KERNELS, ids=" ".join)
+def test_what_goes_to_a_session_says_what_is_wrong_with_nodes(broken: Repo, words: tuple[str, ...]) -> None:
+    broken.write("worse.yaml", NODE)
+    said = broken(*words)
+    assert said.code == 0 and said.err.startswith("warning: worse.yaml:4:"), said.err
+    assert said.err.endswith("shown without worse.yaml\n")
+    assert not broken.ok("history").err
+
+
+@pytest.mark.parametrize("words", (*OF_STORE, *OF_KERNELS), ids=" ".join)
+def test_of_two_clusters_all_documents_say_which_counts(broken: Repo, words: tuple[str, ...]) -> None:
+    broken.write("worse.yaml", SECOND)
+    said = broken(*words)
+    assert said.err.startswith("warning: cluster.yaml:9:7: BAI-V043: which cluster is not said"), said.err
+
+
+@pytest.mark.parametrize("written", ['"Clu\\x73ter"', '"Clu\\\n  ster"', "!!str Cluster"])
+def test_a_second_cluster_cannot_hide(broken: Repo, written: str) -> None:
+    broken.write("worse.yaml", SECOND.replace("Cluster", written))
+    assert broken("history").err.splitlines()[0] == broken("capacity").err.splitlines()[0]
 
 
 @pytest.mark.parametrize("words", ACTING, ids=" ".join)

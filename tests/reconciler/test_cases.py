@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from planner.model.types import Placement
 from providers.base import Capabilities, Observation
 from reconciler.observe.observe import actual_state
 from reconciler.plan.pipeline import make_plan
@@ -42,6 +43,8 @@ class World:
 
 
 WORLD = TypeAdapter(World)
+# Modules of values name some types of others only where types are checked.
+WORLD.rebuild(_types_namespace={**globals(), "Placement": Placement})
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:

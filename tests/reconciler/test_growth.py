@@ -55,7 +55,7 @@ def node_lost(bench: Bench) -> None:
 
 
 def question(query: models.Query) -> Step:
-    return lambda bench: answer(WorkspaceView(bench.loop.workspace), query)
+    return lambda bench: answer(WorkspaceView.of(bench.loop.workspace), query)
 
 
 def explain_the_last(bench: Bench) -> object:

@@ -40,9 +40,9 @@ def attach(
     from bai.cli.sessions.find import find_kernel, observe_sessions
     from providers.required_abilities import require_attach
 
-    with settings_of(ctx).reading_workspace() as workspace:
-        provider = require_attach(workspace.provider, workspace.cluster)
-        found, kernel = find_kernel(observe_sessions(workspace), session)
+    with settings_of(ctx).kernel_access() as access:
+        provider = require_attach(access.provider, access.cluster)
+        found, kernel = find_kernel(observe_sessions(access), session)
         sys.stdout.flush()
         try:
             print_attach_hint(found.recorded.document, kernel.labels.kernel)

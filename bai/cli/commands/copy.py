@@ -48,8 +48,8 @@ def copy(
     """
     from bai.cli.sessions.transfer import transfer
 
-    with settings_of(ctx).reading_workspace() as workspace:
-        done = transfer(workspace, source, target)
+    with settings_of(ctx).kernel_access() as access:
+        done = transfer(access, source, target)
     for line in done.left_out:
         typer.echo(f"left out: {line}", err=True)
     if done.summary and not quiet:

@@ -47,8 +47,8 @@ def execute(
     argv = tuple(program[1:] if program[0] == "--" else program)
     here = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     terminal = here if tty is None else tty
-    with settings_of(ctx).reading_workspace() as workspace:
-        _, kernel = find_kernel(observe_sessions(workspace), session)
+    with settings_of(ctx).kernel_access() as access:
+        _, kernel = find_kernel(observe_sessions(access), session)
         sys.stdout.flush()
-        code = workspace.provider.execute(kernel.id, argv, stdin=standard_input(), tty=terminal)
+        code = access.provider.execute(kernel.id, argv, stdin=standard_input(), tty=terminal)
     raise typer.Exit(code)

@@ -14,7 +14,7 @@ from bai.cli.lazy_commands import new_app
 
 if TYPE_CHECKING:
     from bai.cli.sessions.logs import LogRequest
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.workspace.kernel_access import KernelAccess
 
 app = new_app()
 
@@ -62,25 +62,24 @@ def logs(
 
             _print_parts(read_remote_logs(remote, session, wanted, all=all), wanted, all=all)
         else:
-            with settings.reading_workspace() as workspace:
-                _print_parts(_read_here(workspace, session, wanted, all=all), wanted, all=all)
+            with settings.kernel_access() as access:
+                _print_parts(_read_here(access, session, wanted, all=all), wanted, all=all)
     except KeyboardInterrupt:
         if not follow:
             raise
 
 
 def _read_here(
-    workspace: Workspace, session: str, wanted: LogRequest, *, all: bool
+    access: KernelAccess, session: str, wanted: LogRequest, *, all: bool
 ) -> dict[str, Iterator[bytes]]:
     """Containers' names and output. Raises NoSuchResource, AmbiguousName, ProviderError."""
     from bai.cli.sessions.find import find_kernel, find_kernels, observe_sessions
     from bai.cli.sessions.logs import read_logs
 
-    actual = observe_sessions(workspace)
+    actual = observe_sessions(access)
     kernels = find_kernels(actual, session) if all else [find_kernel(actual, session)[1]]
     return {
-        each.labels.kernel: read_logs(workspace.provider, workspace.cluster, each.id, wanted)
-        for each in kernels
+        each.labels.kernel: read_logs(access.provider, access.cluster, each.id, wanted) for each in kernels
     }
 
 

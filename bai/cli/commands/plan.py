@@ -89,7 +89,7 @@ def plan(
             destroy=destroy, most_moves=max_moves if defragment else 0,
         )  # fmt: skip
         made = workspace.plan(
-            resolve_plan_options(options, workspace.desired(), workspace.existing_store),
+            resolve_plan_options(options, workspace.desired(), workspace.existing_reader),
             offline=offline,
             on_role_check=None if no_check or refresh_only or destroy else role_check_announcer(),
         )
@@ -111,7 +111,7 @@ def _show(
     from bai.queries.view import WorkspaceView
 
     show_plan(settings, workspace, made, format, offline, view)
-    for note in hold_notes(WorkspaceView(workspace).directives):
+    for note in hold_notes(WorkspaceView.of(workspace).directives):
         typer.echo(note, err=True)
 
 

@@ -55,9 +55,9 @@ def port_forward(
     from bai.cli.sessions.port_forwarding import Forwarder
     from providers.required_abilities import require_port_forward
 
-    with settings_of(ctx).reading_workspace() as workspace, contextlib.ExitStack() as stack:
-        provider = require_port_forward(workspace.provider, workspace.cluster)
-        found, kernel = find_kernel(observe_sessions(workspace), session)
+    with settings_of(ctx).kernel_access() as access, contextlib.ExitStack() as stack:
+        provider = require_port_forward(access.provider, access.cluster)
+        found, kernel = find_kernel(observe_sessions(access), session)
         for mapping in port_mappings(ports or (), named_ports(found.recorded.document)):
             port = listening_port(found.recorded.placement, kernel.labels.kernel, mapping.port)
             forwarder = Forwarder(address, mapping, partial(provider.dial, kernel.id, port), _say)

@@ -33,7 +33,7 @@ def follow_events_here(settings: Settings, query: EventsQuery, *, live: bool) ->
 
     format = Format.json if query.form == "json" else Format.text
     with settings.reading_workspace() as workspace:
-        store, view = workspace.store, WorkspaceView(workspace)
+        store, view = workspace.store, WorkspaceView.of(workspace)
         identity = resolve_with_past(query.resource, view) if query.resource else None
         found = read_events(view, query)
         print_events(found, format)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bai.queries.view import ClusterView
     from bai.remote.cluster import RemoteCluster
     from bai.settings import Settings
+    from reconciler.store.store import Store
     from reconciler.values.records import Event
 
 
@@ -35,9 +36,8 @@ class StoreNews:
     """The store tells when a cluster's records change; only then are events read, and only those that are
     new."""
 
-    def __init__(self, view: ClusterView) -> None:
-        assert view.store is not None
-        self._view, self._store, self._cluster = view, view.store, view.desired.cluster
+    def __init__(self, view: ClusterView, store: Store) -> None:
+        self._view, self._store, self._cluster = view, store, view.cluster
         self._since = self._store.revisions()
         self._last = max((event.seq for event in self._store.events(self._cluster, limit=1)), default=0)
 
@@ -149,9 +149,9 @@ def list_and_watch(settings: Settings, query: GetQuery) -> None:
     from bai.queries.view import WorkspaceView
 
     with settings.reading_workspace() as workspace:
-        _ = workspace.store  # What happens is written there: it has to be.
-        view = WorkspaceView(workspace)
-        watch = SessionWatch(StoreNews(view), query)
+        view = WorkspaceView.of(workspace)
+        # What happens is written to the store, which is made where there is none.
+        watch = SessionWatch(StoreNews(view, workspace.store), query)
         print_printout(settings, answer(view, query))
         sys.stdout.flush()
         watch.follow()

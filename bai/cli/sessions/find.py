@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from providers.base import Observed
     from reconciler.values.state import Actual, Existing
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.workspace.kernel_access import KernelAccess
 
 
-def observe_sessions(workspace: Workspace) -> Actual:
+def observe_sessions(access: KernelAccess) -> Actual:
     """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
     from reconciler.observe.observe import observe
 
-    store, cluster = workspace.existing_store, workspace.cluster.name
-    return observe(store, workspace.provider, cluster, repo=workspace.repo_id)
+    store, cluster = access.existing_reader, access.cluster.name
+    return observe(store, access.provider, cluster, repo=access.repo_id)
 
 
 def find_kernels(actual: Actual, name: str) -> list[Observed]:

@@ -17,7 +17,7 @@ from schemas.problems.errors.kernel import CopyRefused
 if TYPE_CHECKING:
     from bai.cli.sessions.archive import TransferCount
     from providers.abilities import CopiesFiles
-    from reconciler.workspace.workspace import Workspace
+    from reconciler.workspace.kernel_access import KernelAccess
 
 STREAM = "-"
 CHUNK = 1 << 18
@@ -47,7 +47,7 @@ def parse_session_path(text: str) -> SessionPath | None:
     return SessionPath(name, path or ".") if name else None
 
 
-def transfer(workspace: Workspace, source: str, target: str) -> TransferResult:
+def transfer(access: KernelAccess, source: str, target: str) -> TransferResult:
     """Raises CommandError, CopyRefused, NotAble and ProviderError; OSError for local files."""
     from bai.cli.sessions.find import find_kernel, observe_sessions
     from providers.required_abilities import require_copy
@@ -62,8 +62,8 @@ def transfer(workspace: Workspace, source: str, target: str) -> TransferResult:
     assert there is not None
     if target_path is not None and source != STREAM and not os.path.lexists(source):
         raise CommandError(why=f"{clean(source)} is not there")
-    provider = require_copy(workspace.provider, workspace.cluster)
-    _, kernel = find_kernel(observe_sessions(workspace), there.name)
+    provider = require_copy(access.provider, access.cluster)
+    _, kernel = find_kernel(observe_sessions(access), there.name)
     if source_path is not None:
         return _copy_out(provider.copy_out(kernel.id, source_path.path), target)
     return _copy_in(provider, kernel.id, source, there.path)

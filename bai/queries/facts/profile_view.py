@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from schemas.kinds.node import Node, NodePool
 from schemas.profile import NodeProfile
 from schemas.profile.variables import role_variables
 from schemas.repository.node_ranges import pool_nodes
-from schemas.repository.repository import Repository
-from schemas.values.envelope import Resource
+
+if TYPE_CHECKING:
+    from schemas.repository.repository import Repository
+    from schemas.values.envelope import Resource
 
 _DERIVED_FIELDS = (("nvidia_driver", "flavour"), ("nvidia_fabricmanager", "version"))
 """Role and field of what follows from elsewhere when it is left out."""

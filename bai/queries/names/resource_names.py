@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from bai.queries.view import ClusterView
-    from reconciler.store.store import Store
+    from reconciler.store.reader import StoreReader
     from reconciler.values.plan_options import PlanOptions
     from reconciler.values.state import Desired
 
@@ -52,19 +53,22 @@ def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, .
 
 
 def resolve_with_past(name: str, view: ClusterView) -> str:
-    """The identity of a resource that is wanted or recorded, else of one that once was; of those that may be
-    seen. Raises as `resolve_name`."""
-    store, cluster = view.store, view.desired.cluster
-    recorded = store.recorded(cluster) if store is not None else ()
-    known = {each for each in {*recorded, *view.desired.digests} if view.sees(each)}
+    """The identity of a resource that is recorded, else of one that is wanted, else of one that once was; of
+    those that may be seen. Raises as `resolve_name`."""
+    store = view.store
+    recorded = store.recorded_identities(view.cluster) if store is not None else ()
+    there = {each for each in recorded if view.sees(each)}
+    with contextlib.suppress(NoSuchResource):
+        return resolve_name(name, there)
+    known = there | {each for each in view.desired.digests if view.sees(each)}
     try:
         return resolve_name(name, known)
     except NoSuchResource:
-        past = store.audited_resources(cluster) if store is not None else set()
+        past = store.audited_resources(view.cluster) if store is not None else set()
         return resolve_name(name, known | {each for each in past if view.sees(each)})
 
 
-def resolve_targets(names: Iterable[str], desired: Desired, store: Store | None) -> tuple[str, ...]:
+def resolve_targets(names: Iterable[str], desired: Desired, store: StoreReader | None) -> tuple[str, ...]:
     """Whole identities of what is written or recorded; patterns and what means nothing stay as they are, for
     the plan to judge. Raises AmbiguousName."""
     names = tuple(names)
@@ -85,7 +89,7 @@ def resolve_targets(names: Iterable[str], desired: Desired, store: Store | None)
     return tuple(found)
 
 
-def resolve_plan_options(options: PlanOptions, desired: Desired, store: Store | None) -> PlanOptions:
+def resolve_plan_options(options: PlanOptions, desired: Desired, store: StoreReader | None) -> PlanOptions:
     """With whole identities in place of what a person wrote. Raises as `resolve_name`."""
     return replace(
         options,

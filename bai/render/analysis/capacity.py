@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, format_milli, join_limited, plural, short_name, slot_amount
 from bai.render.printout import Section, Table
-from planner.advice.capacity import GroupCapacity, GroupView, SizeFit
-from planner.advice.repartition import Repartition
 from planner.model.slots import device_word, slots_text
-from planner.nodes.free_devices import FreeDevices
+
+if TYPE_CHECKING:
+    from planner.advice.capacity import GroupCapacity, GroupView, SizeFit
+    from planner.advice.repartition import Repartition
+    from planner.nodes.free_devices import FreeDevices
 
 _BAR = 20
 """Characters of the longest bar."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bai.render.humanize import clean, duration, iso_time, size
-from reconciler.values.usage.efficiency import Efficiency, Ratio
+
+if TYPE_CHECKING:
+    from reconciler.values.usage.efficiency import Efficiency, Ratio
 
 
 def efficiency_lines(found: Efficiency, *, running: bool) -> Iterator[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, format_milli, join_limited, plural, short_name
 from bai.render.plan.placements import kernel_memory
 from bai.render.plan.waits import wait_lines
 from bai.render.printout import Section, Table
-from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict
-from planner.model.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
 from reconciler.values.session_phase import ENDED
 from schemas.hardware.cpuset import format_cpus
+
+if TYPE_CHECKING:
+    from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict
+    from planner.model.types import Choice, DeviceGrant, KernelPlacement, NodeInfo, Placement, Wait
 
 STRATEGIES = {
     "concentrated": "takes the node that is left with the least, so that whole nodes stay free",

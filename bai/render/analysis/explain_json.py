@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bai.render.analysis.explain import Explanation, numa_nodes
 from bai.render.humanize import iso_time
-from planner.advice.node_shortfalls import NeedFit
-from planner.model.types import KernelPlacement, NodeInfo, Placement, Wait
+
+if TYPE_CHECKING:
+    from planner.advice.node_shortfalls import NeedFit
+    from planner.model.types import KernelPlacement, NodeInfo, Placement, Wait
 
 
 def explanation_json(found: Explanation) -> dict[str, object]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from bai.render.analysis.chart import Curve, Panel, panel_lines
 from bai.render.humanize import clean
 from planner.simulation.measures import curve
-from planner.simulation.values import Replay
+
+if TYPE_CHECKING:
+    from planner.simulation.values import Replay
 
 COLOURS = (
     "#1a73e8", "#d93025", "#188038", "#e37400", "#9334e6", "#12b5cb",

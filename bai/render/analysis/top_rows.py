@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, short_name, size
-from providers.abilities import Usage
-from providers.base import Labels
+
+if TYPE_CHECKING:
+    from providers.abilities import Usage
+    from providers.base import Labels
 
 COLUMNS = (
     "session",

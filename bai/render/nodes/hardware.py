@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,9 @@ from rich.text import Text
 from bai.render.humanize import clean, plural, size
 from bai.render.nodes.picture import cores_of
 from schemas.hardware.cpuset import format_cpus
-from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
+
+if TYPE_CHECKING:
+    from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 
 DIRECT = ("NV", "XGMI")
 PER_TABLE = 8

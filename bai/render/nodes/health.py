@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, plural
-from providers.health.codes import Finding
-from providers.health.values import NodeHealth
+
+if TYPE_CHECKING:
+    from providers.health.codes import Finding
+    from providers.health.values import NodeHealth
 
 
 def health_summary(health: NodeHealth) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from planner.model.types import KernelPlacement, NodeInfo, Placement
-from schemas.hardware.model import Gpu, Hardware, NumaNode
+if TYPE_CHECKING:
+    from planner.model.types import KernelPlacement, NodeInfo, Placement
+    from schemas.hardware.model import Gpu, Hardware, NumaNode
 
 CellUse = Literal["free", "new", "busy", "reserved", "offline"]
 """`new`: taken by this plan; `busy`: before; `reserved`: kept from sessions; `offline`: off or unhealthy."""

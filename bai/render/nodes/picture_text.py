@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from bai.render.humanize import clean, format_milli, name_list, size
-from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
+
+if TYPE_CHECKING:
+    from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
 
 STYLES: dict[CellUse, str] = {
     "free": "dim",

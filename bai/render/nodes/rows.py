@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, format_milli, iso_time, join_limited, size
 from bai.render.nodes.picture import HeldPlacement, cores_of
-from planner.model.types import KernelPlacement, NodeInfo
-from reconciler.plan.nodes.profile_status import ProfileStatus
-from reconciler.provisioning.reasons import ReasonKind
 from reconciler.values.records import HOLDING
-from reconciler.values.state import Actual
-from schemas.hardware.model import Gpu
+
+if TYPE_CHECKING:
+    from planner.model.types import KernelPlacement, NodeInfo
+    from reconciler.plan.nodes.profile_status import ProfileStatus
+    from reconciler.provisioning.reasons import ReasonKind
+    from reconciler.values.state import Actual
+    from schemas.hardware.model import Gpu
 
 WORDS: Mapping[ReasonKind, str] = {
     "never": "never",

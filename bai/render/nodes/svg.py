@@ -7,11 +7,14 @@ page. Nothing is told by colour alone: reserved and offline cores carry a mark, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from bai.render.humanize import clean, format_milli, size
-from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
 from schemas.hardware.cpuset import format_cpus
+
+if TYPE_CHECKING:
+    from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
 
 LIGHT: dict[CellUse, str] = {
     "new": "#188038",

@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import (
     clean,
@@ -17,22 +18,16 @@ from bai.render.humanize import (
     size,
     truncate_around_difference,
 )
+from bai.render.plan.action_words import SYMBOLS, VERBS
 from bai.render.plan.images import pull_line
 from bai.render.plan.node_rollout import node_details
-from reconciler.values.changes.change import Change
-from reconciler.values.plan import Action, Plan
 from reconciler.values.sides import ImageSide
 from schemas.values.resource_ref import ref_of
 
-SYMBOLS = {
-    "create": "+", "update": "~", "replace": "-/+", "delete": "-", "queue": "?", "stop": "x",
-    "provision": "*",
-}  # fmt: skip
-VERBS = {
-    "create": "create", "update": "update in place", "replace": "replace", "delete": "delete",
-    "queue": "wait in the queue", "stop": "stop", "provision": "provision",
-}  # fmt: skip
-"""What the symbols mean."""
+if TYPE_CHECKING:
+    from reconciler.values.changes.change import Change
+    from reconciler.values.plan import Action, Plan
+
 FEW_CHANGES = 20
 """So many sessions are told one by one."""
 _MOST_NAMES = 6

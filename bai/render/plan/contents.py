@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, plural
 from bai.render.plan.changes import ChangeEntry, change_entries
 from bai.render.plan.placements import PlacementRow, ShapeRow, placement_rows, shape_rows
 from bai.render.plan.sections import unreached_lines
 from bai.render.plan.waits import WaitGroup, wait_groups
-from planner.model.types import NodeInfo
-from reconciler.values.plan import Plan
+
+if TYPE_CHECKING:
+    from planner.model.types import NodeInfo
+    from reconciler.values.plan import Plan
 
 FEW_ROWS = 24
 """So many places are told with their cores and devices."""

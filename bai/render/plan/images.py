@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import (
     clean,
@@ -15,11 +16,13 @@ from bai.render.humanize import (
     size,
     slot_amounts,
 )
-from providers.images import NodeImage, PullProgress
-from reconciler.observe.images import KnownImage
-from reconciler.values.sides import Pull
-from schemas.images.facts import ImageFacts
 from schemas.images.requirements import ImageRequirements, image_requirements
+
+if TYPE_CHECKING:
+    from providers.images import NodeImage, PullProgress
+    from reconciler.observe.images import KnownImage
+    from reconciler.values.sides import Pull
+    from schemas.images.facts import ImageFacts
 
 COLUMNS = ("image", "reference", "digest", "runs on", "size", "known for", "used by")
 _DIGEST_LENGTH = 12

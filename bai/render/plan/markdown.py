@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, plural
 from bai.render.nodes.picture_text import ASCII, draw_alike, legend
-from bai.render.plan.changes import SYMBOLS, ChangeEntry, legend_of, stops_line
+from bai.render.plan.action_words import SYMBOLS
+from bai.render.plan.changes import ChangeEntry, legend_of, stops_line
 from bai.render.plan.contents import PlanContents, plan_contents
 from bai.render.plan.node_rollout import rollout_lines
 from bai.render.plan.placements import node_pictures
@@ -23,8 +25,10 @@ from bai.render.plan.sections import (
     violation_lines,
 )
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
-from planner.model.types import NodeInfo
-from reconciler.values.plan import Plan
+
+if TYPE_CHECKING:
+    from planner.model.types import NodeInfo
+    from reconciler.values.plan import Plan
 
 LIMIT = 60_000
 """Characters; GitHub refuses comments of 65,536 and more."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, join_limited, plural, short_name
-from providers.provisioning import ProvisionEvent, TaskChange
-from reconciler.values.plan import Action, Plan
-from reconciler.values.rollout import Rollout
+
+if TYPE_CHECKING:
+    from providers.provisioning import ProvisionEvent, TaskChange
+    from reconciler.values.plan import Action, Plan
+    from reconciler.values.rollout import Rollout
 
 MOST_TASKS = 12
 _MOST_LINES = 6

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, format_milli, name_list, number_ranges, plural, short_name, size
 from bai.render.nodes.picture import HeldPlacement, NodePicture, node_picture
 from planner.model import slots
-from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement
-from reconciler.values.plan import Plan
 from schemas.hardware.cpuset import format_cpus
+
+if TYPE_CHECKING:
+    from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, Placement
+    from reconciler.values.plan import Plan
 
 _MOST_NAMES = 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, plural, short_name
 from bai.render.plan import review_sections
@@ -16,8 +17,10 @@ from bai.render.plan.markdown import (
     table_head,
     table_row,
 )
-from reconciler.review import Review
-from schemas.problems.problem import Problem
+
+if TYPE_CHECKING:
+    from reconciler.review import Review
+    from schemas.problems.problem import Problem
 
 
 def comment_marker(cluster: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, join_limited, plural, short_name
 from bai.render.plan.placements import kernel_cores, kernel_devices
 from bai.render.plan.sections import plan_summary, violation_lines
-from planner.model.types import NodeInfo, Placement
-from reconciler.review import Disruption, Review
+
+if TYPE_CHECKING:
+    from planner.model.types import NodeInfo, Placement
+    from reconciler.review import Disruption, Review
 
 MOST_UNTRUSTED = 20
 UNTRUSTED_TITLE = "These commits would not be followed:"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -10,7 +12,9 @@ from rich.text import Text
 from bai.render.humanize import clean, short_name
 from bai.render.plan import review_sections
 from bai.render.plan.terminal import DrawingStyle, Fullness, heading, plan_parts
-from reconciler.review import Review
+
+if TYPE_CHECKING:
+    from reconciler.review import Review
 
 
 def render_review(

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time, join_limited
 from bai.render.plan.changes import change_kind
 from reconciler.guards.judge import violation_text
-from reconciler.values.plan import Plan
+
+if TYPE_CHECKING:
+    from reconciler.values.plan import Plan
 
 MOST_REFUSALS = 20
 REFUSED = "Refused: bai apply does not carry this out"

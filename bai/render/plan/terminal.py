@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from bai.render.humanize import clean, plural
 from bai.render.nodes.picture_text import UNICODE, Glyphs, draw_alike, legend
-from bai.render.plan.changes import SYMBOLS, ChangeEntry, legend_of, stops_line
+from bai.render.plan.action_words import SYMBOLS
+from bai.render.plan.changes import ChangeEntry, legend_of, stops_line
 from bai.render.plan.contents import PlanContents, plan_contents
 from bai.render.plan.node_rollout import rollout_lines
 from bai.render.plan.placements import PlacementRow, ShapeRow, node_pictures
@@ -25,8 +27,10 @@ from bai.render.plan.sections import (
     violation_lines,
 )
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
-from planner.model.types import NodeInfo
-from reconciler.values.plan import Drift, Plan
+
+if TYPE_CHECKING:
+    from planner.model.types import NodeInfo
+    from reconciler.values.plan import Drift, Plan
 
 STYLES = {
     "create": "green",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, slot_amount
-from reconciler.values.plan import Plan
+
+if TYPE_CHECKING:
+    from reconciler.values.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time, name_list, plural, shared_lines, short_name
-from planner.model.types import Reason, Wait
+
+if TYPE_CHECKING:
+    from planner.model.types import Reason, Wait
 
 FEW_WAITS = 8
 """So many are told one by one, whatever holds them back."""
@@ -34,7 +37,7 @@ class WaitGroup:
         """`312 sessions in group h100 wait for GPUs`; of one session, its group alone."""
         if len(self.waits) == 1:
             return f"in group {clean(self.group)}"
-        verb = _wait_verb(next(iter(self.waits[0].reasons), Reason("", "")))
+        verb = _wait_verb(next(iter(self.waits[0].reasons), None))
         return f"{plural(len(self.waits), 'session')} in group {clean(self.group)} {verb}"
 
     @property
@@ -60,9 +63,9 @@ def wait_groups(waits: Sequence[Wait], *, details: bool = False) -> list[WaitGro
     return [WaitGroup(tuple(those)) for those in found.values()]
 
 
-def _wait_verb(reason: Reason) -> str:
-    lacks = clean(reason.lacks)
-    match reason.code:
+def _wait_verb(reason: Reason | None) -> str:
+    code, lacks = (reason.code, clean(reason.lacks)) if reason is not None else ("", "")
+    match code:
         case "no-capacity":
             return f"wait for {lacks or 'room'}"
         case "impossible":
@@ -79,7 +82,7 @@ def _wait_verb(reason: Reason) -> str:
             return "wait behind the first of the queue"
         case "":
             return "wait"
-        case code:
+        case _:
             return f"wait: {clean(code)}"
 
 

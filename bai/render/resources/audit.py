@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bai.render.humanize import clean, iso_time, truncate_around_difference
-from reconciler.values.records import Audit
+
+if TYPE_CHECKING:
+    from reconciler.values.records import Audit
 
 _MOST_AUTHOR = 80
 """Characters of a name and address."""

@@ -18,10 +18,11 @@ from bai.render.resources.loop_status import (
     pass_json,
     pass_lines,
 )
-from bai.render.resources.status import SessionRow
-from planner.model.types import NodeInfo, Placement, Wait
 
 if TYPE_CHECKING:
+    from bai.render.resources.status import SessionRow
+    from planner.model.types import NodeInfo, Placement, Wait
+
     pass
 
 UNEXPLAINED = "unexplained"

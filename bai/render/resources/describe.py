@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -16,12 +17,14 @@ from bai.render.plan.waits import wait_lines
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
 from bai.render.resources.volumes import volume_json, volume_lines
-from planner.model.types import KernelPlacement, NodeInfo, Wait
-from providers.base import Observed
-from providers.storage.base import FolderState, VolumeFolder
-from reconciler.values.records import Event
-from reconciler.values.state import Actual, Existing
 from schemas.hardware.cpuset import format_cpus
+
+if TYPE_CHECKING:
+    from planner.model.types import KernelPlacement, NodeInfo, Wait
+    from providers.base import Observed
+    from providers.storage.base import FolderState, VolumeFolder
+    from reconciler.values.records import Event
+    from reconciler.values.state import Actual, Existing
 
 MOST_NAMES = 14
 """Names of one line; `--format json` has them all."""

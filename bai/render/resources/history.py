@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time
-from bai.render.plan.changes import SYMBOLS
+from bai.render.plan.action_words import SYMBOLS
 from bai.render.resources.audit import author_text
-from reconciler.values.records import Audit
+
+if TYPE_CHECKING:
+    from reconciler.values.records import Audit
 
 _DIRECTIVE_WORDS = {
     "pin": "held there",

@@ -45,6 +45,11 @@ class SessionFilter:
     owners: frozenset[str] | None = None
     """Names and addresses that `spec.owner` may be, in lower case."""
 
+    @property
+    def reads_documents(self) -> bool:
+        """Whether what stands in documents matters."""
+        return bool(self.terms) or self.owners is not None
+
     def matches_document(self, document: Mapping[str, object]) -> bool:
         """Whether its labels and its owner are asked for."""
         labels = _part(_part(document, "metadata"), "labels")
@@ -95,7 +100,10 @@ def choose_rows(
 ) -> list[SessionRow]:
     """Those that are asked for, in their order."""
     return [
-        row for row in rows if asked.matches_phase(row.phase) and asked.matches_document(document_of(row.id))
+        row
+        for row in rows
+        if asked.matches_phase(row.phase)
+        and (not asked.reads_documents or asked.matches_document(document_of(row.id)))
     ]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
-from bai.render.plan.placements import kernel_cores, kernel_memory
 from bai.render.plan.waits import wait_lines
-from planner.model.types import Wait
-from reconciler.values.state import Actual, Existing
 from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from planner.model.types import KernelPlacement, Wait
+    from reconciler.values.state import Actual, Existing
 
 UNAPPLIED = "not applied"
 
@@ -26,14 +28,31 @@ class SessionRow:
     age: str
     about: str
     group: str = ""
-    cores: str = ""
-    memory: str = ""
-    devices: str = ""
+    kernels: tuple[KernelPlacement, ...] = ()
     generation: int = 0
     seconds: float | None = None
     """Of its age; None where there is none yet."""
     gpu_milli: int = 0
     """Thousandths of devices that it was given."""
+
+    @property
+    def cores(self) -> str:
+        from bai.render.plan.placements import kernel_cores
+
+        return "; ".join(kernel_cores(kernel) for kernel in self.kernels)
+
+    @property
+    def memory(self) -> str:
+        from bai.render.plan.placements import kernel_memory
+
+        return "; ".join(kernel_memory(kernel) for kernel in self.kernels)
+
+    @property
+    def devices(self) -> str:
+        grants = [grant for kernel in self.kernels for grant in kernel.devices]
+        return join_limited(
+            (clean(g.id) + ("" if g.milli >= 1000 else f" ({format_milli(g.milli)})") for g in grants), 8
+        )
 
 
 def session_rows(
@@ -70,9 +89,7 @@ def _session_row(item: Existing, now: float) -> SessionRow:
         age="" if seconds is None else duration(seconds),
         about=session_note(item),
         group=record.placement.group if record.placement else "",
-        cores="; ".join(kernel_cores(kernel) for kernel in kernels),
-        memory="; ".join(kernel_memory(kernel) for kernel in kernels),
-        devices=_devices_text(item),
+        kernels=kernels,
         generation=record.generation,
         seconds=seconds,
         gpu_milli=sum(grant.milli for kernel in kernels for grant in kernel.devices),
@@ -94,14 +111,6 @@ def session_note(item: Existing) -> str:
     if item.strays:
         parts.append(f"{len(item.strays)} of other generations")
     return "; ".join(part for part in parts if part)
-
-
-def _devices_text(item: Existing) -> str:
-    placement = item.recorded.placement
-    grants = [grant for kernel in placement.kernels for grant in kernel.devices] if placement else []
-    return join_limited(
-        (clean(g.id) + ("" if g.milli >= 1000 else f" ({format_milli(g.milli)})") for g in grants), 8
-    )
 
 
 def wait_line(wait: Wait | None) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, size
-from providers.storage.base import FolderState, VolumeFolder
+
+if TYPE_CHECKING:
+    from providers.storage.base import FolderState, VolumeFolder
 
 COLUMNS = ("volume", "host", "node", "folder", "used", "quota", "about")
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import paramiko
 
-from providers.machines.ssh.route import Hop
 from providers.machines.tls import text_as_file
 from schemas.files.regular_files import check_regular_file
 from schemas.problems.errors.node import LoginRefused
+
+if TYPE_CHECKING:
+    from providers.machines.ssh.route import Hop
 
 DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 

@@ -7,17 +7,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import paramiko
 
-from providers.machines.base import Endpoint
 from providers.machines.retry import with_backoff
 from providers.machines.ssh.route import Route, ssh_route, user_config
 from providers.machines.ssh.transport import Connection, open_connection
 from schemas.problems.errors.node import NodeUnreachable
 from schemas.problems.errors.plan import SecretMissing
 from schemas.problems.errors.provider import ProviderUnavailable
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds after a failed login before the next one is tried; doubled each time."""

@@ -6,12 +6,15 @@ import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import paramiko
 
-from providers.machines.base import Endpoint
-from schemas.kinds.cluster import Ssh
 from schemas.values.naturals import parse_natural
+
+if TYPE_CHECKING:
+    from providers.machines.base import Endpoint
+    from schemas.kinds.cluster import Ssh
 
 PORT = 22
 TIMEOUT = 10.0

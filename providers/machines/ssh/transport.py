@@ -7,17 +7,19 @@ import errno
 import logging
 import socket
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paramiko
 from paramiko.common import OPEN_FAILED_CONNECT_FAILED
 
 from providers.machines.ssh.login import log_in
 from providers.machines.ssh.packets import OpenSshPacketizer, sign_of_life_request, unix_socket_kind
-from providers.machines.ssh.route import Hop, Route
 from providers.machines.ssh.trust import HostKeys
 from schemas.problems.errors.node import NodeUnreachable
 from schemas.problems.errors.provider import ProviderUnavailable
+
+if TYPE_CHECKING:
+    from providers.machines.ssh.route import Hop, Route
 
 LOGIN_TIMEOUT = 30.0
 """Least seconds for a login: hosts look up names meanwhile."""

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
-from providers.machines.ssh.route import Hop, Route
 from schemas.files.regular_files import LARGEST_PEM, read_regular_file
 from schemas.problems.errors.node import HostKeyRefused
+
+if TYPE_CHECKING:
+    from providers.machines.ssh.route import Hop, Route
 
 _SIGNED_WITH = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 """Kinds of keys whose signatures have names of their own (RFC 8332)."""

@@ -8,14 +8,16 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from providers.machines import terminal
 from providers.process.supervision import logfile, observe
 from providers.process.supervision.console import NAME, SIZE, frame
-from providers.process.supervision.records import KernelRecord
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderUnavailable
+
+if TYPE_CHECKING:
+    from providers.process.supervision.records import KernelRecord
 
 _LONGEST = 1 << 14
 PATIENCE = 30.0

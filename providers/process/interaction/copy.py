@@ -17,18 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.base import Mount
 from providers.process import launch
 from providers.process.interaction import execute
-from providers.process.interaction.execute import ExecTarget
 from providers.process.launch import STANDARD_PATH
 from providers.process.sandbox import bubblewrap, mounts
-from providers.process.supervision.records import KernelRecord
 from schemas.problems.errors.kernel import CopyRefused
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
+    from providers.base import Mount
+    from providers.process.interaction.execute import ExecTarget
     from providers.process.sandbox.sandbox_init import Box
+    from providers.process.supervision.records import KernelRecord
 
 CHUNK = 1 << 16
 _BOOT = (

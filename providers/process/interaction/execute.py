@@ -16,15 +16,17 @@ import posixpath
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from providers.process.interaction import interpreter, relay, terminal
 from providers.process.launch import PACKAGES, interpreter_command
 from providers.process.sandbox import mounts
 from providers.process.supervision import kernel_process
-from providers.process.supervision.records import KernelRecord
 from schemas.problems.errors.provider import ProviderError
 from schemas.problems.text import printable
+
+if TYPE_CHECKING:
+    from providers.process.supervision.records import KernelRecord
 
 _BOOT = (
     "import signal,sys;signal.signal(2,signal.SIG_DFL);sys.path.append(sys.argv[1]);"

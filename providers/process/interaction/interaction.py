@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
-from providers.abilities import KernelEvent, Usage
-from providers.machines.base import Stream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
 from providers.process.interaction import copy
 from providers.process.supervision import logfile
-from providers.process.supervision.records import KernelRecord, KernelRoot
 from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
 
 if TYPE_CHECKING:
+    from providers.abilities import KernelEvent, Usage
     from providers.base import Observation
+    from providers.machines.base import Stream
     from providers.process.host_capabilities import HostCapabilities
     from providers.process.interaction.execute import ExecTarget
+    from providers.process.supervision.records import KernelRecord, KernelRoot
 
 PATIENCE = 10.0
 """Seconds that a connection to a port may take."""

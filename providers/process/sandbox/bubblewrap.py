@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers import masked_paths
-from providers.base import KernelSpec, Mount
-from providers.gpu.shares import BindMount
 from providers.process.sandbox import etc, runtime_files, seccomp
 from providers.process.sandbox.mounts import GIVEN, HOME, path_inside
 
 if TYPE_CHECKING:
+    from providers.base import KernelSpec, Mount
+    from providers.gpu.shares import BindMount
     from providers.process.sandbox.sandbox_init import Source
     from providers.process.sandbox.user_switch import User
 

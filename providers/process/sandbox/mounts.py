@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from providers import accounts
-from providers.base import KernelSpec
 from providers.storage.mounts import mount_problem_here
 from schemas.problems.errors.kernel import KernelRefused
+
+if TYPE_CHECKING:
+    from providers.base import KernelSpec
 
 HOME = PurePosixPath(accounts.HOME)
 """Where a kernel's scratch folder is, as it sees it itself in a sandbox."""

@@ -6,10 +6,13 @@ import contextlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from providers.base import KernelSpec
 from providers.process.linux import files
 from providers.process.sandbox.mounts import GIVEN
+
+if TYPE_CHECKING:
+    from providers.base import KernelSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import TYPE_CHECKING
 
-from providers.base import KernelSpec
 from providers.process.linux import cgroup, procfs
 from providers.process.supervision import shared_cores
-from providers.process.supervision.records import KernelRecord, KernelRoot
+
+if TYPE_CHECKING:
+    from providers.base import KernelSpec
+    from providers.process.supervision.records import KernelRecord, KernelRoot
 
 
 def bind_limits(root: KernelRoot, record: KernelRecord, spec: KernelSpec) -> None:

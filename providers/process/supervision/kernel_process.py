@@ -12,13 +12,16 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from providers.process.linux import procfs
 from providers.process.sandbox.sandbox_init import PREFIX
 from providers.process.supervision.identity import Identity, parse_identity
-from providers.process.supervision.records import KernelRecord
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderError
+
+if TYPE_CHECKING:
+    from providers.process.supervision.records import KernelRecord
 
 FILTER = "filter.bpf"
 """The kernel's filter of system calls in its folder: an array of `struct sock_filter`."""

@@ -7,11 +7,13 @@ import os
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from providers.base import KernelState, Observed, env_digest
 from providers.process.linux import cgroup, files, procfs
-from providers.process.supervision.records import KernelRecord, KernelRoot
+
+if TYPE_CHECKING:
+    from providers.process.supervision.records import KernelRecord, KernelRoot
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

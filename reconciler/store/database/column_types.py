@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Dialect, Float, Integer, Text
 from sqlalchemy.types import TypeDecorator
 
+from reconciler.store.database.questions import escaped_text
 from reconciler.values.times import clamped
 
 ROWID = BigInteger().with_variant(Integer, "sqlite")
@@ -14,16 +15,13 @@ BYTEWISE_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 class EscapedText(TypeDecorator[str]):
-    """Text from anywhere. What one of the engines cannot hold (NUL, halves of surrogate pairs) is kept as its
-    escape, which inside of JSON means the same."""
+    """Text from anywhere, in what both engines can hold."""
 
     impl = BYTEWISE_TEXT
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or (value.isascii() and "\0" not in value):
-            return value
-        return value.replace("\0", "\\u0000").encode(errors="backslashreplace").decode()
+        return None if value is None else escaped_text(value)
 
 
 class Timestamp(TypeDecorator[float]):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.database_errors import is_conflict, translate_errors
+from reconciler.store.database.questions import Ask, Row, plain_parameters, plain_row
 from reconciler.store.database.sqlite import BEGIN, IMMEDIATE, sqlite_engine
+
+if TYPE_CHECKING:
+    from reconciler.store.database.address import StoreAddress
 
 RETRY_DELAYS = (0.01, 0.03, 0.1, 0.3, 1.0, 1.0)
 """Seconds to wait, more or less, before a transaction that lost to another one is tried again."""
@@ -29,6 +32,16 @@ def open_engine(address: StoreAddress) -> Engine:
 
 def is_server(connection: Connection | Engine) -> bool:
     return connection.dialect.name == "postgresql"
+
+
+def asking(connection: Connection) -> Ask:
+    """The connection as questions ask it."""
+
+    def ask(sql: str, **parameters: object) -> Sequence[Row]:
+        found = connection.execute(text(sql), plain_parameters(parameters))
+        return [plain_row(row) for row in found.mappings()]
+
+    return ask
 
 
 @contextlib.contextmanager

@@ -12,12 +12,13 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
 from reconciler.secrets.operator_values import resolve_reference
-from reconciler.store.database.address import StoreAddress
 from schemas.problems.errors.plan import SecretMissing
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
     import psycopg
+
+    from reconciler.store.database.address import StoreAddress
 
 _DEFAULTS = {
     "application_name": "bai", "connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5,

@@ -8,7 +8,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-BUSY_MS = 30_000
+from reconciler.store.database.questions import BUSY_MS
+
 CONNECTIONS = 8
 """To one file at a time. SQLite gives no descriptor of it back while another connection is open: were they
 closed and opened anew, their number would grow to the most that ever were, and stay there."""

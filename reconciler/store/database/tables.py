@@ -7,9 +7,6 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaD
 
 from reconciler.store.database.column_types import ROWID, EscapedText, Timestamp
 
-REVISION = "0008"
-"""The newest migration; the program and a store agree when the store's `alembic_version` says the same."""
-
 metadata = MetaData()
 
 resources = Table(

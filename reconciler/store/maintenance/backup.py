@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, delete
 
 from reconciler.store import audit
 from reconciler.store.database import tables
-from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.database_errors import translate_errors
 from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
 from reconciler.store.database.sqlite import sqlite_engine
@@ -18,6 +18,9 @@ from reconciler.store.maintenance import files, transfer
 from reconciler.store.maintenance.migrate import current_revision, migrate
 from reconciler.values.records import Audit
 from schemas.problems.errors.store import StoreError
+
+if TYPE_CHECKING:
+    from reconciler.store.database.address import StoreAddress
 
 
 def backup(engine: Engine, address: StoreAddress, target: Path) -> None:

@@ -8,10 +8,13 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from reconciler.store.database.address import StoreAddress
-from schemas.files.regular_files import open_regular_file
+from schemas.files.regular_files import require_regular_path
+
+if TYPE_CHECKING:
+    from reconciler.store.database.address import StoreAddress
 
 
 def create_store_file(address: StoreAddress) -> None:
@@ -21,7 +24,7 @@ def create_store_file(address: StoreAddress) -> None:
         return
     create_store_folder(path)
     try:
-        os.close(open_regular_file(path))
+        require_regular_path(path)
     except FileNotFoundError:
         # Made before the database opens it: its side files take over the mode.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -8,13 +8,12 @@ from sqlalchemy import Connection, Engine, column, func, inspect, select, table,
 from sqlalchemy.schema import CreateSchema
 
 from reconciler.store.database.engine import is_server, query_connection, write_transaction
-from reconciler.store.database.tables import REVISION, meta
+from reconciler.store.database.revision import MOVED_KEY, REVISION
+from reconciler.store.database.tables import meta
 from reconciler.store.maintenance.new_store import create_tables
 from schemas.problems.errors.store import StoreError, StoreMoved, StoreUnavailable
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
-MOVED_KEY = "moved"
-"""The entry of `meta` that says where the contents went."""
 _MOVED = select(meta.c.value).where(meta.c.key == MOVED_KEY)
 _MIGRATION_LOCK = 0x62616900
 """Advisory lock of the server that whoever migrates a store holds."""

@@ -7,14 +7,15 @@ no two of them are ever written to; killed in between, the same move is done aga
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, func, select
 
 from reconciler.store import audit
 from reconciler.store.database import tables
-from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.database_errors import translate_errors
 from reconciler.store.database.engine import open_engine, write_transaction
+from reconciler.store.database.revision import MOVED_KEY
 from reconciler.store.database.upsert import replace_row
 from reconciler.store.maintenance import transfer
 from reconciler.store.maintenance.files import (
@@ -23,9 +24,12 @@ from reconciler.store.maintenance.files import (
     draft_beside,
     publish_draft,
 )
-from reconciler.store.maintenance.migrate import MOVED_KEY, migrate
+from reconciler.store.maintenance.migrate import migrate
 from reconciler.values.records import Audit
 from schemas.problems.errors.store import StoreError
+
+if TYPE_CHECKING:
+    from reconciler.store.database.address import StoreAddress
 
 _MOVED_FROM_KEY = "moved-from"
 _REPOSITORY_KEY = "repo"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Connection, MetaData, String, Table
 
-from reconciler.store.database.tables import REVISION, metadata
+from reconciler.store.database.revision import REVISION
+from reconciler.store.database.tables import metadata
 
 _VERSION_TABLE = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 _APPEND_ONLY_MESSAGE = "the audit is append-only"

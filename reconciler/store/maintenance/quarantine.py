@@ -13,7 +13,7 @@ from reconciler.store.database.engine import read_transaction
 from reconciler.store.database.sqlite import sqlite_engine
 from reconciler.store.database.tables import metadata
 from reconciler.store.maintenance.migrate import migrate
-from schemas.files.regular_files import open_regular_file
+from schemas.files.regular_files import require_regular_path
 from schemas.problems.errors.store import StoreError, StoreMoved, StoreUnavailable
 
 FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -61,9 +61,10 @@ def quarantine_files(path: Path) -> Path:
 
 def _file_problem(path: Path) -> str:
     try:
-        os.close(open_regular_file(path))
-        if not os.access(path, os.W_OK):
-            return "it may not be written by this user"
+        require_regular_path(path)
+        for use, may in (("read", os.R_OK), ("written", os.W_OK)):
+            if not os.access(path, may):
+                return f"it may not be {use} by this user"
     except FileNotFoundError:
         return ""
     except OSError as error:

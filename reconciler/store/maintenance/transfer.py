@@ -11,8 +11,8 @@ from sqlalchemy import Connection, RowMapping, Table, delete, func, insert, sele
 from reconciler.store import audit, leases
 from reconciler.store.database import tables
 from reconciler.store.database.engine import is_server
+from reconciler.store.database.revision import MOVED_KEY
 from reconciler.store.database.upsert import insert_missing
-from reconciler.store.maintenance.migrate import MOVED_KEY
 
 _CHUNK = 1000
 _SEQUENCED_TABLES = (tables.journal, tables.events, tables.allocations, tables.audit)

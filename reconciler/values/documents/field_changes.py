@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
-from providers.base import Capabilities
 from reconciler.values.changes.change import Change
 from reconciler.values.encoding.placement_json import canonical_json
+
+if TYPE_CHECKING:
+    from providers.base import Capabilities
 
 _NEVER_FORCING = (
     "metadata.labels.*",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from reconciler.values.state import Desired
-from schemas.kinds.session import Session
 from schemas.values.once_per_value import once_per_value
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Desired
+    from schemas.kinds.session import Session
 
 
 @once_per_value

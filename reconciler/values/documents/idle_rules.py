@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reconciler.values.documents.session_subjects import session_domain, session_user
-from reconciler.values.state import Actual, Desired
-from schemas.kinds.quota import Quota
-from schemas.kinds.session import IdleMetric, Session
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Actual, Desired
+    from schemas.kinds.quota import Quota
+    from schemas.kinds.session import IdleMetric, Session
 
 SAMPLE_GAP = 300.0
 """Seconds between two samples of a GPU that may always pass."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from reconciler.values.state import Desired
-from schemas.kinds.image import Image
-from schemas.kinds.node import Node
+if TYPE_CHECKING:
+    from reconciler.values.state import Desired
+    from schemas.kinds.image import Image
+    from schemas.kinds.node import Node
 
 
 def pre_pull_nodes(desired: Desired, image: Image) -> tuple[Node, ...]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from reconciler.values.encoding.placement_json import canonical_json
 from schemas.kinds.kind_registry import KINDS
 from schemas.kinds.session import Session
-from schemas.values.envelope import Resource
 from schemas.values.resource_ref import ref_of
+
+if TYPE_CHECKING:
+    from schemas.values.envelope import Resource
 
 
 def recorded_resource(identity: str, document: Mapping[str, object]) -> Resource | None:

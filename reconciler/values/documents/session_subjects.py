@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.kinds.session import Session
+from typing import TYPE_CHECKING
+
 from schemas.kinds.tenancy import Domain, Project
-from schemas.repository.repository import Repository
 from schemas.values.resource_ref import identity_of
+
+if TYPE_CHECKING:
+    from schemas.kinds.session import Session
+    from schemas.repository.repository import Repository
 
 
 def session_domain(session: Session, repository: Repository) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from reconciler.values.state import Actual, Desired
+from typing import TYPE_CHECKING
+
 from schemas.kinds.cluster import Cluster
 from schemas.values.resource_ref import identity_of, ref_of
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Actual, Desired
 
 
 def accounted_kernels(desired: Desired, actual: Actual) -> frozenset[str]:

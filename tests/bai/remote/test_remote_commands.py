@@ -85,7 +85,7 @@ def of(server: str, token: str = "admin") -> RemoteCluster:
 def test_the_server_answers_as_the_repository_does(
     asked: Lab, shared_server: str, query: models.Query
 ) -> None:
-    view = WorkspaceView(asked.loop.workspace)
+    view = WorkspaceView.of(asked.loop.workspace)
     view.now = asked.world.clock.now()
     values = TypeAdapter(Printout)
     here, there = answer(view, query), of(shared_server).read(query)
@@ -102,7 +102,7 @@ def test_history_is_whole_though_the_audit_is_read_in_part(
     full.once()
     full.write("d", session("d", BIG))
     full.once()
-    view = WorkspaceView(full.loop.workspace)
+    view = WorkspaceView.of(full.loop.workspace)
     whole = history_entries(full.workspace.store.audit("here"))
     assert len(whole) >= 3 and any(sum(each.done.values()) > 2 for each in whole)
     monkeypatch.setattr(history, "PAGE", page)

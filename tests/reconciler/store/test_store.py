@@ -14,6 +14,7 @@ from sqlalchemy import inspect, text
 from reconciler.store.database import tables
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.engine import open_engine, read_transaction, write_transaction
+from reconciler.store.database.revision import REVISION
 from reconciler.store.store import Store
 from reconciler.values.records import EnforcementRecord, Event, ForgetRecord, JournalEntry, PutRecord
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError
@@ -208,7 +209,7 @@ def test_the_migrations_make_the_tables_that_the_program_knows(store: Store) -> 
             index.name for index in table.indexes
         }
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == tables.REVISION
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == REVISION
     engine.dispose()
 
 

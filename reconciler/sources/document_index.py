@@ -1,0 +1,169 @@
+"""What the documents of a folder want, remembered between commands: identities and digests, so that a command
+which asks for no more neither parses nor judges thousands of documents that have not changed.
+
+An index is a file of the user's own cache, found by the folder and the cluster, and counts for exactly the
+bytes that it was made of: of all document files, and of every other file that was read with them. Only what
+was right has one. What cannot be used, for whatever reason, is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.files.atomic_files import write_atomically
+from schemas.files.regular_files import open_regular_file, read_descriptor
+from schemas.problems.errors.repository import CannotRead
+
+if TYPE_CHECKING:
+    from reconciler.sources.source import Source
+    from schemas.files.sources import Source as Files
+    from schemas.files.sources import SourceFile
+
+FORMAT = "bai.document-index/1"
+MOST_INDEXES = 32
+"""Files of a cache; the oldest go."""
+_LARGEST = 64 << 20
+_MODULES = ("schemas", "reconciler/sources", "reconciler/values")
+"""Whose code says what documents mean: what another one said does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIndex:
+    """Where the index of one cluster's documents is. Never raises: without an index there is none."""
+
+    source: Source
+    cluster: str
+    folder: Path
+
+    def read(self) -> Mapping[str, str] | None:
+        """Identity → digest of all that the documents want now, as `Desired.digests`; None: not known."""
+        if not self._is_possible:
+            return None
+        try:
+            found = _parse(_read_own_file(self._path))
+            files = self.source.file_source()
+            if found is None or found.get("key") != _key(files.files()) or not _holds(found["others"], files):
+                return None
+        except (OSError, CannotRead, ValueError):
+            return None
+        digests: Mapping[str, str] = found["digests"]
+        return digests
+
+    def write(
+        self, digests: Mapping[str, str], files: Iterable[SourceFile], others: Mapping[str, bytes | None]
+    ) -> None:
+        """Remember what documents want in which nothing is wrong. `files`: all of them, as they were read;
+        `others`: path → what else was read for them, None for what could not be read."""
+        if not self._is_possible:
+            return
+        with contextlib.suppress(OSError, CannotRead):
+            read = {path: None if data is None else _hash(data) for path, data in sorted(others.items())}
+            content = {"key": _key(files), "others": read, "digests": dict(digests)}
+            text = json.dumps(content, separators=(",", ":"))
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _require_own(os.stat(self._path.parent))
+            write_atomically(self._path, f"{FORMAT} {_hash(text.encode())}\n{text}", 0o600)
+            _remove_oldest(self._path.parent)
+
+    @property
+    def _is_possible(self) -> bool:
+        """Not for commits, nor where the owner's secret stores have a say."""
+        source = self.source
+        return source.revision is None and not (source.left_out or source.owner.stores or source.owner.final)
+
+    @property
+    def _path(self) -> Path:
+        named = b"%b\0%b" % (os.fsencode(self.source.directory), self.cluster.encode())
+        return self.folder / f"{_hash(named)[:32]}.index"
+
+
+def _key(files: Iterable[SourceFile]) -> str:
+    """Of all document files. Raises CannotRead for one that has a problem."""
+    found = hashlib.sha256(_code_fingerprint().encode())
+    for file in files:
+        if file.problem is not None:
+            raise CannotRead(what=file.path, why=file.problem.message)
+        path = file.path.encode(errors="surrogateescape")
+        found.update(b"%d %b %d " % (len(path), path, len(file.data)))
+        found.update(file.data)
+    return found.hexdigest()
+
+
+def user_cache_folder() -> Path | None:
+    """Where this user keeps what can be made again; None without a home."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return Path(named) / "bai" / "documents"
+    with contextlib.suppress(RuntimeError):
+        return Path.home() / ".cache" / "bai" / "documents"
+    return None
+
+
+def _read_own_file(path: Path) -> bytes:
+    """Raises OSError, also for a file, or a folder around it, that somebody else could have written."""
+    _require_own(os.stat(path.parent, follow_symlinks=False))
+    descriptor = open_regular_file(path, follow=False)
+    try:
+        _require_own(os.fstat(descriptor))
+        return read_descriptor(descriptor, path, _LARGEST)
+    finally:
+        os.close(descriptor)
+
+
+def _require_own(found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError("others may write to it")
+
+
+def _parse(data: bytes) -> dict[str, Any] | None:
+    """What was written; None for what is not whole. Raises ValueError."""
+    head, _, body = data.partition(b"\n")
+    if head.decode("ascii") != f"{FORMAT} {_hash(body)}":
+        return None
+    found = json.loads(body)
+    if not isinstance(found, dict) or not isinstance(found.get("digests"), dict):
+        return None
+    return found if isinstance(found.get("others"), dict) else None
+
+
+def _holds(others: Mapping[str, str | None], files: Files) -> bool:
+    return all(_digest_of(files, path) == digest for path, digest in others.items())
+
+
+def _digest_of(files: Files, path: str) -> str | None:
+    """None for what cannot be read."""
+    try:
+        return _hash(files.data(path))
+    except CannotRead:
+        return None
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _code_fingerprint() -> str:
+    """Sizes and times of the modules that read documents."""
+    root = Path(__file__).parents[2]
+    found = hashlib.sha256()
+    for name in _MODULES:
+        for folder, below, names in os.walk(root / name):
+            below.sort()
+            for module in sorted(each for each in names if each.endswith(".py")):
+                status = os.stat(os.path.join(folder, module))
+                found.update(f"{folder}/{module} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return found.hexdigest()
+
+
+def _remove_oldest(folder: Path) -> None:
+    indexes = sorted(folder.glob("*.index"), key=lambda each: each.stat().st_mtime_ns)
+    for each in indexes[:-MOST_INDEXES]:
+        each.unlink(missing_ok=True)

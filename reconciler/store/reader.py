@@ -1,0 +1,185 @@
+"""A store that is read: what `Store` and a file opened for reading alone have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Unpack
+from urllib.parse import quote
+
+from reconciler.store import reads
+from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_parameters, plain_row
+from reconciler.store.database.revision import MOVED_KEY, REVISION
+from reconciler.values.records import ClusterRecords, Recorded
+from schemas.files.regular_files import require_regular_path
+from schemas.values.memo import Memo
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from reconciler.store.database.address import StoreAddress
+    from reconciler.values.records import (
+        Audit,
+        Balance,
+        Contact,
+        EnforcementRecord,
+        Event,
+        NodeObservation,
+        ProvisionRecord,
+        Sample,
+    )
+    from schemas.images.facts import ImageFacts
+
+
+class StoreReader(ABC):
+    """Every method raises StoreError and nothing else. Thread-safe where its subclass is."""
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.address = address
+        self._records: dict[str, reads.RecordMemo] = defaultdict(Memo)
+
+    @abstractmethod
+    def _asking(self, *, one_moment: bool = False) -> AbstractContextManager[Ask]:
+        """For questions; `one_moment`: nobody writes between them."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
+        """Everything recorded of one cluster, or of one kind in it, by identity, in their order."""
+        with self._asking() as ask:
+            return reads.read_recorded(ask, cluster, kind, self._records[cluster])
+
+    def recorded_identities(self, cluster: str) -> tuple[str, ...]:
+        """Whose records `recorded` has, without reading these."""
+        with self._asking() as ask:
+            return reads.read_identities(ask, cluster)
+
+    def cluster_records(self, cluster: str) -> ClusterRecords:
+        """All that decisions about a cluster rest on, in one look: nobody writes in between."""
+        with self._asking(one_moment=True) as ask:
+            return ClusterRecords(
+                reads.read_recorded(ask, cluster, memo=self._records[cluster]),
+                reads.read_contacts(ask, cluster),
+                reads.read_samples(ask, cluster),
+                reads.read_accounts(ask, cluster),
+                reads.read_provision_records(ask, cluster),
+            )
+
+    def contacts(self, cluster: str) -> dict[str, Contact]:
+        """Which nodes were ever reached or missed, by name."""
+        with self._asking() as ask:
+            return reads.read_contacts(ask, cluster)
+
+    def samples(self, cluster: str, of: Sequence[str] | None = None) -> dict[str, tuple[Sample, ...]]:
+        """What kernels (or those) had used at some moments, by kernel, oldest first."""
+        with self._asking() as ask:
+            return reads.read_samples(ask, cluster, of)
+
+    def accounts(self, cluster: str) -> dict[str, Balance]:
+        """What users' ended sessions used, by user."""
+        with self._asking() as ask:
+            return reads.read_accounts(ask, cluster)
+
+    def provision_records(self, cluster: str) -> dict[str, ProvisionRecord]:
+        """How far the provisioning of nodes has come, by node name."""
+        with self._asking() as ask:
+            return reads.read_provision_records(ask, cluster)
+
+    def hardware(self, cluster: str) -> dict[str, NodeObservation]:
+        """What each node was last seen to be, by node name."""
+        with self._asking() as ask:
+            return reads.read_hardware(ask, cluster)
+
+    def enforcement(self, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
+        """What parts of GPUs were held to, by node and means."""
+        with self._asking() as ask:
+            return reads.read_enforcement(ask, cluster)
+
+    def images(self) -> dict[str, tuple[ImageFacts, float]]:
+        """By full reference: what is known of an image, and since when."""
+        with self._asking() as ask:
+            return reads.read_images(ask)
+
+    def events(
+        self, cluster: str, *, resource: str | None = None, after: int = 0, limit: int | None = None
+    ) -> tuple[Event, ...]:
+        """Events with `seq` above `after`, oldest first; with `limit`, only the newest so many."""
+        with self._asking() as ask:
+            return reads.read_events(ask, cluster, resource, after, limit)
+
+    def audit(self, cluster: str, **asked: Unpack[reads.AuditQuery]) -> tuple[Audit, ...]:
+        """Who changed what, oldest first."""
+        with self._asking() as ask:
+            return reads.read_entries(ask, cluster, **asked)
+
+    def audited_resources(self, cluster: str) -> set[str]:
+        """Identities of all resources that the audit has entries of."""
+        with self._asking() as ask:
+            return reads.audited_resources(ask, cluster)
+
+    def meta(self, key: str) -> str | None:
+        return self.read_metas([key]).get(key)
+
+    def read_metas(self, keys: Sequence[str]) -> dict[str, str]:
+        """What is known under each of these keys, of those that are known."""
+        with self._asking() as ask:
+            return reads.read_metas(ask, keys)
+
+
+class FileReader(StoreReader):
+    """A store's file, with nothing loaded that only writing needs. For one thread at a time."""
+
+    def __init__(self, address: StoreAddress, connection: sqlite3.Connection) -> None:
+        super().__init__(address)
+        self._connection = connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextlib.contextmanager
+    def _asking(self, *, one_moment: bool = False) -> Iterator[Ask]:
+        try:
+            self._connection.execute("BEGIN" if one_moment else "SELECT 1")
+            try:
+                yield self._ask
+            finally:
+                if one_moment:
+                    self._connection.execute("COMMIT")
+        except (sqlite3.Error, OSError, ValueError):
+            from reconciler.store.database.database_errors import translate_errors
+
+            with translate_errors(self.address):
+                raise
+
+    def _ask(self, sql: str, **parameters: object) -> Sequence[Row]:
+        cursor = self._connection.execute(sql, plain_parameters(parameters))
+        names = [column[0] for column in cursor.description]
+        return [plain_row(dict(zip(names, row, strict=True))) for row in cursor]
+
+
+def open_file_reader(address: StoreAddress) -> FileReader | None:
+    """The store's file, where it is one that this program wrote last and that was not moved; None for
+    everything else, which is for `Store.open` to mend or to refuse."""
+    if address.path is None:
+        return None
+    try:
+        require_regular_path(address.path)
+        where = f"file:{quote(str(address.path.absolute()))}?mode=rw"
+        connection = sqlite3.connect(
+            where, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error):
+        return None
+    try:
+        found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        moved = connection.execute("SELECT 1 FROM meta WHERE key = ?", [MOVED_KEY]).fetchone()
+    except sqlite3.Error:
+        found = moved = None
+    if found != (REVISION,) or moved is not None:
+        connection.close()
+        return None
+    return FileReader(address, connection)

@@ -1,0 +1,179 @@
+"""Questions to a store, in SQL that SQLite and PostgreSQL share: whoever asks a file needs no more than
+Python's own driver. What is written is in the modules beside, with what only writing asks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from pydantic import ValidationError
+
+from reconciler.store import rows
+from reconciler.store.database.questions import Ask
+from reconciler.values.records import (
+    Audit,
+    Balance,
+    Contact,
+    EnforcementRecord,
+    Event,
+    NodeObservation,
+    ProvisionRecord,
+    Recorded,
+    Sample,
+)
+from schemas.values.memo import Memo
+
+if TYPE_CHECKING:
+    from schemas.images.facts import ImageFacts
+
+RecordMemo = Memo[str, Recorded]
+"""Identity → the record of its row: what has not changed is not parsed again."""
+
+
+class AuditQuery(TypedDict, total=False):
+    """Which entries are asked for; all that is left out or empty counts for all. Times are seconds since the
+    epoch."""
+
+    resource: str | None
+    actor: str
+    """How it begins; `commit` and `plan` likewise."""
+    commit: str
+    plan: str
+    since: float | None
+    until: float | None
+    """Not itself part of the time asked for, as `since` is."""
+    after: int
+    """The `seq` of an entry that is known."""
+    limit: int | None
+    """Only the newest so many."""
+
+
+def read_recorded(
+    ask: Ask, cluster: str, kind: str = "", memo: RecordMemo | None = None
+) -> dict[str, Recorded]:
+    """Everything recorded of one cluster, or of one kind in it, in the order of identities. `memo`: of this
+    cluster."""
+    memo = Memo() if memo is None else memo
+    sql, first = "SELECT * FROM resources WHERE cluster = :cluster", f"{kind}/"
+    if kind:
+        mine = f"{sql} AND substr(resource, 1, :size) = :first"
+        found = ask(mine, cluster=cluster, size=len(first), first=first)
+    else:
+        memo.begin()
+        found = ask(sql, cluster=cluster)
+    records = [
+        memo.get(row["resource"], tuple(row.values()), partial(rows.record_from_row, row)) for row in found
+    ]
+    return {record.resource: record for record in sorted(records, key=lambda record: record.resource)}
+
+
+def read_identities(ask: Ask, cluster: str) -> tuple[str, ...]:
+    """Whose records there are in one cluster."""
+    found = ask("SELECT resource FROM resources WHERE cluster = :cluster", cluster=cluster)
+    return tuple(row["resource"] for row in found)
+
+
+def read_contacts(ask: Ask, cluster: str) -> dict[str, Contact]:
+    found = ask("SELECT * FROM contacts WHERE cluster = :cluster ORDER BY node", cluster=cluster)
+    return {row["node"]: Contact(row["node"], row["reached"], row["lost"], row["why"]) for row in found}
+
+
+def read_samples(ask: Ask, cluster: str, of: Sequence[str] | None = None) -> dict[str, tuple[Sample, ...]]:
+    """By kernel, of all or of those, oldest first."""
+    names = {f"kernel{number}": name for number, name in enumerate(of or ())}
+    chosen = "" if of is None else f" AND kernel IN ({', '.join(f':{name}' for name in names)})"
+    sql = f"SELECT * FROM samples WHERE cluster = :cluster{chosen} ORDER BY kernel, at"
+    found: dict[str, list[Sample]] = {}
+    for row in ask(sql, cluster=cluster, **names) if of is None or names else ():
+        total = rows.consumption_from_json(row["total"])
+        sample = Sample(row["at"], row["cpu"], row["network"], row["gpu"], total)
+        found.setdefault(row["kernel"], []).append(sample)
+    return {kernel: tuple(each) for kernel, each in found.items()}
+
+
+def read_accounts(ask: Ask, cluster: str) -> dict[str, Balance]:
+    found = ask('SELECT * FROM accounts WHERE cluster = :cluster ORDER BY "user"', cluster=cluster)
+    return {row["user"]: Balance(row["value"], row["at"], row["half_life"]) for row in found}
+
+
+def read_provision_records(ask: Ask, cluster: str) -> dict[str, ProvisionRecord]:
+    """By node."""
+    found = ask("SELECT * FROM standings WHERE cluster = :cluster ORDER BY node", cluster=cluster)
+    return {row["node"]: ProvisionRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found}
+
+
+def read_hardware(ask: Ask, cluster: str) -> dict[str, NodeObservation]:
+    """What each node was last seen to be, by node."""
+    found = ask("SELECT * FROM hardware WHERE cluster = :cluster ORDER BY node", cluster=cluster)
+    return {row["node"]: rows.node_observation_from_row(row) for row in found}
+
+
+def read_enforcement(ask: Ask, cluster: str) -> dict[tuple[str, str], EnforcementRecord]:
+    """What parts of GPUs were held to, by node and means."""
+    found = ask("SELECT * FROM enforcement WHERE cluster = :cluster", cluster=cluster)
+    records = (EnforcementRecord(**{k: v for k, v in row.items() if k != "cluster"}) for row in found)
+    return {(each.node, each.means): each for each in records}
+
+
+def read_images(ask: Ask) -> dict[str, tuple[ImageFacts, float]]:
+    """Facts and when they were learned; what another version wrote and cannot be read is not known."""
+    from schemas.images.facts import ImageFacts
+
+    found = {}
+    for row in ask("SELECT * FROM images ORDER BY reference"):
+        with contextlib.suppress(ValidationError):
+            found[row["reference"]] = (ImageFacts.model_validate_json(row["document"]), row["at"])
+    return found
+
+
+def read_events(
+    ask: Ask, cluster: str, resource: str | None, after: int, limit: int | None
+) -> tuple[Event, ...]:
+    """Oldest first; with `limit`, only the newest so many."""
+    sql = "SELECT * FROM events WHERE cluster = :cluster AND seq > :after"
+    asked: dict[str, object] = {"cluster": cluster, "after": after}
+    if resource is not None:
+        sql, asked = f"{sql} AND resource = :resource", {**asked, "resource": resource}
+    found = ask(_newest(sql, limit), **asked)
+    return tuple(rows.event_from_row(row) for row in reversed(found))
+
+
+def read_entries(ask: Ask, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[Audit, ...]:
+    """Entries of the audit, oldest first."""
+    terms = ["cluster = :cluster", "seq > :after"]
+    values: dict[str, object] = {"cluster": cluster, "after": asked.get("after", 0)}
+    if (resource := asked.get("resource")) is not None:
+        terms.append("resource = :resource")
+        values["resource"] = resource
+    beginnings = {"actor": asked.get("actor"), "commit": asked.get("commit"), "plan": asked.get("plan")}
+    for column, words in beginnings.items():
+        if words:
+            # LIKE tells upper from lower case in one engine only.
+            terms.append(f'substr("{column}", 1, :{column}_size) = :{column}')
+            values |= {column: words, f"{column}_size": len(words)}
+    for name, comparison in (("since", ">="), ("until", "<")):
+        if (moment := asked.get(name)) is not None:
+            terms.append(f"at {comparison} :{name}")
+            values[name] = moment
+    sql = f"SELECT * FROM audit WHERE {' AND '.join(terms)}"
+    found = ask(_newest(sql, asked.get("limit")), **values)
+    return tuple(rows.audit_from_row(row) for row in reversed(found))
+
+
+def _newest(sql: str, limit: int | None) -> str:
+    return f"{sql} ORDER BY seq DESC" + ("" if limit is None else f" LIMIT {int(limit)}")
+
+
+def audited_resources(ask: Ask, cluster: str) -> set[str]:
+    """All that the audit has entries of."""
+    sql = "SELECT DISTINCT resource FROM audit WHERE cluster = :cluster AND resource <> ''"
+    return {row["resource"] for row in ask(sql, cluster=cluster)}
+
+
+def read_metas(ask: Ask, keys: Sequence[str]) -> dict[str, str]:
+    """What is known under each of these keys, of those that are known."""
+    names = {f"key{number}": key for number, key in enumerate(keys)}
+    sql = f"SELECT * FROM meta WHERE key IN ({', '.join(f':{name}' for name in names)})"
+    return {row["key"]: row["value"] for row in (ask(sql, **names) if names else ())}

@@ -1,0 +1,10 @@
+"""The words that stand in `kind:`, for whoever needs no more of the kinds than their names."""
+
+from __future__ import annotations
+
+KIND_NAMES = (
+    "Cluster", "Node", "NodePool", "NodeProfile", "ResourceGroup", "Domain", "Project", "User", "Quota",
+    "StorageHost", "Volume", "SecretStore", "Registry", "Image", "Session", "SessionTemplate", "Sweep",
+    "Notification", "Policy",
+)  # fmt: skip
+"""In the order of the reference, as the registry of kinds has them."""
