@@ -12,11 +12,13 @@ from schemas.files.file_memory import FileMemory
 from schemas.files.sources import DirectorySource, Source, SourceFile
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
+from schemas.kinds.session import Session
 from schemas.loading.parsed_file import ParsedFile, parse_file
 from schemas.problems.errors.repository import CannotRead
 from schemas.problems.issues import Issue
 from schemas.repository.declared_stores import OwnerStores
 from schemas.repository.repository import Repository
+from schemas.rules.membership import OtherDocuments
 from schemas.values.memo import Memo
 
 
@@ -41,6 +43,7 @@ class DocumentCache:
         """Path of a capture → the machine in it, or what is wrong with it."""
         self.machines: Memo[str, tuple[Node, ...]] = Memo()
         """Identity of a Node or NodePool → its machines."""
+        self._others: Memo[str, OtherDocuments] = Memo()
         self._loaded: _Loaded | None = None
 
     def directory(self, path: str | os.PathLike[str], left_out: Container[str]) -> DirectorySource:
@@ -62,7 +65,7 @@ class DocumentCache:
             recording = _RecordingSource(source, found)
         else:
             recording = _RecordingSource(source)
-        for memo in (self._parsed, self.captures, self.machines):
+        for memo in (self._parsed, self.captures, self.machines, self._others):
             memo.begin()
         self._loaded = None
         repository = load(recording)
@@ -74,6 +77,12 @@ class DocumentCache:
         they could not be read; None where nothing was loaded."""
         known = self._loaded
         return (known.files, known.others) if known is not None else None
+
+    def other_documents(self, repository: Repository) -> OtherDocuments:
+        """All but sessions, on which the rules for sessions rest."""
+        others = tuple(each for each in repository.resources.values() if not isinstance(each, Session))
+        made_of = (others, tuple(repository.machines.values()))
+        return self._others.get("", made_of, lambda: OtherDocuments(repository))
 
     def parse(self, file: SourceFile) -> ParsedFile:
         """The documents of a file that could be read."""

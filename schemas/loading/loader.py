@@ -15,6 +15,7 @@ from schemas.files.sources import Source, SourceFile, mentions_api_version
 from schemas.files.yaml_reader import MOST_PROBLEMS, read_documents, too_many_problems
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node, NodePool
+from schemas.kinds.session import Session
 from schemas.kinds.session_template import SessionTemplate, Sweep
 from schemas.loading.captures import CaptureReader, hardware_file
 from schemas.loading.document_cache import DocumentCache
@@ -283,12 +284,13 @@ class _Loading:
             for d in self._sound_documents()
             if repository.resources.get(d.identity) is d.resource
         }
+        others = self.cache.other_documents(repository)
         for document in places.values():
             assert document.resource is not None
             issues = list(names.dangling(document.resource))
             self._check_secrets(document, document.resource, broken)
             if clear and not issues:
-                issues = list(membership.check_membership(repository, document.resource))
+                issues += _membership_issues(repository, others, document.resource)
             self._add_issues(document, *issues)
             if self._is_full():
                 return
@@ -324,6 +326,14 @@ class _Loading:
             written = positions.text(document.raw.number, issue.at)
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
+
+
+def _membership_issues(
+    repository: Repository, others: membership.OtherDocuments, resource: Resource
+) -> Iterable[Issue]:
+    if isinstance(resource, Session):
+        return membership.session_issues(resource, others)
+    return membership.check_membership(repository, resource)
 
 
 def _machines(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from schemas.kinds.cluster import Cluster
@@ -28,7 +29,23 @@ from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
 from schemas.rules.request_rules import least_cpu_rules, scratch_rules
 from schemas.values.envelope import Resource
+from schemas.values.once_per_value import last_per_value
 from schemas.values.resource_ref import identity_of
+
+
+class OtherDocuments:
+    """A repository without its sessions, on which the rules for one session rest: what other sessions say
+    counts for none. It is the same object while nothing of it has changed."""
+
+    def __init__(self, repository: Repository) -> None:
+        resources = {i: item for i, item in repository.resources.items() if not isinstance(item, Session)}
+        self.repository = replace(repository, resources=resources, locations={})
+
+
+@last_per_value
+def session_issues(session: Session, others: OtherDocuments) -> tuple[Issue, ...]:
+    """Every rule that a session breaks among the other documents. Its references are known to exist."""
+    return tuple(check_membership(others.repository, session))
 
 
 def check_membership(repository: Repository, resource: Resource) -> Iterator[Issue]:

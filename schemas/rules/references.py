@@ -22,6 +22,7 @@ from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean, format_value
 from schemas.repository.repository import Repository
 from schemas.values.envelope import Resource
+from schemas.values.once_per_value import once_per_value
 from schemas.values.resource_ref import identity_of, ref_of
 
 MOST_HINTS = 200
@@ -169,6 +170,12 @@ REFERENCES: Mapping[type[Resource], Callable[[Any], Iterator[DocumentReference]]
 }
 
 
+@once_per_value
+def _references(resource: Resource) -> tuple[DocumentReference, ...]:
+    uses = REFERENCES.get(type(resource))
+    return tuple(uses(resource)) if uses else ()
+
+
 class ReferenceIndex:
     """Every identity that can be named: documents (with problems too), pools' nodes, users by e-mail."""
 
@@ -181,8 +188,7 @@ class ReferenceIndex:
 
     def dangling(self, resource: Resource) -> Iterator[Issue]:
         """The references of one resource that name nothing."""
-        uses = REFERENCES.get(type(resource))
-        for use in uses(resource) if uses else ():
+        for use in _references(resource):
             if not any(identity in self.known for identity in use.wanted):
                 yield self._issue(use, resource)
 

@@ -17,6 +17,7 @@ metadata: {{name: {name}}}
 spec: {{provider: docker, defaults: {{env: {{LEVEL: "{level}"}}, image: {image}, resourceGroup: {group}}}}}
 """
 GROUP = "apiVersion: bai/v1\nkind: ResourceGroup\nmetadata: {{name: {name}}}\n"
+ROOT_GROUP = GROUP + "spec: {{allowRoot: true}}\n"
 PROJECT = "apiVersion: bai/v1\nkind: Project\nmetadata: {name: vision}\n"
 SESSION = """\
 apiVersion: bai/v1
@@ -50,7 +51,10 @@ OTHER_CAPTURE = CAPTURE.replace("x86_64", "aarch64")
 _FROM = SESSION.format(name="s4", cpu=1, more="").replace(
     "command: [a], resources: {cpu: 1}", "from: {template: form}"
 )
-_MORE = ("", ", image: tool", ", dependsOn: [Session/vision/s1]", ", colour: red", ", resourceGroup: g2")
+_MORE = (
+    *("", ", image: tool", ", dependsOn: [Session/vision/s1]", ", colour: red", ", resourceGroup: g2"),
+    ", container: {user: root}",
+)
 _CAPTURES = ("captured.yaml", "sub/captured.yaml", "none.yaml")
 _NO_DOCUMENTS = ("", "# nothing\n", "a: [", "a: 1\n", "kind: Session\n")
 _NUMBER = st.integers(1, 3)
@@ -64,6 +68,7 @@ TEXTS = st.one_of(
         group=st.sampled_from(["g1", "g2"]),
     ),
     st.builds(GROUP.format, name=st.sampled_from(["g1", "g2"])),
+    st.builds(ROOT_GROUP.format, name=st.sampled_from(["g1", "g2"])),
     st.just(PROJECT),
     st.builds(
         SESSION.format, name=st.sampled_from(["s1", "s2", "s3"]), cpu=_NUMBER, more=st.sampled_from(_MORE)

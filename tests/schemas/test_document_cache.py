@@ -18,8 +18,10 @@ from schemas.loading.document_cache import DocumentCache
 from schemas.loading.loader import load_directory
 from schemas.problems.errors.repository import InvalidRepository
 from schemas.repository.repository import Repository
+from schemas.rules import membership
+from schemas.values.envelope import Resource
 from schemas.values.memo import Memo
-from tests.schemas.edits import EDITS, SESSION, START, Edit, make
+from tests.schemas.edits import EDITS, GROUP, ROOT_GROUP, SESSION, START, Edit, make
 
 
 def loaded(folder: Path, cache: DocumentCache | None = None) -> Repository | list[str]:
@@ -177,3 +179,34 @@ def test_a_memo_gives_what_was_made_of_the_same() -> None:
     assert memo.get("a", (2, "x"), lambda: [5]) is second
     memo.begin()
     assert memo.get("a", (2, "x"), lambda: [6]) is second and memo.get("b", (1, "x"), lambda: [7]) == [7]
+
+
+def test_only_what_has_changed_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sessions; what is not one is judged each time, and counts for all of them."""
+    judged: list[str] = []
+    check = membership.check_membership
+
+    def counted(repository: Repository, resource: Resource) -> object:
+        judged.append(resource.identity)
+        return check(repository, resource)
+
+    def sessions() -> set[str]:
+        found = {each for each in judged if each.startswith("Session/vision/s")}
+        judged.clear()
+        return found
+
+    monkeypatch.setattr(membership, "check_membership", counted)
+    folder, cache = written(tmp_path), DocumentCache()
+    load_directory(folder, cache=cache)
+    assert sessions() == {"Session/vision/s1", "Session/vision/s2"}
+    rooted = SESSION.format(name="s1", cpu=1, more=", container: {user: root}")
+    make(folder, ("write", "session-1.yaml", rooted))
+    assert isinstance(refused := loaded(folder, cache), list) and "does not allow" in refused[0]
+    assert sessions() == {"Session/vision/s1"}
+    groups = ROOT_GROUP.format(name="g1") + "---\n" + GROUP.format(name="g2")
+    make(folder, ("write", "group.yaml", groups))
+    assert isinstance(loaded(folder, cache), Repository)
+    assert sessions() == {"Session/vision/s1", "Session/vision/s2"}
+    make(folder, ("write", "session-3.yaml", SESSION.format(name="s3", cpu=1, more="")))
+    assert isinstance(loaded(folder, cache), Repository)
+    assert sessions() == {"Session/vision/s3"}
