@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -13,15 +15,14 @@ OURS = tuple(f"{ROOT / package}/" for package in ("bai", "planner", "providers",
 
 
 def instructions(do: Callable[[], object]) -> int:
-    """Of our own code, in this thread, while it does `do`, which takes a hundred times as long. Libraries
-    have caches, and clear away when it occurs to the interpreter: theirs do not count, nor does what C code
-    does."""
-    count = 0
+    """Of our own code, in this thread and those that it starts, while it does `do`, which takes a hundred
+    times as long. Libraries have caches, and clear away when it occurs to the interpreter: theirs do not
+    count, nor does what C code does."""
+    count = itertools.count()  # Threads share it: a step of it is one instruction of theirs.
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
         if event == "opcode":
-            count += 1
+            next(count)
         return local
 
     def begin(frame: FrameType, event: str, argument: Any) -> Any:
@@ -31,12 +32,14 @@ def instructions(do: Callable[[], object]) -> int:
         return local
 
     before = sys.gettrace()
+    threading.settrace(begin)
     sys.settrace(begin)
     try:
         do()
     finally:
         sys.settrace(before)
-    return count
+        threading.settrace(None)  # type: ignore[arg-type]
+    return next(count)
 
 
 def instructions_per_pair(work: Callable[[int], int], size: int) -> float:
