@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reconciler.values.activity import NOBODY_WAITS, ActivityListener
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Settings:
     color: bool | None = None
     """None lets the terminal decide."""
     verbose: bool = False
+    activity: ActivityListener = NOBODY_WAITS
+    """Is told what takes its time."""
     notify_user: Callable[[str], None] = lambda line: None
     """Is given lines about what the options lead to that is not what they say."""
 
@@ -55,7 +58,8 @@ class Settings:
         """
         from reconciler.workspace.workspace import Workspace
 
-        return Workspace.at(self.source(acting=acting), cluster=self.cluster, state=self.state)
+        source = self.source(acting=acting)
+        return Workspace.at(source, cluster=self.cluster, state=self.state, activity=self.activity)
 
     def store_access(self) -> StoreAccess:
         """For commands that the store answers: what is wrong with other documents than the cluster's does not
@@ -83,7 +87,7 @@ class Settings:
         from schemas.problems.errors.repository import InvalidRepository
 
         source = source or self.source()
-        open_at = partial(Workspace.at, cluster=self.cluster, state=self.state)
+        open_at = partial(Workspace.at, cluster=self.cluster, state=self.state, activity=self.activity)
         try:
             return open_at(source)
         except InvalidRepository as error:
@@ -112,7 +116,9 @@ class Settings:
     def repository(self) -> Repository:
         """Its documents as the options say: a commit's, or the working files. Raises CannotRead,
         InvalidRepository."""
-        return self.source().load()[0]
+        source = self.source()
+        with self.activity.during("reading documents"):
+            return source.load()[0]
 
     def gate(self, folders: Sequence[Path]) -> TrustGate | None:
         """What commits must pass, where the owner says anything; `folders`: where documents are. Raises

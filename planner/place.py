@@ -23,18 +23,24 @@ from planner.selection.from_snapshot import build_node_tables, build_scorer
 ContextFactory = Callable[[GroupInfo, SelectionFactory], GroupContext]
 
 
-def place(snapshot: Snapshot, policies: Policies, packing: PackingTime | None = None) -> Outcome:
+def place(
+    snapshot: Snapshot,
+    policies: Policies,
+    packing: PackingTime | None = None,
+    on_group: Callable[[str], None] = lambda group: None,
+) -> Outcome:
     """Decide where every pending session goes or why it waits.
 
     Groups are planned in the snapshot's order; quotas span them all. `packing`: the clock by which packing
-    whole queues is cut short; without one it ends by its work alone.
+    whole queues is cut short; without one it ends by its work alone. `on_group` hears the name of each group
+    whose turn it is.
     """
     packing = packing or PackingTime()
-    outcome = _place_as_queued(snapshot, policies)
+    outcome = _place_as_queued(snapshot, policies, on_group)
     valid_until = [outcome.valid_until]
 
     def place_again(again: Snapshot) -> Outcome:
-        found = _place_as_queued(again, policies)
+        found = _place_as_queued(again, policies, on_group)
         valid_until.append(found.valid_until)
         return found
 
@@ -44,10 +50,11 @@ def place(snapshot: Snapshot, policies: Policies, packing: PackingTime | None = 
     return replace(outcome, valid_until=min(valid_until))
 
 
-def _place_as_queued(snapshot: Snapshot, policies: Policies) -> Outcome:
+def _place_as_queued(snapshot: Snapshot, policies: Policies, on_group: Callable[[str], None]) -> Outcome:
     tables, warnings = build_node_tables(snapshot)
 
     def context(group: GroupInfo, factory: SelectionFactory) -> GroupContext:
+        on_group(group.name)
         return GroupContext(build_scorer(snapshot, group, tables[group.name], factory))
 
     outcome = place_on_tables(snapshot, context, policies)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bai.cli.context import with_notice
 from bai.settings import LOCAL_CONTEXT, Settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def read(settings: Settings, query: Query, *, offline: bool = False) -> Printout
     from bai.queries.answers import answer
 
     with contextlib.ExitStack() as opened:
-        return answer(_view(settings, query, opened, offline=offline), query)
+        return answer(_view(with_notice(settings), query, opened, offline=offline), query)
 
 
 def _view(settings: Settings, query: Query, opened: contextlib.ExitStack, *, offline: bool) -> WorkspaceView:

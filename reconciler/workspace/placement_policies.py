@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planner.batch.time_limit import PackingTime
+from reconciler.values.activity import NOBODY_WAITS, ActivityListener
 from schemas.plugins.entry_points import BUILT_IN, QUEUE, SELECTION, entry_point_names, load_entry_points
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from reconciler.values.state import Desired
 
 
-def planner_for(desired: Desired) -> Planner:
+def planner_for(desired: Desired, activity: ActivityListener = NOBODY_WAITS) -> Planner:
     """`place` with the policies that the groups of this cluster name; an unknown name is left to the
     planner, which says so. For one plan, which packing whole queues holds up no longer than groups allow."""
     groups = desired.groups.values()
@@ -25,6 +26,7 @@ def planner_for(desired: Desired) -> Planner:
         frozenset(group.spec.queue for group in groups),
         frozenset(group.spec.selection for group in groups),
         PackingTime(time.monotonic),
+        activity,
     )
 
 
@@ -35,11 +37,16 @@ class _Planner:
     queues: frozenset[str]
     selections: frozenset[str]
     packing: PackingTime = field(compare=False)
+    activity: ActivityListener = field(compare=False)
 
     def __call__(self, snapshot: Snapshot) -> Outcome:
         from planner.place import place
 
-        return place(snapshot, load_policies(self.queues, self.selections), self.packing)
+        policies = load_policies(self.queues, self.selections)
+        return place(snapshot, policies, self.packing, on_group=self._tell_group)
+
+    def _tell_group(self, group: str) -> None:
+        self.activity.detail(f"group {group}")
 
 
 def load_policies(queues: Iterable[str], selections: Iterable[str]) -> Policies:

@@ -14,6 +14,7 @@ from reconciler.observe.clock_skew import clock_doubts
 from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.sources.source import Source, choose_cluster, open_source
 from reconciler.store.database.address import StoreAddress
+from reconciler.values.activity import NOBODY_WAITS, ActivityListener
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.workspace.connections import ClusterConnections
@@ -64,6 +65,7 @@ class Workspace(ClusterConnections):
         self._plan_cache: PlanCache | None = None
         self.existing_memo: ExistingMemo = Memo()
         self._desired: Desired | None = None
+        self.activity: ActivityListener = NOBODY_WAITS
         self.last_refresh: Actual | None = None
         """What the last `refresh` saw: after an apply, what came of it."""
         self.node_provisioning = NodeProvisioning(self._open_provisioner)
@@ -95,14 +97,16 @@ class Workspace(ClusterConnections):
         state: Path | str | StoreAddress | None = None,
         clock: Clock | None = None,
         store: Store | None = None,
+        activity: ActivityListener = NOBODY_WAITS,
     ) -> Self:
         """The same for documents that were found already; `store`: the one at `state`, open."""
         cache = DocumentCache()
-        repository, commit = source.load(cache)
+        with activity.during("reading documents"):
+            repository, commit = source.load(cache)
         chosen = choose_cluster(repository, cluster)
         address = StoreAddress.choose(source.directory, state, named=chosen.spec.state)
         made = cls(source, repository, commit, chosen, address, clock or SystemClock())
-        made._store, made.document_cache = store, cache
+        made._store, made.document_cache, made.activity = store, cache, activity
         return made
 
     # Read
@@ -205,22 +209,26 @@ class Workspace(ClusterConnections):
         from reconciler.workspace.placement_policies import planner_for
 
         desired = self.desired()
-        actual = actual or self.actual(offline=offline)
+        if actual is None:
+            with self.activity.during(f"looking at {len(desired.nodes)} nodes"):
+                actual = self.actual(offline=offline)
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
-        request = PlanRequest(desired, actual, self.clock.now(), options, place=planner_for(desired))
+        request = PlanRequest(
+            desired, actual, self.clock.now(), options, place=planner_for(desired, self.activity)
+        )
         if self._plan_cache is None:
             self._plan_cache = PlanCache()
-        plan = self._plan_cache.plan(request)
+        with self.activity.during(f"planning {len(desired.sessions())} sessions"):
+            plan = self._plan_cache.plan(request)
         if offline:
             return plan
-        return replan_with_lookups(
-            plan, request, remember=self._remember_images,
-            look_up=partial(
-                self.registry_lookups.look_up,
-                repository=self.repository, secret=self.secrets.for_infrastructure,
-            ),
+        look_up = partial(
+            self.registry_lookups.look_up,
+            repository=self.repository, secret=self.secrets.for_infrastructure,
         )  # fmt: skip
+        with self.activity.during("asking registries about images"):
+            return replan_with_lookups(plan, request, remember=self._remember_images, look_up=look_up)
 
     def _remember_images(self, facts: Sequence[ImageFacts]) -> None:
         with contextlib.suppress(StoreError):  # What is not remembered is asked again.
@@ -232,8 +240,12 @@ class Workspace(ClusterConnections):
         from reconciler.plan.plan_request import PlanRequest
         from reconciler.workspace.placement_policies import planner_for
 
-        desired, actual = self.desired(), self.actual(offline=offline)
-        return make_study(PlanRequest(desired, actual, self.clock.now(), place=planner_for(desired)))
+        desired = self.desired()
+        with self.activity.during(f"looking at {len(desired.nodes)} nodes"):
+            actual = self.actual(offline=offline)
+        with self.activity.during(f"planning {len(desired.sessions())} sessions"):
+            place = planner_for(desired, self.activity)
+            return make_study(PlanRequest(desired, actual, self.clock.now(), place=place))
 
     # Act
 
@@ -306,6 +318,7 @@ class Workspace(ClusterConnections):
         new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
         new._plan_cache, new.existing_memo = self._plan_cache, self.existing_memo
         new.enforcement.postponed = self.enforcement.postponed
+        new.activity = self.activity
         new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)
         if cluster == self.cluster and new.nodes == self.nodes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
     Defragment,
@@ -64,7 +64,7 @@ def apply(
     from reconciler.values.plan_options import PlanOptions
 
     reviewed_change = ReviewedChange.from_options(base, reviewed)
-    settings = pin_trusted_revision(settings_of(ctx))
+    settings = pin_trusted_revision(waiting_settings(ctx))
     if refresh_only:
         choices = {"--replace": replace, "--defragment": defragment, "--reviewed": reviewed}
         _refuse_options("refreshing plans nothing", choices)

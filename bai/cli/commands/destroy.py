@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Parallel, Targets, Yes
@@ -28,7 +28,7 @@ def destroy(
     from reconciler.guards.judge import raise_if_violated
     from reconciler.values.plan_options import PlanOptions
 
-    settings = settings_of(ctx)
+    settings = waiting_settings(ctx)
     with settings.workspace() as workspace:
         targets = resolve_targets(target or (), workspace.desired(), workspace.existing_store)
         plan = workspace.plan(PlanOptions(targets=targets, destroy=True))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Details, NoPager, PlanFormatOption
@@ -34,7 +34,7 @@ def diff(
     from bai.cli.plans.show_review import show_review
     from reconciler.review.between_commits import review_since
 
-    settings = settings_of(ctx)
+    settings = waiting_settings(ctx)
     if after is not None:
         settings = replace(settings, revision=after)
     with settings.workspace() as workspace:

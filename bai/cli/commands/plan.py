@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import (
@@ -71,7 +71,7 @@ def plan(
     from bai.queries.names.resource_names import resolve_plan_options
     from reconciler.values.plan_options import PlanOptions
 
-    settings, view = settings_of(ctx), PlanView(details, not no_pager)
+    settings, view = waiting_settings(ctx), PlanView(details, not no_pager)
     if base is not None:
         whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         if not whole:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.formats import PlanFormat, PlanView
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import Details, NoPager, PlanFormatOption
@@ -43,6 +43,6 @@ def review(
     from bai.cli.plans.post_review import PullRequestComment, review_and_post
 
     comment = PullRequestComment.from_current_pipeline() if post else None
-    good = review_and_post(settings_of(ctx), base, comment, format, out, PlanView(details, not no_pager))
+    good = review_and_post(waiting_settings(ctx), base, comment, format, out, PlanView(details, not no_pager))
     if not good:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bai.cli.context import settings_of
+from bai.cli.context import waiting_settings
 from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
 
@@ -32,7 +32,7 @@ def validate(
     from bai.cli.repository.validation import check, print_problems_json, summary
     from schemas.problems.errors.repository import InvalidRepository
 
-    checked = check(settings_of(ctx), paths or [])
+    checked = check(waiting_settings(ctx), paths or [])
     if format is Format.json:
         print_problems_json(checked.problems, checked.warnings, len(checked.resources))
         if checked.problems:
