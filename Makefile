@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down bench clean
+.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down kubernetes-lab kubernetes-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
@@ -25,6 +25,8 @@ help:
 	@echo "make docker-lab-down  take them away"
 	@echo "make bare-metal-lab   three bare machines on this machine for examples/clusters/bare-metal-lab (root)"
 	@echo "make bare-metal-lab-down  take them away"
+	@echo "make kubernetes-lab   a Kubernetes cluster of two nodes on this machine (root, Go; the first time it builds for ten minutes)"
+	@echo "make kubernetes-lab-down  take it away"
 	@echo "make bench     run the benchmarks"
 
 demo:
@@ -118,6 +120,13 @@ bare-metal-lab:
 
 bare-metal-lab-down:
 	@.venv/bin/python scripts/labs.py bare-metal-lab down
+
+kubernetes-lab:
+	@scripts/setup.sh dev
+	@.venv/bin/python scripts/labs.py kubernetes-lab up
+
+kubernetes-lab-down:
+	@.venv/bin/python scripts/labs.py kubernetes-lab down
 
 bench: setup
 	.venv/bin/python -m benchmarks.startup

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconciler.values.activity import NOBODY_WAITS, ActivityListener
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
     from reconciler.sources.source import Source
     from reconciler.trust.gate import TrustGate
+    from reconciler.workspace.activity import ActivityListener
     from reconciler.workspace.kernel_access import KernelAccess
     from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
@@ -45,8 +45,8 @@ class Settings:
     color: bool | None = None
     """None lets the terminal decide."""
     verbose: bool = False
-    activity: ActivityListener = NOBODY_WAITS
-    """Is told what takes its time."""
+    activity: ActivityListener | None = None
+    """Is told what takes its time; None: nobody waits."""
     notify_user: Callable[[str], None] = lambda line: None
     """Is given lines about what the options lead to that is not what they say."""
 
@@ -59,7 +59,7 @@ class Settings:
         from reconciler.workspace.workspace import Workspace
 
         source = self.source(acting=acting)
-        return Workspace.at(source, cluster=self.cluster, state=self.state, activity=self.activity)
+        return Workspace.at(source, cluster=self.cluster, state=self.state, activity=self._listener())
 
     def store_access(self) -> StoreAccess:
         """For commands that the store answers: what is wrong with other documents than the cluster's does not
@@ -87,7 +87,7 @@ class Settings:
         from schemas.problems.errors.repository import InvalidRepository
 
         source = source or self.source()
-        open_at = partial(Workspace.at, cluster=self.cluster, state=self.state, activity=self.activity)
+        open_at = partial(Workspace.at, cluster=self.cluster, state=self.state, activity=self._listener())
         try:
             return open_at(source)
         except InvalidRepository as error:
@@ -117,8 +117,13 @@ class Settings:
         """Its documents as the options say: a commit's, or the working files. Raises CannotRead,
         InvalidRepository."""
         source = self.source()
-        with self.activity.during("reading documents"):
+        with self._listener().during("reading documents"):
             return source.load()[0]
+
+    def _listener(self) -> ActivityListener:
+        from reconciler.workspace.activity import NOBODY_WAITS
+
+        return self.activity or NOBODY_WAITS
 
     def gate(self, folders: Sequence[Path]) -> TrustGate | None:
         """What commits must pass, where the owner says anything; `folders`: where documents are. Raises

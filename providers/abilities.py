@@ -135,6 +135,23 @@ class SweepsLeftovers(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SetupCheck:
+    """One thing that was looked at: what is so, or what is wrong, and what would help."""
+
+    name: str
+    text: str
+    failed: bool = False
+    hint: str = ""
+
+
+@runtime_checkable
+class ChecksSetup(Protocol):
+    def check_setup(self) -> Iterator[SetupCheck]:
+        """Whether what runs kernels has what is needed of it. Never raises."""
+        ...
+
+
 @runtime_checkable
 class ProbesHardware(Protocol):
     def hardware(self, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:

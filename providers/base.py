@@ -22,6 +22,8 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
+from providers.foreign_use import ForeignUse
+
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
 
@@ -132,13 +134,14 @@ class Network:
     """What a kernel is connected to.
 
     `default`: the provider's usual network. `host`: the node's own. `bridge`: a network of the session's own
-    on one node. `overlay`: one that spans the cluster's nodes. A provider makes a named network with the
-    first kernel that asks for it and removes it with the last.
+    on one node. `overlay`: one that spans the cluster's nodes. `pods`: that of all pods of a Kubernetes
+    cluster, where a session has names of its own. A provider makes a named network with the first kernel that
+    asks for it and removes it with the last.
     """
 
-    mode: Literal["default", "host", "bridge", "overlay"] = "default"
+    mode: Literal["default", "host", "bridge", "overlay", "pods"] = "default"
     name: str = ""
-    """Of a `bridge` or `overlay`: the same for all kernels of a session's generation."""
+    """Of a `bridge` or `overlay`, or of a session's names: the same for all kernels of its generation."""
     aliases: tuple[str, ...] = ()
     """Names that this kernel answers to on its network: `main1`."""
     hosts: Mapping[str, str] = field(default_factory=dict)
@@ -290,6 +293,9 @@ class Observation:
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Node → why it could not be asked: kernels on it may be there or not. The other nodes were seen
     completely, so that `complete` may still be True."""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """Node → why what runs kernels there wants no new ones."""
+    foreign: tuple[ForeignUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +324,8 @@ class Capabilities:
     """Node → why no network of kernels can span it and others."""
     shared_root: frozenset[str] = frozenset()
     """Nodes whose containers have no user namespace: root inside is root of the node's kernel."""
+    missing_on: Mapping[Limit, frozenset[str]] = field(default_factory=dict)
+    """Missing limit → the nodes that lack it, where nodes differ; one that is not here is missing on all."""
     cautions: tuple[str, ...] = ()
     """What is weaker here than it looks, in words: said with plans that start something."""
 

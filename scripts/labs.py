@@ -2,11 +2,13 @@
 
     sudo make docker-lab            four Docker nodes, for examples/clusters/docker-lab
     sudo make bare-metal-lab        three bare machines, for examples/clusters/bare-metal-lab
-    sudo make docker-lab-down       takes them away, with all that runs there; bare-metal-lab-down
+    sudo make kubernetes-lab        a Kubernetes cluster of two nodes; the first time its programs are built
+    sudo make docker-lab-down       takes them away, with all that runs there; bare-metal-lab-down,
+                                    kubernetes-lab-down
 
 A Docker node is a network namespace with a daemon and an SSH server, all in one Docker Swarm. A bare machine
-is a booted Debian with systemd and an SSH server, and nothing else. What they need of this machine's packages
-is said when it is missing.
+is a booted Debian with systemd and an SSH server, and nothing else. A Kubernetes node is a kubelet and a
+containerd in namespaces. What they need of this machine's packages is said when it is missing.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.lab import bare_metal_lab, docker, docker_lab  # noqa: E402
 from tests.lab.cache import LabUnavailable  # noqa: E402
+from tests.lab.kubernetes import kubernetes_lab  # noqa: E402
+from tests.lab.kubernetes import needs as kubernetes_needs  # noqa: E402
 from tests.lab.spaces import started  # noqa: E402
 
 PATIENCE = 600.0
@@ -38,6 +42,15 @@ WORDS = """{up}
     {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml apply
     {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml get sessions
     {bai} -C examples/clusters/{name} --secret-stores /run/bai-{name}/secret-stores.yaml destroy
+    {sudo}make {name}-down
+"""
+KUBERNETES = """{up}
+
+    {sudo}env KUBECONFIG=/run/bai-{name}/kubeconfig {program} -C examples/clusters/{name} plan
+    {sudo}env KUBECONFIG=/run/bai-{name}/kubeconfig {program} -C examples/clusters/{name} apply
+    {sudo}env KUBECONFIG=/run/bai-{name}/kubeconfig {program} -C examples/clusters/{name} get sessions
+    {sudo}/run/bai-{name}/bin/kubectl --kubeconfig /run/bai-{name}/kubeconfig get pods --all-namespaces
+    {sudo}env KUBECONFIG=/run/bai-{name}/kubeconfig {program} -C examples/clusters/{name} destroy
     {sudo}make {name}-down
 """
 
@@ -50,6 +63,8 @@ class Lab:
     up: str
     why_not: Callable[[], str]
     open: Callable[[Path], AbstractContextManager[Any]]
+    words: str = WORDS
+    patience: float = PATIENCE
 
     @property
     def link(self) -> Path:
@@ -67,6 +82,14 @@ LABS = (
         "Three machines are up, with nothing on them: node1 to node3.",
         bare_metal_lab.why_not,
         bare_metal_lab.bare_metal_lab,
+    ),
+    Lab(
+        "kubernetes-lab",
+        "A cluster is up, with two nodes: n0 and n1.",
+        kubernetes_needs.why_not,
+        kubernetes_lab.kubernetes_lab,
+        words=KUBERNETES,
+        patience=6 * PATIENCE,
     ),
 )
 
@@ -94,7 +117,7 @@ def up(lab: Lab) -> int:
             [sys.executable, __file__, lab.name, "keep"],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/",
         )  # fmt: skip
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + lab.patience
     while not keeper(lab) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     if keeper(lab):
@@ -110,7 +133,8 @@ def words(lab: Lab) -> str:
     sudo = "sudo " if "SUDO_USER" in os.environ else ""
     program = Path(sys.executable).with_name("bai")
     shown = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program
-    return WORDS.format(up=lab.up, name=lab.name, bai=f"{sudo}{shown}", sudo=sudo)
+    bai = f"{sudo}{shown}"
+    return lab.words.format(up=lab.up, name=lab.name, bai=bai, program=shown, sudo=sudo)
 
 
 def down(lab: Lab) -> int:

@@ -8,6 +8,7 @@ from tests.lab.cosign import cosign
 from tests.lab.docker import engines
 from tests.lab.fixtures import vm
 from tests.lab.gitea import gitea
+from tests.lab.kubernetes.fixtures import kube_namespace, kubernetes, kubernetes_lab
 from tests.lab.nspawn import nodes, nodes_lab
 from tests.lab.postgres import postgres, postgres_lab
 from tests.lab.registry import registry
@@ -20,6 +21,9 @@ __all__ = [
     "cosign",
     "engines",
     "gitea",
+    "kube_namespace",
+    "kubernetes",
+    "kubernetes_lab",
     "nodes",
     "nodes_lab",
     "postgres",

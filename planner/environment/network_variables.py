@@ -16,8 +16,8 @@ from planner.model.types import PortGrant
 
 SSH_CONFIG = "/run/bai/ssh/config"
 """Where a kernel finds how it reaches the others."""
-_OVERLAY = "eth0"
-"""The interface on a session's own network; what leads outside comes after it."""
+_SPANNING = "eth0"
+"""The interface on a network that spans nodes, of a session's own or of all pods; others come after it."""
 _SHORTEST_PREFIX = 8
 """Shortest prefix at which addresses still count as one network."""
 _BRIDGES = ("127.0.0.0/8", "172.17.0.0/16")
@@ -47,7 +47,7 @@ class NetworkFacts:
     @property
     def has_own_interfaces(self) -> bool:
         """Whether kernels have interfaces of their own, whose names are not the node's."""
-        return self.mode in ("default", "bridge", "overlay")
+        return self.mode in ("default", "bridge", "overlay", "pods")
 
     def listening(self, kernel: str, name: str, port: int) -> int:
         """Where a kernel serves a port of its session."""
@@ -67,8 +67,8 @@ def port_variables(facts: NetworkFacts, kernel: str, ports: Mapping[str, int]) -
 def network_variables(facts: NetworkFacts, *, gpus: bool) -> dict[str, str]:
     """For a session of several kernels: which interfaces lead to the others, and how to log in there."""
     found = _launcher_variables() if facts.login else {}
-    if facts.mode == "overlay":
-        return found | _interface_variables((_OVERLAY,), gpus=gpus)
+    if facts.mode in ("overlay", "pods"):
+        return found | _interface_variables((_SPANNING,), gpus=gpus)
     if facts.mode != "host":
         return found
     if facts.data:

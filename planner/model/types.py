@@ -195,7 +195,7 @@ class KernelPlacement:
     nics: tuple[str, ...] = ()
     parts: tuple[NumaPart, ...] = ()
     """Cores and memory by NUMA node; empty means: evenly over `memory_nodes`."""
-    network: Literal["", "default", "host", "bridge", "overlay"] = ""
+    network: Literal["", "default", "host", "bridge", "overlay", "pods"] = ""
     """How it is connected; empty where its provider has but one way."""
     ports: tuple[PortGrant, ...] = ()
 

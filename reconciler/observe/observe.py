@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from planner.model.types import DeviceGrant, KernelPlacement
 from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
+from providers.foreign_use import ForeignUse
 from reconciler.values.adoption import placement_of, record_from_labels
 from reconciler.values.records import ALL_NODES, Contact, Recorded
 from reconciler.values.session_phase import LIVE, derive_phase
 from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
 from schemas.problems.errors.provider import ProviderError
 from schemas.values.memo import Memo
+from schemas.values.once_per_value import once_per_value
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
@@ -143,13 +146,17 @@ def actual_state(
         repo=repo,
         cluster=cluster,
         existing=existing,
-        holds=tuple(hold for kernel in kernels if (hold := _foreign_hold(kernel, repo, cluster)) is not None),
+        holds=(
+            *(hold for kernel in kernels if (hold := _foreign_hold(kernel, repo, cluster)) is not None),
+            *(_use_of_others(use) for use in (seen.foreign if seen else ())),
+        ),
         hardware=dict(hardware),
         capabilities=capabilities,
         complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
         unlabelled=seen.unlabelled if seen else (),
         claimed=claimed,
+        cordoned=seen.cordoned if seen else {},
         missed=unreachable_nodes(seen, {}),
     )
 
@@ -286,6 +293,14 @@ def _kernels_out_of_reach(
         for kernel in record.kernels
         if (where[kernel] in unreachable or kernel in claimed) and kernel not in seen
     }
+
+
+@once_per_value
+def _use_of_others(use: ForeignUse) -> ForeignHold:
+    """Of a whole node, together."""
+    devices = tuple(DeviceGrant(name, "") for name in use.devices)
+    part = KernelPlacement(use.owner, use.node, (), use.cpu_milli, (), use.memory, devices)
+    return ForeignHold(use.owner, use.owner, part, passing=True)
 
 
 def _foreign_hold(kernel: Observed, repo: str, cluster: str) -> ForeignHold | None:

@@ -23,6 +23,7 @@ _WORDS = {
 _CONTAINERS_ONLY = ("user", "read_only_root", "capabilities", "ulimits")
 _NATIVE = "spec.container is for containers: native processes run as whoever runs bai, with its limits"
 _NO_NAMESPACE = "its container is in no user namespace (userns-remap of the engine)"
+_POD_WITHOUT_NAMESPACE = "its pod is in no user namespace"
 
 
 def unenforced_limits(
@@ -32,6 +33,8 @@ def unenforced_limits(
     if capabilities is None:
         return ()
     wanted = {limit for spec in specs for limit in _wanted_limits(spec)}
+    nodes = {spec.labels.node for spec in specs}
+    wanted -= {limit for limit, lack in capabilities.missing_on.items() if not lack & nodes}
     held = {spec.labels.kernel for spec in specs if spec.share is not None}
     loose = (part for part in placement.kernels if part.kernel not in held)
     if any(grant.milli < 1000 for part in loose for grant in part.devices):
@@ -48,7 +51,8 @@ def _user_warnings(specs: tuple[KernelSpec, ...], capabilities: Capabilities) ->
     roots = [spec for spec in specs if is_root(spec.user.partition(":")[0])]
     nodes = sorted({spec.labels.node for spec in roots} & capabilities.shared_root)
     if nodes:
-        yield f"its root is root of the kernel of {', '.join(nodes)}, with few capabilities: {_NO_NAMESPACE}"
+        why = _POD_WITHOUT_NAMESPACE if capabilities.name == "kubernetes" else _NO_NAMESPACE
+        yield f"its root is root of the kernel of {', '.join(nodes)}, with few capabilities: {why}"
     if any(spec.capabilities for spec in specs if spec not in roots) and capabilities.name == "docker":
         yield "spec.container.capabilities are root's: other users have none of them"
 

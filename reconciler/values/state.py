@@ -121,11 +121,14 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class ForeignHold:
-    """What a kernel of another owner holds on a machine that this cluster uses too."""
+    """What a kernel of another owner holds on a machine that this cluster uses too. A grant without a slot is
+    of whatever the device is there."""
 
     kernel: str
     owner: str
     placement: KernelPlacement
+    passing: bool = False
+    """It comes and goes all the time, and whoever makes a kernel looks again: a plan stays good for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ class Actual:
     """Ids found that carry no readable labels: reported, never touched."""
     claimed: tuple[Claim, ...] = ()
     """Kernels that nodes show which do not have them: reported, never touched."""
+    cordoned: Mapping[str, str] = field(default_factory=dict)
+    """Node → why what runs kernels there wants no new ones."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

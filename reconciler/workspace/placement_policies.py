@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planner.batch.time_limit import PackingTime
-from reconciler.values.activity import NOBODY_WAITS, ActivityListener
+from reconciler.workspace.activity import NOBODY_WAITS, ActivityListener
 from schemas.plugins.entry_points import BUILT_IN, QUEUE, SELECTION, entry_point_names, load_entry_points
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from reconciler.observe.clock_skew import clock_doubts
 from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.sources.source import Source, choose_cluster, open_source
 from reconciler.store.database.address import StoreAddress
-from reconciler.values.activity import NOBODY_WAITS, ActivityListener
 from reconciler.values.clock import Clock, SystemClock
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
+from reconciler.workspace.activity import NOBODY_WAITS, ActivityListener
 from reconciler.workspace.connections import ClusterConnections
 from reconciler.workspace.enforcement_memory import StoredEnforcement
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups

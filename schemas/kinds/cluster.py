@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.kinds.parts.docker import ClusterDocker
+from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.kinds.parts.provisioning import Provisioning
 from schemas.values.envelope import Flag, Integer, Model, Port, Resource
 from schemas.values.names import (
@@ -114,8 +115,8 @@ class ClusterSpec(Model):
     """Options of the process provider."""
     docker: ClusterDocker = ClusterDocker()
     """How the nodes' engines are reached and used; a node's own values win."""
-    kubernetes: Mapping[Text, Any] = {}
-    """E.g. `context`: the kubeconfig context."""
+    kubernetes: Kubernetes = Kubernetes()
+    """How the API server is reached, and what pods have in common."""
     openstack: Mapping[Text, Any] = {}
     """E.g. `cloud`: the name in clouds.yaml."""
     backendai: Mapping[Text, Any] = {}
@@ -145,7 +146,7 @@ class ClusterSpec(Model):
     def provider_options(self) -> Mapping[str, Any]:
         """The options of the chosen provider."""
         own = getattr(self, self.provider) if self.provider in PROVIDERS else {}
-        return {**self.options, **(own.options_set if isinstance(own, ClusterDocker) else own)}
+        return {**self.options, **(own.options_set if isinstance(own, (ClusterDocker, Kubernetes)) else own)}
 
 
 class Cluster(Resource):

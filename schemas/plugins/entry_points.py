@@ -25,6 +25,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     PROVIDERS: {
         "process": "providers.process.options:open_process",
         "docker": "providers.docker.options:open_docker",
+        "kubernetes": "providers.kubernetes.options:open_kubernetes",
         "declared": "providers.declared:open_declared",
     },
     QUEUE: {

@@ -25,6 +25,7 @@ from schemas.rules.image_rules import (
     duplicate_registry_rules,
     session_image_rules,
 )
+from schemas.rules.pod_rules import pod_rules
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
 from schemas.rules.request_rules import least_cpu_rules, scratch_rules
@@ -152,6 +153,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from _mount_rules(repository, session, cluster)
         yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
+        yield from pod_rules(session, cluster)
 
 
 def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:

@@ -14,7 +14,6 @@ from bai.cli import waiting_notice as module
 from bai.cli.context import with_notice
 from bai.cli.waiting_notice import WaitingNotice, waiting_notice
 from bai.settings import Settings
-from reconciler.values.activity import NOBODY_WAITS
 from reconciler.workspace.workspace import Workspace
 from tests.bai.terminal import Terminal
 from tests.reconciler.lab import Lab, session
@@ -69,7 +68,7 @@ def test_what_takes_no_time_is_not_told() -> None:
 def test_who_sits_at_no_terminal_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert waiting_notice() is None
-    assert with_notice(Settings()).activity is NOBODY_WAITS
+    assert with_notice(Settings()).activity is None
     monkeypatch.setattr(sys, "stderr", None)
     assert waiting_notice() is None
 

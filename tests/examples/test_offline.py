@@ -18,8 +18,8 @@ CONTAINERS = ("clusters/images", "clusters/docker-lab", "clusters/bare-metal-lab
 """Declared hardware of a provider that is not asked."""
 PROFILES = ("profiles", "clusters/bare-metal-lab")
 """Documents of nodes that nobody reaches, and what they are to be made."""
-REAL = ("quickstart", "sessions/here")
-"""Applied for real in test_quickstart.py and test_sessions.py."""
+REAL = ("quickstart", "sessions/here", "clusters/kubernetes-lab")
+"""Applied for real in test_quickstart.py, test_sessions.py and test_kubernetes_lab.py."""
 
 
 def declared(name: str) -> Any:

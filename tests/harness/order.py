@@ -21,17 +21,19 @@ QUICK, REAL = "not real", "real and not campaign"
 """The expressions over marks that choose the two parts."""
 LONGEST_FIRST = (
     "nspawn-provisioning", "docker-clusters", "nspawn-services", "nspawn-nvidia", "docker", "nspawn-machine",
-    "nspawn-nodes", "sshd", "vm", "gitea", "machine",
+    "nspawn-nodes", "kubernetes", "sshd", "vm", "gitea", "machine",
 )  # fmt: skip
 """Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
 _MARKS = ("slow", "vm", "root", "xdist_group", "campaign")
-_FIXTURES = frozenset(
-    {"engines", "gitea", "nodes", "postgres", "postgres_lab", "registry", "sshd_nodes", "vm"}
-)
+_FIXTURES = frozenset({
+    "engines", "gitea", "kubernetes", "kubernetes_lab", "nodes", "postgres", "postgres_lab", "registry",
+    "sshd_nodes", "vm",
+})  # fmt: skip
 _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
-    "tests/providers/process/", "tests/providers/docker/", "tests/providers/gpu/", "tests/providers/ansible/",
-    "tests/providers/ssh/", "tests/providers/storage/", "tests/providers/health/",
+    "tests/providers/process/", "tests/providers/docker/", "tests/providers/kubernetes/",
+    "tests/providers/gpu/", "tests/providers/ansible/", "tests/providers/ssh/", "tests/providers/storage/",
+    "tests/providers/health/",
     "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
 _SHOWN = re.compile(
@@ -117,8 +119,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """A lab whose group is over in this worker has no more to do here, and would go on computing."""
     group = group_of(item)
-    if group and (nextitem is None or group_of(nextitem) != group):
+    if group and (nextitem is None or group_of(nextitem) != group) and not _comes_again(item, group):
         end_of(group)
+
+
+def _comes_again(item: pytest.Item, group: str) -> bool:
+    """Whether tests of the group are still to come: without workers, they are not brought together."""
+    if hasattr(item.config, "workerinput"):
+        return False
+    rest = item.session.items[item.session.items.index(item) + 1 :]
+    return any(group_of(each) == group for each in rest)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,14 +4,17 @@ in parallel.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+_KEPT_SECONDS = 7 * 24 * 3600
 PACKAGES = {
     "mmdebstrap": "mmdebstrap",
     "qemu-system-x86_64": "qemu-system-x86",
@@ -20,6 +23,7 @@ PACKAGES = {
     "dockerd": "docker.io",
     "docker": "docker.io",
     "containerd": "containerd",
+    "runc": "runc",
     "ip": "iproute2",
     "nsenter": "util-linux",
     "docker-registry": "docker-registry",
@@ -78,6 +82,16 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
                 else:
                     draft.unlink(missing_ok=True)
     return path
+
+
+def forget_unused(used: Path, pattern: str) -> None:
+    """Folders of the cache like this one, which is in use, that were not used for a week."""
+    with contextlib.suppress(OSError):
+        os.utime(used)
+    for other in folder().glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - other.stat().st_mtime > _KEPT_SECONDS:
+                shutil.rmtree(other)
 
 
 def tool(name: str) -> str:

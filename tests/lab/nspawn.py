@@ -40,6 +40,7 @@ from tests.lab.spaces import (
     children,
     hierarchies,
     inside,
+    make_group,
     started,
     what_lacks,
     with_us,
@@ -92,7 +93,7 @@ class Node:
             self._mount()
         groups = [top / self.nodes.spaces.prefix / self.name for top in hierarchies()]
         for group in groups:
-            self._group(group)
+            make_group(group)
         loop = _LOOP.format(groups=" ".join(map(str, groups)), folder=self.folder)
         # All of its processes, whatever they are, end with the first one of a namespace around it.
         own = [tool("unshare"), "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
@@ -101,15 +102,6 @@ class Node:
                 [*with_us("KILL"), *own, "/bin/sh", "-c", loop, "node", *self._machine()],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-
-    def _group(self, group: Path) -> None:
-        """Its control group; a new one for CPUs has none until it is told."""
-        group.mkdir(parents=True, exist_ok=True)
-        for each in (group.parent, group):
-            for name in ("cpuset.cpus", "cpuset.mems"):
-                file = each / name
-                if (each.parent / "cpuset.sched_load_balance").exists() and not file.read_text().strip():
-                    file.write_text((each.parent / name).read_text())
 
     def _mount(self) -> None:
         for name in ("changes", "work", "root", "docker", "containerd"):

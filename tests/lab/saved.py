@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
-import time
 import zlib
 from pathlib import Path
 
-from tests.lab.cache import LabUnavailable, alone, command, folder, kept, tool
+from tests.lab.cache import LabUnavailable, alone, command, forget_unused, kept, tool
 from tests.lab.guest import Guest, arguments
 from tests.lab.image import kernel, load_modules, root
 from tests.lab.numa import Machine
 
 _SUPERBLOCK = slice(1024, 2048)
 """Of an ext4 file system: its UUID is in there, another one each time an image is made."""
-_KEPT_SECONDS = 7 * 24 * 3600
 
 
 def brought_up(machine: Machine, command_line: str) -> Guest:
@@ -31,7 +28,7 @@ def brought_up(machine: Machine, command_line: str) -> Guest:
     with contextlib.suppress(LabUnavailable):
         state = kept(_name(machine, command_line), lambda draft: _save(draft, machine, command_line))
     if state is not None:
-        _forget_others(state)
+        forget_unused(state, "guest-*")
         try:
             _whole(state)
             return _ready(Guest(machine, command_line=command_line, memory=state / "memory"))
@@ -85,13 +82,3 @@ def _whole(state: Path) -> None:
         raise LabUnavailable(f"the saved guest cannot be read: {error}") from None
     if not same:
         raise LabUnavailable(f"the saved guest is damaged: {state}")
-
-
-def _forget_others(used: Path) -> None:
-    """Guests that were not used for a week."""
-    with contextlib.suppress(OSError):
-        os.utime(used)
-    for state in folder().glob("guest-*"):
-        with contextlib.suppress(OSError):
-            if time.time() - state.stat().st_mtime > _KEPT_SECONDS:
-                shutil.rmtree(state)

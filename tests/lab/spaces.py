@@ -103,6 +103,10 @@ class Spaces:
         """Cut a node's cable, or mend it."""
         self._in_switch("link", "set", f"v{self.nodes.index(name) + 1}", "up" if up else "down")
 
+    def route(self, name: str, destination: str, via: str) -> None:
+        """A node finds `destination`, a range of addresses or `default`, behind another one."""
+        _ip("-n", name, "route", "add", destination, "via", via)
+
     def close(self) -> None:
         """Everything goes: processes, mounts, control groups, namespaces, files."""
         _clear_all_but_files(self.folder)
@@ -246,6 +250,25 @@ def hierarchies() -> list[Path]:
     if (CONTROLLERS / "cgroup.procs").exists():
         return [CONTROLLERS]
     return sorted({each.resolve() for each in CONTROLLERS.glob("*") if (each / "cgroup.procs").exists()})
+
+
+def make_group(group: Path) -> None:
+    """The control group of a node, below that of its lab; a new one for CPUs has none until it is told."""
+    group.mkdir(parents=True, exist_ok=True)
+    for each in (group.parent, group):
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            file = each / name
+            if (each.parent / "cpuset.sched_load_balance").exists() and not file.read_text().strip():
+                file.write_text((each.parent / name).read_text())
+
+
+def delegate(group: Path) -> None:
+    """With version 2, groups below that of a node may have limits of these kinds; with 1 they always may."""
+    for each in (group.parent.parent, group.parent, group):
+        if (switch := each / "cgroup.subtree_control").exists():
+            known = (each / "cgroup.controllers").read_text().split()
+            wanted = [name for name in ("cpu", "cpuset", "memory", "pids", "io", "hugetlb") if name in known]
+            switch.write_text(" ".join(f"+{name}" for name in wanted))
 
 
 def _mounts(folder: Path) -> list[str]:

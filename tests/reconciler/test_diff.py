@@ -445,6 +445,21 @@ def test_root_is_told_of_where_it_is_the_machines(lab: Lab) -> None:
     assert said["b"] == ("spec.container.capabilities are root's: other users have none of them",)
     lab.provider._capabilities = Capabilities("docker", frozenset(Limit))
     assert action(lab.plan(), "Session/p/a").warnings == ()
+    lab.provider._capabilities = Capabilities("kubernetes", frozenset(Limit), shared_root=frozenset({"n1"}))
+    (pod,) = action(lab.plan(), "Session/p/a").warnings
+    assert pod.endswith("with few capabilities: its pod is in no user namespace")
+
+
+def test_limits_that_only_other_nodes_lack_are_no_matter(lab: Lab) -> None:
+    lab.write({"a": session("a", "resources: {cpu: 1, memory: 64MiB}")})
+    lacks = {Limit.CPUSET: "nobody pins there"}
+    for nodes, warned in ((frozenset({"n1"}), True), (frozenset({"n9"}), False)):
+        lab.provider._capabilities = Capabilities(
+            "weak", frozenset(Limit) - lacks.keys(), lacks, missing_on={Limit.CPUSET: nodes}
+        )
+        said = action(lab.plan(), "Session/p/a").warnings
+        assert (said == ("CPU pinning is not enforced: nobody pins there",)) is warned
+        assert bool(said) is warned
 
 
 def test_limits_that_nobody_enforces_are_named(lab: Lab) -> None:

@@ -235,6 +235,38 @@ def test_keys_stay_out_of_plans(tmp_path: Path) -> None:
         assert handed.login.seed.encode() not in text
 
 
+def pods(folder: Path) -> Lab:
+    lab = made(folder)
+    lab.write({"base": BASE.replace("{provider: fake}", "{provider: kubernetes}")})
+    return lab
+
+
+def test_pods_have_names_of_their_session(tmp_path: Path) -> None:
+    """On one node as on several: each pod reaches every other one."""
+    lab = pods(tmp_path)
+    lab.write({"a": image("a", APART.replace("1GiB", "1GiB, cuda.device: 1")), "b": image("b", PAIR)})
+    plan = lab.plan()
+    for name in "ab":
+        main, sub = specs(plan, name)
+        assert main.network.name and main.network.name == sub.network.name
+        assert (main.network.mode, main.network.aliases, sub.network.aliases) == (
+            "pods",
+            ("main1",),
+            ("sub1",),
+        )
+        assert (main.network.hosts, main.network.published, main.login) == ({}, (), None)
+        assert sub.env["MASTER_ADDR"] == "main1"
+        assert action(plan, f"Session/p/{name}").warnings == ()
+    assert specs(plan)[0].env["NCCL_SOCKET_IFNAME"] == "=eth0"
+
+
+def test_a_pod_alone_has_the_pods_network_and_no_name(tmp_path: Path) -> None:
+    lab = pods(tmp_path)
+    lab.write({"a": image("a")})
+    (spec,) = specs(lab.plan())
+    assert (spec.network.mode, spec.network.name, spec.network.aliases) == ("pods", "", ())
+
+
 def test_other_providers_are_told_nothing_of_networks(tmp_path: Path) -> None:
     lab = Lab(tmp_path, nodes=2)
     lab.write({"a": session("a", APART)})

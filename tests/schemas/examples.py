@@ -109,6 +109,13 @@ SPECS: dict[str, dict[str, Any]] = {
     "Cluster": {
         "provider": "process",
         "process": {"any": {"thing": [1, None]}},
+        "kubernetes": {
+            "context": "lab-admin",
+            "namespace": "team-{project}",
+            "clusterDomain": "cluster.test",
+            "imagePullSecrets": ["registry"],
+            "runtimeClass": "nvidia",
+        },
         "stateRoot": "/var/lib/x",
         "state": "postgresql://bai@db.example:5432/bai?sslmode=verify-full",
         "ssh": {"user": "root"},

@@ -15,7 +15,7 @@ STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "
 
 
 def all_checks(settings: Settings) -> list[tuple[str, Check]]:
-    from bai.cli.doctor import machine, networks, nodes, provider, repository, storage
+    from bai.cli.doctor import machine, networks, nodes, provider, repository, setup, storage
 
     return [
         ("python", machine.python),
@@ -27,6 +27,7 @@ def all_checks(settings: Settings) -> list[tuple[str, Check]]:
         ("user manager", machine.user_manager),
         ("sessions here", partial(provider.provider_checks, settings)),
         ("documents", partial(repository.documents, settings)),
+        ("provider", partial(setup.setup_checks, settings)),
         ("nodes", partial(nodes.nodes, settings)),
         ("overlay", partial(networks.networks, settings)),
         ("volumes", partial(storage.volumes, settings)),

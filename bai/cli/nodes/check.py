@@ -12,6 +12,7 @@ from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
     from providers.health.values import NodeHealth
+    from providers.machines.base import Endpoint
     from providers.machines.reachability import Reachability
     from reconciler.values.state import Desired
     from reconciler.workspace.workspace import Workspace
@@ -46,6 +47,8 @@ def observe_health(workspace: Workspace, nodes: Collection[str]) -> Mapping[str,
     """The health of these nodes, asked now."""
     from reconciler.observe.health import check_health
 
+    if workspace.cluster.spec.provider in WITHOUT_LOGIN:
+        return {}
     hardware = workspace.hardware(offline=True)
     now = workspace.clock.now()
     return check_health(
@@ -65,6 +68,16 @@ def settle_nodes(settings: Settings, names: Sequence[str]) -> None:
                 settle_log(connect(endpoint))
 
 
+WITHOUT_LOGIN = frozenset({"kubernetes"})
+"""Providers that nobody needs a login on a node for."""
+
+
+def _asked(wanted: Sequence[Endpoint]) -> tuple[Reachability, ...]:
+    from providers.machines.reachability import Reachability
+
+    return tuple(Reachability(each.name, "") for each in wanted)
+
+
 def check_reachability(
     workspace: Workspace, nodes: set[str]
 ) -> tuple[tuple[Reachability, ...], Mapping[str, str]]:
@@ -80,7 +93,7 @@ def check_reachability(
         for each in workspace.endpoints()
         if each.name in nodes
     ]
-    found = check_nodes(wanted)
+    found = check_nodes(wanted) if workspace.cluster.spec.provider not in WITHOUT_LOGIN else _asked(wanted)
     try:
         silent = workspace.provider.observe().unreachable
     except ProviderError as error:
@@ -155,4 +168,6 @@ def _health_text(one: Reachability, health: Mapping[str, NodeHealth]) -> str:
 def _login_text(one: Reachability) -> str:
     if one.problem:
         return "failed"
-    return "this machine" if one.local else f"{one.user}, {one.seconds:.2f} s"
+    if one.local or not one.address:
+        return "this machine" if one.local else "not needed"
+    return f"{one.user}, {one.seconds:.2f} s"

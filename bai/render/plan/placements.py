@@ -233,12 +233,16 @@ _NETWORKS = {
     "bridge": "a bridge of its own",
     "overlay": "an overlay of its own",
     "host": "its nodes' network",
+    "pods": "names of its own among pods",
 }
 
 
 def _network_text(placement: Placement) -> str:
     """Its network, where it is not the engine's own, and where its ports are reached."""
-    networks = sorted({_NETWORKS[part.network] for part in placement.kernels if part.network in _NETWORKS})
+    modes = {part.network for part in placement.kernels}
+    if len(placement.kernels) == 1:
+        modes.discard("pods")
+    networks = sorted(_NETWORKS[mode] for mode in modes if mode in _NETWORKS)
     named = ((part, port) for part in placement.kernels[:1] for port in part.ports)
     ports = [
         f"{port.name} at {part.node}:{port.on}" for part, port in named if port.name not in ("ssh", "master")

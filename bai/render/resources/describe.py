@@ -161,6 +161,7 @@ def _network_text(kernel: KernelPlacement) -> str:
         "default": "the engine's own",
         "host": "the node's own",
         "bridge": "a bridge of its session's own",
+        "pods": "the pods' own",
     }
     ports = [f"{port.name} at port {port.on} of {kernel.node}" for port in kernel.ports]
     return clean("; ".join([words.get(kernel.network, "an overlay of its session's own"), *ports]))

@@ -11,24 +11,20 @@ from typing import IO, Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from providers.containers import failed_start
+from providers.containers.programs import REQUIRE_PROGRAM
 from providers.docker.container import entrypoint
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR, STDOUT, HijackedConnection, hijack
 from providers.docker.engine.http import EngineRefusal, quote_segment
-from providers.docker.interaction import failed_start
 from providers.machines import terminal
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderError
 
 WITH_SECRETS = f"""[ -r {entrypoint.TARGET}/secrets ] && . {entrypoint.TARGET}/secrets
-missing() {{ echo "bai: $1: the container has no such $2" >&2; exit 127; }}
-case $1 in
-*/*) [ -e "$1" ] || missing "$1" file ;;
-*) command -v "$1" >/dev/null || missing "$1" 'program in its PATH' ;;
-esac
-exec "$@"
+{REQUIRE_PROGRAM}exec "$@"
 """
 """Variables that only the entry script knows are given to a command, too."""
 PATIENCE = 30.0

@@ -17,12 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from providers.machines import tar_command
 from providers.process import launch
 from providers.process.interaction import execute
 from providers.process.launch import STANDARD_PATH
 from providers.process.sandbox import bubblewrap, mounts
 from schemas.problems.errors.kernel import CopyRefused
-from schemas.problems.text import printable
 
 if TYPE_CHECKING:
     from providers.base import Mount
@@ -37,8 +37,6 @@ _BOOT = (
 )
 _ENVIRONMENT = {"PATH": STANDARD_PATH, "LANG": "C.UTF-8"}
 """Of what packs and unpacks: the system's `tar`, and no options of the session's."""
-_LONGEST_COMPLAINT = 4000
-"""Most bytes of an error message that are kept."""
 
 
 def copy_out(target: ExecTarget, path: str, *, sandboxed: bool) -> Iterator[bytes]:
@@ -47,8 +45,7 @@ def copy_out(target: ExecTarget, path: str, *, sandboxed: bool) -> Iterator[byte
     Raises CopyRefused, with the first chunk or later.
     """
     record = target.record
-    folder, name = split_path(_absolute_path(record, path, sandboxed))
-    argv = ("tar", "-C", folder, "-cf", "-", "--", name)
+    argv = tar_command.pack_command(_absolute_path(record, path, sandboxed))
     process = _begin_tar(target, argv, sandboxed=sandboxed, feed=False)
     errors = _ErrorReader(process)
     try:
@@ -67,7 +64,7 @@ def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxe
     Raises CopyRefused.
     """
     record = target.record
-    argv = ("tar", "-C", _absolute_path(record, path, sandboxed), "--no-same-owner", "-xpf", "-")
+    argv = tar_command.unpack_command(_absolute_path(record, path, sandboxed))
     process = _begin_tar(target, argv, sandboxed=sandboxed, feed=True)
     errors = _ErrorReader(process)
     try:
@@ -82,14 +79,6 @@ def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxe
             raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.first_complaint())
     finally:
         _end_process(process)
-
-
-def split_path(path: str) -> tuple[str, str]:
-    """The folder to go to, and what to pack there: `/a/b` → `/a`, `b`; `/a/b/` and `/a/b/.` → `/a/b`, `.`"""
-    head, tail = posixpath.split(path)
-    if tail in ("", ".", ".."):
-        return path or "/", "."
-    return head or "/", tail
 
 
 def _absolute_path(record: KernelRecord, path: str, sandboxed: bool) -> str:
@@ -167,15 +156,12 @@ class _ErrorReader:
         read: Callable[[int], bytes] = self._process.stderr.read1  # type: ignore[union-attr]
         with contextlib.suppress(OSError, ValueError):
             while data := read(CHUNK):
-                self._text = (self._text + data)[:_LONGEST_COMPLAINT]
+                self._text = (self._text + data)[: tar_command.LONGEST_COMPLAINT]
 
     def first_complaint(self) -> str:
         """Its first complaint, or its exit code."""
         self._thread.join(timeout=10)
-        lines = [line.strip() for line in self._text.decode(errors="replace").splitlines() if line.strip()]
-        if not lines:
-            return f"tar ended with {self._process.returncode}"
-        return printable(lines[0].removeprefix("tar: "))
+        return tar_command.first_complaint(self._text, self._process.returncode)
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:

@@ -13,6 +13,8 @@ from schemas.kinds.cluster import Cluster, Networks
 from schemas.kinds.node import Node
 from schemas.values.resource_ref import identity_of
 
+_WITH_LOGIN = frozenset({"docker"})
+"""Providers whose kernels can log in to each other by SSH."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -46,7 +48,7 @@ def network_facts(desired: Desired, placement: Placement) -> NetworkFacts:
         data=planes.data.interfaces if planes.data else (),
         cidr=planes.data.cidr or "" if planes.data else "",
         fabric=planes.fabric.interfaces if planes.fabric else (),
-        login=len(placement.kernels) > 1,
+        login=len(placement.kernels) > 1 and cluster.spec.provider in _WITH_LOGIN,
     )
 
 
@@ -54,7 +56,7 @@ def kernel_network(desired: Desired, placement: Placement, part: KernelPlacement
     """Of one kernel. `name`: of the session's own network."""
     if not part.network:
         return Network()
-    own = part.network in ("bridge", "overlay")
+    own = part.network in ("bridge", "overlay", "pods") and len(placement.kernels) > 1
     return Network(
         mode=part.network,
         name=name if own else "",
@@ -70,7 +72,10 @@ def ssh_login(
     desired: Desired, placement: Placement, part: KernelPlacement, reference: str
 ) -> SshLogin | None:
     """How this kernel logs in to the others, and they to it."""
-    if not part.network or len(placement.kernels) == 1:
+    cluster = _cluster(desired)
+    if not part.network or len(placement.kernels) == 1 or cluster is None:
+        return None
+    if cluster.spec.provider not in _WITH_LOGIN:
         return None
     at = kernel_addresses(desired, placement)
     ports = {each.kernel: _ssh_port(each) for each in placement.kernels}

@@ -35,11 +35,9 @@ SSH_PORT = 2200
 """Where the SSH server of a container listens that has an address of its own: no privilege is needed, and an
 image's own server keeps port 22."""
 SSH, MASTER = "ssh", "master"
-_CONNECTING = frozenset({"docker"})
-"""Providers whose kernels have networks."""
 _LOWEST = 1024
 
-Mode = Literal["default", "host", "bridge", "overlay"]
+Mode = Literal["default", "host", "bridge", "overlay", "pods"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,7 @@ def connect_sessions(
         if before is not None:
             made[identity] = ConnectedPlacement(_keep_connection(placements[identity], before))
             continue
-        mode, note = choose_network(
-            placements[identity], rules, actual.capabilities, nodes, rdma=_has_rdma_fabric(desired)
-        )
+        mode, note = _choose(desired, rules, placements[identity], actual.capabilities, nodes)
         scope = f"{desired.repo}/{desired.cluster}/{identity}"
         placement = _assign_ports(decision.session, placements[identity], mode, rules.ports, taken, scope)
         made[identity] = ConnectedPlacement(placement, note)
@@ -86,10 +82,29 @@ def connect_sessions(
 
 def network_rules(desired: Desired) -> NetworkRules | None:
     """What the cluster says about networks; None for a provider whose kernels have none of their own."""
-    cluster = desired.resources.get(identity_of("Cluster", desired.cluster))
-    if not isinstance(cluster, Cluster) or cluster.spec.provider not in _CONNECTING:
+    cluster = _cluster(desired)
+    if cluster is None:
         return None
-    return cluster.spec.docker
+    return {"docker": cluster.spec.docker, "kubernetes": NetworkRules()}.get(cluster.spec.provider)
+
+
+def _cluster(desired: Desired) -> Cluster | None:
+    found = desired.resources.get(identity_of("Cluster", desired.cluster))
+    return found if isinstance(found, Cluster) else None
+
+
+def _choose(
+    desired: Desired,
+    rules: NetworkRules,
+    placement: Placement,
+    capabilities: Capabilities | None,
+    nodes: Mapping[str, NodeInfo],
+) -> tuple[Mode, str]:
+    """Every pod reaches every other one: that is what Kubernetes demands of a cluster's network."""
+    cluster = _cluster(desired)
+    if cluster is not None and cluster.spec.provider == "kubernetes":
+        return "pods", ""
+    return choose_network(placement, rules, capabilities, nodes, rdma=_has_rdma_fabric(desired))
 
 
 def _recorded_connection(decision: Decision, placement: Placement) -> Placement | None:
@@ -143,8 +158,8 @@ def choose_network(
 
 
 def _has_rdma_fabric(desired: Desired) -> bool:
-    cluster = desired.resources.get(identity_of("Cluster", desired.cluster))
-    fabric = cluster.spec.networks.fabric if isinstance(cluster, Cluster) else None
+    cluster = _cluster(desired)
+    fabric = cluster.spec.networks.fabric if cluster is not None else None
     return fabric is not None and fabric.rdma
 
 

@@ -88,7 +88,8 @@ def _with_observed_state(info: NodeInfo, actual: Actual) -> NodeInfo:
     if why := unready_reason(actual.provision_status, actual.provision_records, info.name):
         return replace(info, state="unprovisioned", note=why)
     if missed is None:
-        return info
+        why = actual.cordoned.get(info.name, "") if info.state == "active" else ""
+        return replace(info, state="cordoned", note=why) if why else info
     since = f"since {format_time(missed.since)}: " if missed.since is not None else ""
     return replace(info, state="unreachable", note=f"{since}{missed.why}")
 
@@ -225,14 +226,23 @@ def _part_on_node(part: KernelPlacement, node: NodeInfo) -> KernelPlacement:
     """What of a foreign placement there is on this node."""
     numa = {each.id for each in node.hardware.numa_nodes}
     cpus = {cpu for each in node.hardware.numa_nodes for cpu in each.cpus}
-    devices = {gpu.id for gpu in node.hardware.gpus}
-    devices |= {instance.id for gpu in node.hardware.gpus for instance in gpu.mig_devices}
+    devices = {gpu.id: f"{gpu.slot}.device" for gpu in node.hardware.gpus}
+    devices |= {
+        instance.id: f"{gpu.slot}.mig.{instance.profile}"
+        for gpu in node.hardware.gpus
+        for instance in gpu.mig_devices
+    }
     kept = tuple(each for each in part.memory_nodes if each in numa)
+    everywhere = tuple(sorted(numa)) if not part.memory_nodes else (min(numa),)
     return replace(
         part,
         node=node.name,
         cpus=tuple(cpu for cpu in part.cpus if cpu in cpus),
-        memory_nodes=kept or (min(numa),),
-        devices=tuple(grant for grant in part.devices if grant.id in devices),
+        memory_nodes=kept or everywhere,
+        devices=tuple(
+            replace(grant, slot=grant.slot or devices[grant.id])
+            for grant in part.devices
+            if grant.id in devices
+        ),
         parts=tuple(each for each in part.parts if each.node in numa),
     )

@@ -25,7 +25,7 @@ def state_fingerprint(actual: Actual) -> str:
         "repo": actual.repo,
         "cluster": actual.cluster,
         "existing": existing.hexdigest(),
-        "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds),
+        "holds": sorted((hold.kernel, hold.placement.node) for hold in actual.holds if not hold.passing),
         "complete": actual.complete,
     }
     if provisioned := {node: one for node, one in sorted(actual.provision_records.items()) if one.state}:

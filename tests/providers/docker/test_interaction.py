@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 import signal
@@ -28,6 +27,7 @@ from schemas.kinds.cluster import Ssh
 from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
 from tests.lab.docker import Engines
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
+from tests.providers.archives import packed, unpacked
 from tests.providers.docker.conftest import Open
 from tests.providers.docker.specs import UID, kernel, script
 from tests.waiting import until
@@ -261,21 +261,6 @@ def test_without_a_terminal_there_is_output_until_the_end(provider: DockerProvid
 
 
 # files
-
-
-def packed(files: dict[str, bytes], mode: int = 0o640) -> Iterator[bytes]:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), mode
-            archive.addfile(member, io.BytesIO(content))
-    return iter([made.getvalue()])
-
-
-def unpacked(chunks: Iterator[bytes]) -> dict[str, tarfile.TarInfo]:
-    with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
-        return {member.name.removeprefix("./"): member for member in archive}
 
 
 def test_files_go_in_and_out(provider: DockerProvider) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.base import Limit
+from providers.containers.failed_start import WithheldOutput, explain_failure
 from providers.docker import events, usage
 from providers.docker.container.devices import choose_gpu_access, nvidia_edits
 from providers.docker.engine import connection as reach
@@ -23,7 +24,6 @@ from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import engine_errors, to_provider_error
 from providers.docker.engine.facts import parse_engine_info
 from providers.docker.engine.http import EngineHttp, EngineRefusal, split_lines
-from providers.docker.interaction.failed_start import WithheldOutput, explain_failure
 from providers.docker.interaction.logs import demultiplex
 from providers.docker.labels import to_engine_labels
 from providers.docker.notes import parse_notes

@@ -1,0 +1,1 @@
+"""The manifests that a kernel consists of, and what they are called. Pure."""

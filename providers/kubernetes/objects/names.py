@@ -1,0 +1,44 @@
+"""What a kernel's objects are called, and their paths in the API."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+PREFIX = "bai.dev/"
+"""Of bai's labels, annotations and taints."""
+TAINT = f"{PREFIX}node"
+"""Of nodes that are kept for bai."""
+TOLERATED = (TAINT, "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""What becomes of a session whose node is lost is decided by bai, not by the cluster's eviction after five
+minutes."""
+SCHEDULER = "bai"
+"""`schedulerName` of bai's pods: no scheduler in the cluster has it, so that nobody else binds them."""
+CONTAINER = "main"
+"""The one container of a kernel's pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """Of a kernel: its name is the kernel's id, and so is that of its claim."""
+
+    namespace: str
+    name: str
+
+    def new_given(self) -> str:
+        """A name for its secret and its config map that no earlier pod of this name had: a kubelet that still
+        knows theirs would give them to this one."""
+        return f"{self.name}-{secrets.token_hex(4)}"
+
+    @property
+    def path(self) -> str:
+        return f"{namespaced('pods', self.namespace)}/{self.name}"
+
+
+def namespaced(resource: str, namespace: str) -> str:
+    """`/api/v1/namespaces/bai/pods`, and the same for resource claims."""
+    root = RESOURCE_API if resource == "resourceclaims" else "/api/v1"
+    return f"{root}/namespaces/{namespace}/{resource}"
+
+
+RESOURCE_API = "/apis/resource.k8s.io/v1"

@@ -1,0 +1,143 @@
+"""What a node is, as far as the cluster's API tells: CPUs and memory by their sums, devices exactly. Pure.
+
+How cores are spread over NUMA nodes is told by no API of Kubernetes itself; what is not known is in
+`unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from providers.kubernetes.objects.device import STANDARD, Device
+from providers.kubernetes.observe.devices import DeviceIndex
+from providers.kubernetes.observe.nodes import ClusterNode
+from providers.kubernetes.observe.quantity import parse_quantity
+from schemas.hardware.model import Gpu, Hardware, MigDevice, Nic, NumaNode, Software
+
+_INDEX = re.compile(r"([0-9]{1,4})$")
+_VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
+"""Driver → vendor and slot prefix of its GPUs."""
+
+
+def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
+    """Of one node and its devices."""
+    here = sorted(devices.of(node.name), key=lambda each: _natural(each.name))
+    numa, siblings = _numa_nodes(node, [each for each in here if each.cpu is not None])
+    known = frozenset(each.id for each in numa) if siblings is not None else frozenset()
+    gpus = _gpus([each for each in here if each.driver in _VENDORS], known)
+    nics = tuple(nic for each in here if (nic := _nic(each, known)) is not None)
+    drivers = {str(each.attributes["driverVersion"]) for each in here if each.attributes.get("driverVersion")}
+    return Hardware(
+        architecture=node.architecture or "x86_64",
+        hostname=node.name,
+        numa_nodes=numa,
+        siblings=siblings or (),
+        gpus=gpus,
+        nics=nics,
+        software=Software(
+            kernel=node.kernel or None,
+            os=node.system or None,
+            nvidia_driver=drivers.pop() if len(drivers) == 1 else None,
+        ),
+        unknown=tuple(_unknown(len(numa), siblings is not None, bool(gpus), bool(here))),
+    )
+
+
+def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterator[str]:
+    if not cores:
+        yield "which CPUs are of which NUMA node, and which are threads of one core"
+    elif numa_nodes > 1:
+        yield "memory of each NUMA node (taken for equal parts), and NUMA distances"
+    if not devices:
+        yield "GPUs and NICs: no DRA driver publishes devices of this node"
+    elif gpus:
+        yield "links between GPUs"
+
+
+def _numa_nodes(
+    node: ClusterNode, cpus: list[Device]
+) -> tuple[tuple[NumaNode, ...], tuple[tuple[int, ...], ...] | None]:
+    """NUMA nodes and the threads of each core with several; None where no driver publishes the CPUs."""
+    whole = (NumaNode(id=0, cpus=tuple(range(node.cpus)), memory=node.memory),)
+    places = {each.cpu: each.numa_node for each in cpus if each.cpu is not None}
+    if not places or None in places.values():
+        return whole, None
+    numbers = sorted({number for number in places.values() if number is not None})
+    cores: dict[tuple[Any, Any], list[int]] = {}
+    for each in cpus:
+        if each.cpu is not None:
+            key = (each.attributes.get("socketID"), each.attributes.get("coreID"))
+            cores.setdefault(key, []).append(each.cpu)
+    numa = tuple(
+        NumaNode(
+            id=number,
+            cpus=tuple(sorted(cpu for cpu, place in places.items() if place == number)),
+            memory=node.memory // len(numbers),
+        )
+        for number in numbers
+    )
+    return numa, tuple(tuple(sorted(core)) for core in sorted(cores.values()) if len(core) > 1)
+
+
+def _gpus(devices: list[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
+    whole = [each for each in devices if each.attributes.get("type", "gpu") == "gpu"]
+    parts = [each for each in devices if each.attributes.get("type") == "mig"]
+    found = []
+    for number, device in enumerate(whole):
+        vendor, slot = _VENDORS[device.driver]
+        instances = tuple(
+            MigDevice(id=each.id, profile=str(each.attributes.get("profile") or ""))
+            for each in parts
+            if each.attributes.get("parentUUID") == device.id and each.attributes.get("profile")
+        )
+        found.append(
+            Gpu(
+                id=device.id,
+                index=number,
+                slot=slot,
+                vendor=vendor,
+                model=str(device.attributes.get("productName") or ""),
+                pci=_pci(device.attributes),
+                numa_node=_place(device, numa),
+                memory=parse_quantity(device.capacity.get("memory") or "0"),
+                mig="enabled" if instances else None,
+                mig_devices=instances,
+                pcie_path=_path(device.attributes),
+            )
+        )
+    return tuple(found)
+
+
+def _place(device: Device, numa: frozenset[int]) -> int | None:
+    return device.numa_node if device.numa_node in numa else None
+
+
+def _nic(device: Device, numa: frozenset[int]) -> Nic | None:
+    if not device.rdma:
+        return None
+    interface = device.attributes.get("ifName") or device.attributes.get("dra.net/ifName")
+    return Nic(
+        id=device.rdma,
+        interface=interface if isinstance(interface, str) else None,
+        pci=_pci(device.attributes),
+        numa_node=_place(device, numa),
+        pcie_path=_path(device.attributes),
+    )
+
+
+def _pci(attributes: Mapping[str, Any]) -> str | None:
+    found = attributes.get(f"{STANDARD}pciBusID") or attributes.get("pciBusID")
+    return str(found).lower() if found else None
+
+
+def _path(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    """The root that devices of one switch share: bridges below it are not published."""
+    found = attributes.get(f"{STANDARD}pcieRoot")
+    return (str(found),) if found else ()
+
+
+def _natural(name: str) -> tuple[str, int]:
+    found = _INDEX.search(name)
+    return (name[: found.start()], int(found[1])) if found else (name, -1)

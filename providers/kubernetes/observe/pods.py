@@ -1,0 +1,195 @@
+"""What a pod says of its kernel. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from providers.base import KernelState, Labels, Observed
+from providers.kubernetes.objects import labels
+from providers.kubernetes.objects.names import CONTAINER
+from providers.kubernetes.observe.quantity import parse_quantity
+from schemas.kinds.parts.kubernetes import Kubernetes
+from schemas.values.naturals import parse_natural
+from schemas.values.resource_ref import ref_of
+
+_SIGNALLED, _SIGNALS = 128, 64
+_NEVER_STARTED = frozenset({
+    "Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods",
+    "Preempting", "Shutdown", "Terminated", "TopologyAffinityError", "UnexpectedAdmissionError",
+})  # fmt: skip
+"""Reasons of a failed pod that no program of its own brought about: its node turned it away, or ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPod:
+    """A pod that is a kernel. `spent`: it was restarted as often as its session allows, and failed again;
+    `given_up`: the kubelet was told to leave it at that."""
+
+    kernel: Observed
+    namespace: str
+    uid: str
+    node: str
+    """That it is bound to; empty: to none yet."""
+    spent: bool = False
+    given_up: bool = False
+
+
+def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
+    """Whether a pod claims to be a kernel, and is where only bai makes pods."""
+    metadata = pod.get("metadata") or {}
+    if (metadata.get("labels") or {}).get("app.kubernetes.io/managed-by") != "bai":
+        return False
+    found = labels.from_annotation(metadata)
+    if found is None:
+        return False
+    return bool(metadata.get("namespace") == options.namespace_of(_project(found)))
+
+
+def _project(found: Labels) -> str:
+    return ref_of(found.resource).project
+
+
+def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
+    """None for a pod without readable labels."""
+    metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
+    found = labels.from_annotation(metadata)
+    if found is None:
+        return None
+    container = _main(status)
+    most = parse_natural(str((metadata.get("annotations") or {}).get(labels.RESTARTS) or ""))
+    restarts = int(container.get("restartCount") or 0)
+    told = (metadata.get("annotations") or {}).get(labels.SPENT)
+    spent = told is not None or (most is not None and _is_spent(status, container, most))
+    node = str(spec.get("nodeName") or "")
+    state = "exited" if spent else _state(pod)
+    ended = _terminated(container)
+    return OwnPod(
+        Observed(
+            id=str(metadata.get("name")),
+            labels=found,
+            state=state,
+            exit_code=_exit_code(ended, told) if state == "exited" else None,
+            reason=_reason(pod, container, state),
+            created=parse_time(metadata.get("creationTimestamp")),
+            started=_started(container),
+            finished=parse_time(ended.get("finishedAt")) if state in ("exited", "lost") else None,
+            restarts=min(restarts, most) if spent and most is not None else restarts,
+            memory=_memory(spec),
+            image=_image(spec),
+        ),
+        namespace=str(metadata.get("namespace")),
+        uid=str(metadata.get("uid")),
+        node=node,
+        given_up=told is not None,
+        spent=spent,
+    )
+
+
+def _is_spent(status: Mapping[str, Any], container: Mapping[str, Any], most: int) -> bool:
+    """Whether it has failed once more than it may be restarted."""
+    now, restarts = container.get("state") or {}, int(container.get("restartCount") or 0)
+    failed = now.get("terminated") or (now.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    going_on = status.get("phase") not in ("Succeeded", "Failed")
+    return going_on and (restarts > most or (restarts == most and bool(failed)))
+
+
+def _main(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER), {})
+
+
+def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How it ended, now or the last time."""
+    now, before = container.get("state") or {}, container.get("lastState") or {}
+    return now.get("terminated") or before.get("terminated") or {}
+
+
+def _state(pod: Mapping[str, Any]) -> KernelState:
+    metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
+    phase = status.get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return "lost" if _was_turned_away(status) else "exited"
+    if metadata.get("deletionTimestamp") or labels.STOPPED in (metadata.get("annotations") or {}):
+        return "stopping"
+    container = _main(status)
+    if (container.get("state") or {}).get("running") or container.get("restartCount"):
+        return "running"
+    if phase == "Running" and _terminated(container):
+        return "running"  # It is about to be restarted, or its end to be told.
+    return "creating"
+
+
+def _was_turned_away(status: Mapping[str, Any]) -> bool:
+    reason = str(status.get("reason") or "")
+    return (
+        reason in _NEVER_STARTED
+        or reason.startswith("OutOf")
+        or (
+            status.get("phase") == "Failed"
+            and not _terminated(_main(status))
+            and reason != "DeadlineExceeded"
+        )
+    )
+
+
+def _exit_code(ended: Mapping[str, Any], told: Any = None) -> int | None:
+    """`told`: noted when the last restart that is allowed had failed; what the kubelet began afterwards does
+    not count."""
+    if told is not None:
+        return parse_natural(str(told))
+    code = ended.get("exitCode")
+    return code if isinstance(code, int) else None
+
+
+def _reason(pod: Mapping[str, Any], container: Mapping[str, Any], state: KernelState) -> str:
+    """In the words that all providers share; for a kernel that does not start, why."""
+    status = pod.get("status") or {}
+    said = str(status.get("reason") or "")
+    if state == "lost":
+        return f"{said}: {status.get('message') or ''}".strip(": ")[:500] or "it was never started"
+    if state == "exited":
+        noted = (pod.get("metadata") or {}).get("annotations") or {}
+        if labels.STOPPED in noted:
+            return "stopped"
+        if labels.SPENT in noted:
+            return "exit"
+        if said == "DeadlineExceeded":
+            return "timeout"
+        ended = _terminated(container)
+        if ended.get("reason") == "OOMKilled":
+            return "out-of-memory"
+        code = _exit_code(ended)
+        if code is not None and _SIGNALLED < code <= _SIGNALLED + _SIGNALS:
+            return f"signal {code - _SIGNALLED}"
+        return "exit"
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") in (None, "ContainerCreating", "PodInitializing"):
+        return ""
+    return f"{waiting['reason']}: {waiting.get('message') or ''}".strip(": ")[:500]
+
+
+def _started(container: Mapping[str, Any]) -> datetime | None:
+    running = (container.get("state") or {}).get("running") or {}
+    return parse_time(running.get("startedAt") or _terminated(container).get("startedAt"))
+
+
+def parse_time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def _container_spec(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((each for each in spec.get("containers") or () if each.get("name") == CONTAINER), {})
+
+
+def _memory(spec: Mapping[str, Any]) -> int:
+    text = ((_container_spec(spec).get("resources") or {}).get("limits") or {}).get("memory")
+    return parse_quantity(str(text)) if text else 0
+
+
+def _image(spec: Mapping[str, Any]) -> str:
+    return str(_container_spec(spec).get("image") or "")

@@ -1,0 +1,127 @@
+"""Making a kernel: its pod, which nobody binds but bai, what goes with it, its devices; the binding last,
+with which it starts. Each step finds what an attempt that was cut off has made, and the next one goes on
+there.
+"""
+
+from __future__ import annotations
+
+from providers.base import Fence, KernelSpec
+from providers.kubernetes.api.client import STRATEGIC, ApiClient, Object
+from providers.kubernetes.api.credentials import NAME
+from providers.kubernetes.api.errors import CONFLICT, NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.objects.claim import split_devices
+from providers.kubernetes.objects.device import Device
+from providers.kubernetes.objects.names import PodRef, namespaced
+from providers.kubernetes.objects.pod import beside, owner_reference, pod_manifest, service_manifest
+from providers.kubernetes.observe.nodes import parse_node
+from providers.kubernetes.observe.observer import Observer
+from providers.kubernetes.observe.pods import is_ours
+from providers.kubernetes.pods.devices import allocate, wanted_devices
+from providers.kubernetes.pods.find import get_or_none
+from schemas.kinds.parts.kubernetes import Kubernetes
+from schemas.problems.errors.kernel import KernelRefused
+from schemas.problems.errors.provider import ProviderUnavailable
+
+
+def create_pod(
+    client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, observer: Observer, fence: Fence
+) -> Object:
+    """The pod, bound to its node; one that is bound already is left as it is. Raises KernelRefused,
+    ProviderUnavailable, ProviderError, and what `fence` raises."""
+    with api_errors(spec.id, making=True):
+        pod = get_or_none(client, ref.path)
+        if pod is not None and not is_ours(pod, options):
+            why = f"a pod of this name is in namespace {ref.namespace} that is not bai's"
+            raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
+        if pod is not None and pod["metadata"].get("deletionTimestamp"):
+            raise ProviderUnavailable(provider=NAME, why=f"pod {ref.name} is still being deleted")
+        if pod is not None and pod["spec"].get("nodeName"):
+            return pod
+        _require_node(client, spec)
+        asked = spec.devices or spec.nics or spec.cpus
+        devices = _find_devices(observer, spec) if asked else ()
+        if pod is None:
+            pod = _make(client, options, ref, spec, claims=len(split_devices(devices)))
+        for resource, body in beside(spec, pod):
+            _make_if_missing(client, namespaced(resource, ref.namespace), body)
+        if spec.network.name:
+            _join_service(client, ref, spec.network.name, pod)
+        if devices:
+            allocate(client, observer.ledger, spec, ref, pod, devices)
+        fence()
+        return _bind(client, ref, spec.labels.node, pod)
+
+
+def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
+    """By what was last seen; looks again before it gives up. Raises KernelRefused."""
+    node = spec.labels.node
+    try:
+        return wanted_devices(spec, observer.last_devices().of(node))
+    except KernelRefused:
+        return wanted_devices(spec, observer.devices().of(node))
+
+
+def _require_node(client: ApiClient, spec: KernelSpec) -> None:
+    """Binding asks nobody whether the node takes pods: we do. Raises ProviderUnavailable."""
+    name = spec.labels.node
+    found = get_or_none(client, f"/api/v1/nodes/{name}")
+    node = parse_node(found) if found is not None else None
+    if node is None:
+        raise ProviderUnavailable(provider=NAME, why=f"the cluster has no node {name}")
+    if node.unreachable or node.cordoned:
+        raise ProviderUnavailable(provider=NAME, why=f"node {name}: {node.unreachable or node.cordoned}")
+
+
+def _make(client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, *, claims: int) -> Object:
+    body = pod_manifest(spec, ref, options, ref.new_given(), claims=claims)
+    try:
+        return client.create(namespaced("pods", ref.namespace), body)
+    except ApiRefusal as refusal:
+        if refusal.status == CONFLICT and refusal.reason == "AlreadyExists":
+            return client.get(ref.path)
+        if refusal.status == NOT_FOUND and "namespaces" in refusal.message:
+            hint = f"kubectl create namespace {ref.namespace}"
+            why = f"the cluster has no namespace {ref.namespace}"
+            raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint) from None
+        raise
+
+
+def _make_if_missing(client: ApiClient, path: str, body: Object) -> None:
+    try:
+        client.create(path, body)
+    except ApiRefusal as refusal:
+        if refusal.reason != "AlreadyExists":
+            raise
+
+
+def _join_service(client: ApiClient, ref: PodRef, name: str, pod: Object) -> None:
+    """The service of the session's names is there for as long as one of its pods is."""
+    path = namespaced("services", ref.namespace)
+    owner = owner_reference(pod)
+    try:
+        client.create(path, service_manifest(name, ref.namespace, owner))
+    except ApiRefusal as refusal:
+        if refusal.reason != "AlreadyExists":
+            raise
+        client.patch(f"{path}/{name}", {"metadata": {"ownerReferences": [owner]}}, kind=STRATEGIC)
+
+
+def _bind(client: ApiClient, ref: PodRef, node: str, pod: Object) -> Object:
+    """The pod, bound: by us, or by another attempt at the same time."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": ref.name, "namespace": ref.namespace, "uid": pod["metadata"]["uid"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    try:
+        client.create(f"{ref.path}/binding", body)
+    except ApiRefusal as refusal:
+        found = get_or_none(client, ref.path)
+        if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            why = f"pod {ref.name} was removed while it was made"
+            raise ProviderUnavailable(provider=NAME, why=why) from None
+        if refusal.status != CONFLICT or found["spec"].get("nodeName") != node:
+            raise
+        return found
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}}

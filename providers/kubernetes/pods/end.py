@@ -1,0 +1,145 @@
+"""Ending a kernel: stopped, its pod stays with exit code and log; removed, nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from urllib3.exceptions import HTTPError
+
+from providers.kubernetes.api.client import ApiClient, Object
+from providers.kubernetes.api.credentials import NAME
+from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.objects import labels
+from providers.kubernetes.objects.claim import claim_path
+from providers.kubernetes.objects.names import RESOURCE_API, PodRef, namespaced
+from providers.kubernetes.objects.pod import given_name
+from providers.kubernetes.pods.find import get_or_none
+from schemas.problems.errors.kernel import KernelNotFound
+from schemas.problems.errors.provider import ProviderUnavailable
+
+MARGIN = 30.0
+"""Seconds beyond its grace for a kubelet to end a pod and to say so."""
+_ENDED = ("Succeeded", "Failed")
+_SLICE = 10
+"""Seconds for which one watch goes on."""
+
+
+def stop_pod(client: ApiClient, ref: PodRef, pod: Object) -> Object:
+    """The pod once it has ended: its time is up from now on, which the kubelet sees to, with its own signal
+    and grace. One that has ended stays as it is. Raises ProviderUnavailable, ProviderError."""
+    if is_ended(pod):
+        return pod
+    with api_errors(ref.name):
+        patched = client.patch(
+            ref.path,
+            {"metadata": {"annotations": {labels.STOPPED: "true"}}, "spec": {"activeDeadlineSeconds": 1}},
+        )
+        grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
+        found = _wait(client, ref, patched, lambda seen: seen is None or is_ended(seen), grace + MARGIN)
+        return patched if found is None else found
+
+
+def wait_for_end(client: ApiClient, ref: PodRef, pod: Object, seconds: float) -> Object:
+    """The pod once it has ended by itself, or as it is after so many seconds. Raises KernelNotFound,
+    ProviderUnavailable."""
+    with api_errors(ref.name):
+        found = _wait(client, ref, pod, lambda seen: seen is None or is_ended(seen), seconds)
+    if found is None:
+        raise KernelNotFound(provider=NAME, kernel=ref.name)
+    return found
+
+
+def give_up(client: ApiClient, ref: PodRef, exit_code: int | None) -> Object:
+    """Kubelets restart without a limit: one that has restarted a pod often enough is told that its time is
+    up. Raises ApiRefusal, OSError."""
+    noted = {labels.SPENT: str(exit_code if exit_code is not None else 1)}
+    return client.patch(ref.path, {"metadata": {"annotations": noted}, "spec": {"activeDeadlineSeconds": 1}})
+
+
+def is_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in _ENDED
+
+
+def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> None:
+    """The pod at once, then its claims, so that its devices are free when this returns. Without a pod, the
+    claim that one has left behind. Raises ProviderUnavailable where its node does not say that it has
+    ended."""
+    with api_errors(ref.name):
+        if pod is None:
+            return _delete_claim(client, ref)
+        _delete_pod(client, ref, pod)
+        given = given_name(pod)
+        for resource in ("secrets", "configmaps") if given else ():
+            # The cluster would clear them away, too, but later.
+            _delete(client, f"{namespaced(resource, ref.namespace)}/{given}")
+        for each in pod["spec"].get("resourceClaims") or ():
+            _delete_claim(client, PodRef(ref.namespace, str(each["resourceClaimName"])))
+
+
+def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
+    # With no grace at all, the API forgets a pod whose container still runs and has the devices.
+    unbound = not pod["spec"].get("nodeName")
+    metadata = pod["metadata"]
+    # One that was bound meanwhile is looked at again, and then it has to end.
+    same = {"uid": metadata["uid"], **({"resourceVersion": metadata["resourceVersion"]} if unbound else {})}
+    body = {"gracePeriodSeconds": 0 if unbound else 1, "preconditions": same}
+    if not _delete(client, ref.path, body):
+        return
+    uid = metadata["uid"]
+    left = _wait(client, ref, pod, lambda seen: seen is None or seen["metadata"]["uid"] != uid, MARGIN)
+    if left is not None and left["metadata"]["uid"] == uid:
+        why = f"node {pod['spec'].get('nodeName')} has not said that pod {ref.name} has ended"
+        raise ProviderUnavailable(provider=NAME, why=why)
+
+
+def _delete_claim(client: ApiClient, ref: PodRef) -> None:
+    if not _delete(client, claim_path(ref)):
+        return
+    deadline = time.monotonic() + MARGIN
+    path = f"{RESOURCE_API}/namespaces/{ref.namespace}/resourceclaims"
+    while (found := get_or_none(client, claim_path(ref))) is not None:
+        if time.monotonic() > deadline:
+            why = f"claim {ref.namespace}/{ref.name} is still held: the cluster's controller has not freed it"
+            raise ProviderUnavailable(provider=NAME, why=why)
+        _next_change(client, path, ref.name, str(found["metadata"]["resourceVersion"]))
+
+
+def _delete(client: ApiClient, path: str, body: Object | None = None) -> bool:
+    """False where there is no such object. Raises ApiRefusal, OSError."""
+    try:
+        client.delete(path, body)
+    except ApiRefusal as refusal:
+        if refusal.status != NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def _wait(
+    client: ApiClient, ref: PodRef, pod: Object, enough: Callable[[Object | None], bool], seconds: float
+) -> Object | None:
+    """The pod, None when it is gone, once that is enough or time is over. Raises ApiRefusal, OSError."""
+    deadline = time.monotonic() + seconds
+    seen = get_or_none(client, ref.path)
+    while not enough(seen) and time.monotonic() < deadline:
+        version = str((seen or pod)["metadata"]["resourceVersion"])
+        _next_change(client, namespaced("pods", ref.namespace), ref.name, version)
+        seen = get_or_none(client, ref.path)
+    return seen
+
+
+def _next_change(client: ApiClient, path: str, name: str, version: str) -> None:
+    """Until something has happened to one object, or some seconds have passed."""
+    query = {
+        "watch": "1", "fieldSelector": f"metadata.name={name}", "resourceVersion": version,
+        "timeoutSeconds": _SLICE,
+    }  # fmt: skip
+    response = client.stream(path, query, silence=_SLICE + 10)
+    try:
+        json.loads(response.readline() or b"{}")
+    except (HTTPError, ValueError):
+        time.sleep(0.1)  # The connection was cut: whoever waits looks again.
+    finally:
+        response.close()

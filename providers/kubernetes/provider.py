@@ -1,0 +1,155 @@
+"""The kubernetes provider: a whole cluster as one agent, whose own queue is always empty."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from providers.abilities import KernelEvent, SetupCheck, Usage
+from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
+from providers.kubernetes import capabilities, events
+from providers.kubernetes.api.client import ApiClient
+from providers.kubernetes.api.credentials import NAME
+from providers.kubernetes.api.errors import api_errors
+from providers.kubernetes.interaction.interaction import Interaction
+from providers.kubernetes.objects import labels
+from providers.kubernetes.objects.names import PodRef
+from providers.kubernetes.observe.hardware import hardware_of
+from providers.kubernetes.observe.observer import Observer
+from providers.kubernetes.observe.pods import OwnPod
+from providers.kubernetes.pods import end
+from providers.kubernetes.pods.create import create_pod
+from providers.kubernetes.pods.find import PodFinder, observed, ref_of_pod
+from schemas.hardware.model import Hardware
+from schemas.kinds.parts.kubernetes import Kubernetes
+from schemas.problems.errors.kernel import KernelNotFound
+from schemas.problems.errors.provider import ProviderError
+from schemas.values.resource_ref import ref_of
+
+
+class KubernetesProvider(Interaction):
+    """A `Provider` on one cluster. `nodes`: the names that the repository gives; empty: all."""
+
+    def __init__(self, client: ApiClient, options: Kubernetes, nodes: Sequence[str] = ()) -> None:
+        self.client = client
+        self.options = options
+        self.observer = Observer(client, options, nodes)
+        self.finder = PodFinder(client, options)
+        self.nodes = tuple(nodes)
+
+    def capabilities(self) -> Capabilities:
+        with api_errors():
+            return capabilities.capabilities(self.observer.last_seen(), self.nodes)
+
+    # reading
+
+    def observe(self) -> Observation:
+        found = self.observer.observe()
+        self._end_what_is_spent()
+        return found
+
+    def _end_what_is_spent(self) -> None:
+        for (namespace, name), pod in self.observer.spent_pods().items():
+            with contextlib.suppress(ProviderError), api_errors(name):
+                ended = end.give_up(self.client, PodRef(namespace, name), pod.kernel.exit_code)
+                self.observer.pods.record(ended)
+
+    def hardware(self, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+        """See `providers.abilities.ProbesHardware`."""
+        try:
+            with api_errors():
+                known = {name: node for (_, name), node in self.observer.nodes.look().objects.items()}
+                devices = self.observer.devices()
+        except ProviderError as error:
+            return {}, {name: str(error) for name in sorted(nodes)}
+        found = {name: hardware_of(known[name], devices) for name in sorted(nodes & known.keys())}
+        return found, {name: "the cluster has no node of this name" for name in sorted(nodes - known.keys())}
+
+    def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
+        return events.stream_events(self.observer.pods, stop)
+
+    def check_setup(self) -> Iterator[SetupCheck]:
+        """See `providers.abilities.ChecksSetup`."""
+        from providers.kubernetes.setup_check import check_setup
+
+        return check_setup(self.client, self.observer, self.options)
+
+    def usage(self) -> Iterator[Usage]:
+        from providers.kubernetes.interaction.usage import measure_all
+
+        with api_errors():
+            pods = self.observer.pods.look().objects
+        where: dict[str, dict[str, str]] = {}
+        for pod in pods.values():
+            if isinstance(pod, OwnPod) and pod.node and pod.kernel.state == "running":
+                where.setdefault(pod.node, {})[pod.uid] = pod.kernel.id
+        return measure_all(self.client, where)
+
+    def pod_of(self, kernel_id: str) -> PodRef:
+        """Raises KernelNotFound, ProviderUnavailable."""
+        return self.finder.ref(kernel_id)
+
+    # making
+
+    def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
+        ref = PodRef(self.options.namespace_of(ref_of(spec.labels.resource).project), spec.id)
+        self.finder.remember(ref)
+        try:
+            pod = create_pod(self.client, self.options, ref, spec, self.observer, fence)
+        except BaseException:
+            self._take_back(ref)
+            raise
+        self.observer.pods.record(pod)
+        return observed(pod)
+
+    def _take_back(self, ref: PodRef) -> None:
+        """What was begun and not started goes; what cannot be cleared away now, the next attempt finds."""
+        with contextlib.suppress(ProviderError):
+            pod = self.finder.find(ref.name)
+            if not pod["spec"].get("nodeName"):
+                self.remove(ref.name)
+
+    def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
+        ref = self.finder.ref(kernel_id)
+        fence()
+        with api_errors(kernel_id):
+            about = {"annotations": {labels.LABELS: labels.to_annotation(spec.labels)}}
+            pod = self.client.patch(ref.path, {"metadata": about})
+        self.observer.pods.record(pod)
+        return observed(pod)
+
+    # ending
+
+    def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
+        pod = self.finder.find(kernel_id)
+        if signal and not end.is_ended(pod):
+            from providers.kubernetes.interaction.execute import send_signal
+
+            send_signal(self.client, ref_of_pod(pod), signal)
+            pod = end.wait_for_end(self.client, ref_of_pod(pod), pod, grace)
+        if not pod["spec"].get("nodeName"):
+            self.remove(kernel_id)
+            raise KernelNotFound(provider=NAME, kernel=kernel_id)
+        found = end.stop_pod(self.client, ref_of_pod(pod), pod)
+        self.observer.pods.record(found)
+        return observed(found)
+
+    def remove(self, kernel_id: str) -> None:
+        try:
+            pod = self.finder.find(kernel_id)
+        except KernelNotFound:
+            return self.sweep(kernel_id)
+        ref = ref_of_pod(pod)
+        end.remove_pod(self.client, ref, pod)
+        self.observer.pods.forget((ref.namespace, ref.name), pod["metadata"]["uid"])
+        self.finder.forget(kernel_id)
+
+    def sweep(self, kernel_id: str) -> None:
+        """A claim of a pod that is gone. See `providers.abilities.SweepsLeftovers`."""
+        ref = self.finder.last_known(kernel_id)
+        if ref is not None:
+            end.remove_pod(self.client, ref, None)
+
+    def close(self) -> None:
+        self.observer.close()
+        self.client.close()

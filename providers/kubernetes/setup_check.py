@@ -1,0 +1,99 @@
+"""Whether a cluster has what bai needs of it, and lets bai do it: what `bai doctor` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from providers.abilities import SetupCheck
+from providers.kubernetes.api.client import ApiClient
+from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.objects.names import RESOURCE_API
+from providers.kubernetes.observe.observer import Observer
+from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
+from schemas.problems.errors.base import BaiError
+
+_RESOURCE = "resource.k8s.io"
+EVERYWHERE = (
+    ("", "nodes", "", "list"), ("", "pods", "", "list"), ("", "pods", "", "watch"),
+    (_RESOURCE, "resourceslices", "", "list"), (_RESOURCE, "resourceclaims", "", "list"),
+    (_RESOURCE, "deviceclasses", "", "list"), (_RESOURCE, "resourceclaims", "binding", "update"),
+)  # fmt: skip
+"""API group, resource, subresource and verb that bai needs in the whole cluster."""
+INSIDE = (
+    ("", "pods", "", "create"), ("", "pods", "", "delete"), ("", "pods", "", "patch"),
+    ("", "pods", "binding", "create"), ("", "pods", "log", "get"), ("", "pods", "exec", "create"),
+    ("", "secrets", "", "create"), ("", "secrets", "", "delete"), ("", "configmaps", "", "create"),
+    ("", "configmaps", "", "delete"), ("", "services", "", "create"), ("", "services", "", "patch"),
+    (_RESOURCE, "resourceclaims", "", "create"), (_RESOURCE, "resourceclaims", "", "delete"),
+    (_RESOURCE, "resourceclaims", "status", "update"),
+)  # fmt: skip
+"""The same, in the namespace where it makes pods."""
+Right = tuple[str, str, str, str]
+
+
+def check_setup(client: ApiClient, observer: Observer, options: Kubernetes) -> Iterator[SetupCheck]:
+    """Never raises."""
+    try:
+        with api_errors():
+            version = str(client.get("/version").get("gitVersion"))
+        yield SetupCheck("api server", f"Kubernetes {version} at {client.access.server}")
+        yield from _devices(client, observer)
+        yield from _permissions(client, options)
+    except BaiError as error:
+        yield SetupCheck("api server", error.message, failed=True, hint=error.hint)
+
+
+def _devices(client: ApiClient, observer: Observer) -> Iterator[SetupCheck]:
+    name = "devices"
+    with api_errors():
+        try:
+            client.get(RESOURCE_API)
+        except ApiRefusal as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+            hint = "Kubernetes 1.34 and later have it; sessions without GPUs run all the same"
+            yield SetupCheck(name, "the server has no resource.k8s.io/v1", failed=True, hint=hint)
+            return
+        published = observer.devices().all
+    nodes: dict[str, set[str]] = {}
+    for device in published:
+        nodes.setdefault(device.driver, set()).add(device.node)
+    said = ", ".join(f"{driver} on {len(where)}" for driver, where in sorted(nodes.items()))
+    yield SetupCheck(name, f"published by {said} nodes" if said else "no DRA driver publishes any")
+
+
+def _permissions(client: ApiClient, options: Kubernetes) -> Iterator[SetupCheck]:
+    inside = "" if PROJECT in options.namespace else options.namespace
+    asked = [*((right, "") for right in EVERYWHERE), *((right, inside) for right in INSIDE if inside)]
+    with api_errors(), ThreadPoolExecutor(8, "bai-may") as pool:
+        allowed = list(pool.map(lambda each: _may(client, *each), asked))
+    missing = [_words(*each) for each, may in zip(asked, allowed, strict=True) if not may]
+    if missing:
+        hint = "deploy/kubernetes/rbac.yaml has what bai needs"
+        yield SetupCheck("permissions", f"may not {'; '.join(missing)}", failed=True, hint=hint)
+    else:
+        yield SetupCheck("permissions", f"all that bai needs, in namespace {options.namespace}")
+
+
+def _may(client: ApiClient, right: Right, namespace: str) -> bool:
+    group, resource, part, verb = right
+    attributes = {
+        "group": group,
+        "resource": resource,
+        "subresource": part,
+        "verb": verb,
+        "namespace": namespace,
+    }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = client.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _words(right: Right, namespace: str) -> str:
+    _, resource, part, verb = right
+    return f"{verb} {resource}{'/' if part else ''}{part}" + (f" in {namespace}" if namespace else "")

@@ -1,0 +1,73 @@
+"""Options of the kubernetes provider (`Cluster.spec.kubernetes`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from schemas.problems.issues import value_error
+from schemas.problems.text import format_value
+from schemas.values.envelope import Model
+from schemas.values.names import Name, NodeName, Text
+
+PROJECT = "{project}"
+
+
+NAMESPACE_PATTERN = (
+    r"^(?!kube-)(?=.{1,63}$)[a-z0-9]([-a-z0-9]*(-\{project\}([-a-z0-9]*[a-z0-9])?|[a-z0-9]))?$"
+)
+"""A word and `-` before `{project}`, so that no project's name makes it one of Kubernetes' own."""
+_NAMESPACE = re.compile(NAMESPACE_PATTERN.removesuffix("$") + r"\Z")
+
+
+def _validate_namespace(value: str) -> str:
+    if _NAMESPACE.match(value):
+        return value
+    hint = f"such as bai or team-{PROJECT}"
+    if value.startswith("kube-"):
+        message = f"{format_value(value)} is a namespace of Kubernetes' own, where nobody else makes pods"
+        raise value_error(message, hint, "BAI-V033")
+    raise value_error(f"{format_value(value)} is no name of a namespace", hint, "BAI-V033")
+
+
+Namespace = Annotated[
+    str,
+    AfterValidator(_validate_namespace),
+    WithJsonSchema({"type": "string", "pattern": NAMESPACE_PATTERN}),
+]
+
+
+class Kubernetes(Model):
+    """How a cluster's API server is reached, and what its sessions' pods have in common. The kubeconfig is
+    that of whoever runs bai (`KUBECONFIG`, or `~/.kube/config`): a repository cannot name a file, since a
+    kubeconfig may run programs."""
+
+    context: Text | None = None
+    """Context of that kubeconfig; its current one when left out, or, where bai runs in a pod, the pod's own
+    service account."""
+    namespace: Namespace = "bai"
+    """Where pods are made. With `{project}` in it, each project has its own, which may have a quota. It must
+    be there, and be bai's: whoever may write in it is trusted like bai."""
+    cluster_domain: NodeName = "cluster.local"
+    """Of the cluster's names; members of a session find each other by it."""
+    image_pull_secrets: tuple[Name, ...] = ()
+    """Secrets of the namespace, of type `kubernetes.io/dockerconfigjson`, by which images are pulled."""
+    runtime_class: Name | None = None
+    """Of the pods, where it is not the cluster's default."""
+
+    def namespace_of(self, project: str) -> str:
+        return self.namespace.replace(PROJECT, project)
+
+    def may_be_ours(self, namespace: str) -> bool:
+        """Whether it is the namespace, or may be a project's."""
+        before, found, after = self.namespace.partition(PROJECT)
+        if not found:
+            return namespace == self.namespace
+        return namespace.startswith(before) and namespace.endswith(after)
+
+    @property
+    def options_set(self) -> dict[str, Any]:
+        """What was said, as written."""
+        return self.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)

@@ -1,0 +1,1 @@
+"""A real Kubernetes cluster: `lab.py` is where to begin, `fixtures.py` what tests ask for."""

@@ -1,0 +1,99 @@
+"""One program of the cluster that runs on: started, ended, and its last words when it does not come up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.lab.spaces import PATIENCE, children, started, with_us
+
+_LINES = 20
+
+
+class NotUp(Exception):
+    """A program of the cluster ended, or does not answer; with what it wrote last."""
+
+
+@dataclass
+class Daemon:
+    """`argv` runs behind `prefix`, a command that leads to the namespaces where it belongs. `forks`: the
+    prefix stays, as parent of the program."""
+
+    name: str
+    argv: Sequence[str]
+    log: Path
+    prefix: Sequence[str] = ()
+    forks: bool = False
+    path: str = ""
+    """Where it finds programs of its own, before all others."""
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Start it; `wait` for what it does. Nothing happens while it runs."""
+        if self.runs():
+            return
+        environment = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}:/usr/sbin:/sbin"}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["env", "--default-signal", *with_us("KILL"), *self.prefix, *self.argv],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment,
+            )  # fmt: skip
+
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def pid(self) -> int:
+        """Process id of the program itself, seen from outside; 0 when it does not run."""
+        if self.process is None or self.process.poll() is not None:
+            return 0
+        if not self.forks:
+            return self.process.pid
+        found = children(self.process.pid)
+        return found[0] if found else 0
+
+    def wait(self, answers: Callable[[], bool]) -> None:
+        """Until it answers. Raises NotUp."""
+        deadline = time.monotonic() + 3 * PATIENCE
+        while not answers():
+            ended = not self.runs()
+            if ended or time.monotonic() > deadline:
+                why = "it ended" if ended else "it does not answer"
+                raise NotUp(f"{self.name} did not come up: {why}\n{self.tail()}")
+            time.sleep(0.1)
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        if not self.log.exists():
+            return "it wrote nothing"
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LINES:])
+
+    def stop(self) -> None:
+        """As an administrator does, and at once when that takes too long."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """All at once."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> None:
+        if self.process is None:
+            return
+        pid = self.pid()
+        since = started(pid) if pid else ""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid or self.process.pid, number)
+        try:
+            self.process.wait(PATIENCE / 4)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                if pid and started(pid) == since:
+                    os.kill(pid, signal.SIGKILL)
+            self.process.kill()
+            self.process.wait(PATIENCE)
+        self.process = None

@@ -1,0 +1,15 @@
+package main
+
+import (
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+)
+
+func init() {
+	applets["kubectl"] = func() {
+		if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+			util.CheckErr(err)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+"""A cluster on this machine for people: two nodes, and the way to them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.lab.kubernetes.api import CORE
+from tests.lab.kubernetes.lab import Kubernetes
+
+MANIFEST = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "rbac.yaml"
+
+
+@contextlib.contextmanager
+def permit(lab: Kubernetes) -> Iterator[None]:
+    """With the namespace, service account and permissions of `deploy/kubernetes`."""
+    lab.kubectl("apply", "-f", str(MANIFEST))
+    account = f"{CORE}/namespaces/bai/serviceaccounts/default"
+    lab.api.until(account, lambda _: True, "pods may be created")
+    try:
+        yield
+    finally:
+        lab.kubectl("delete", "-f", str(MANIFEST), "--ignore-not-found")
+
+
+@contextlib.contextmanager
+def kubernetes_lab(folder: Path) -> Iterator[Kubernetes]:
+    """`folder` becomes a link to the lab's own, with `kubeconfig` and programs in `bin`. Needs root. Raises
+    LabUnavailable, FileExistsError."""
+    with contextlib.closing(Kubernetes()) as lab:
+        lab.pair()
+        (lab.folder / "kubeconfig").symlink_to(lab.kubeconfig)
+        (lab.folder / "bin").symlink_to(lab.programs)
+        folder.symlink_to(lab.folder)
+        try:
+            with permit(lab):
+                yield lab
+        finally:
+            folder.unlink()

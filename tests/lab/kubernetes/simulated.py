@@ -1,0 +1,105 @@
+"""Simulated nodes: kwok answers for them, and nothing runs there. For scale."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.lab.cache import command
+from tests.lab.kubernetes import cpus, gpus
+from tests.lab.kubernetes.api import CORE, RESOURCE, Api
+from tests.lab.kubernetes.control_plane import ControlPlane
+from tests.lab.kubernetes.daemon import Daemon
+from tests.lab.spaces import within
+from tests.waiting import until
+
+LABEL = "type=kwok"
+"""Which nodes and ResourceSlices are simulated."""
+_AT_ONCE = 16
+_ANNOTATION = "kwok.x-k8s.io/node"
+_CPUS = 96
+_CAPACITY = {"cpu": str(_CPUS), "memory": "1Ti", "pods": "110"}
+
+
+def keeper(plane: ControlPlane) -> Daemon:
+    """The program that answers for all of them."""
+    stages = plane.folder / "stages.yaml"
+    stages.write_text(command([str(plane.programs / "kwok-stages")]))
+    argv = [
+        str(plane.programs / "kwok"), "--kubeconfig", str(plane.inner_kubeconfig), "--config", str(stages),
+        "--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={_ANNOTATION}=fake",
+        "--node-lease-duration-seconds=40",
+    ]  # fmt: skip
+    return Daemon("kwok", argv, plane.folder / "kwok.log", within(plane.namespace, []))
+
+
+def add(api: Api, count: int, gpus_each: int, *, cores: bool) -> list[str]:
+    """`count` nodes, once they are Ready; a taint of theirs keeps the scheduler from them. `cores`: a driver
+    publishes their CPUs."""
+    names = [f"k{number:04}" for number in range(count)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda name: _create(api, name, gpus_each, cores=cores), names))
+    until(
+        lambda: set(names) <= _ready(api), f"{len(names)} simulated nodes are Ready", seconds=300, pause=0.2
+    )
+    return names
+
+
+def remove(api: Api) -> None:
+    """All of them, with their devices and what is said to run there."""
+    api.clear(f"{CORE}/nodes?labelSelector={LABEL}")
+    api.clear(f"{RESOURCE}/resourceslices?labelSelector={LABEL}")
+
+
+def _create(api: Api, name: str, count: int, *, cores: bool) -> None:
+    node = api.create(f"{CORE}/nodes", _node(name))
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+    published = {
+        gpus.DRIVER: gpus.devices(name, count),
+        cpus.DRIVER: cpus.devices(range(_CPUS), threads=2) if cores else [],
+    }
+    for driver, devices in published.items():
+        if devices:
+            api.create(f"{RESOURCE}/resourceslices", _slice(driver, devices, owner))
+
+
+def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:
+    """As a driver publishes it on the node that is its owner."""
+    name = owner["name"]
+    about = {"name": f"{name}-{driver}", "ownerReferences": [owner], "labels": {"type": "kwok"}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": about,
+        "spec": {
+            "driver": driver,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    }
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {_ANNOTATION: "fake"},
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"},
+        },
+        "spec": {"taints": [{"key": _ANNOTATION, "value": "fake", "effect": "NoSchedule"}]},
+        "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY},
+    }
+
+
+def _ready(api: Api) -> set[str]:
+    items = api.get(f"{CORE}/nodes?labelSelector={LABEL}&resourceVersion=0")["items"]
+    return {
+        each["metadata"]["name"]
+        for each in items
+        if any(
+            one["type"] == "Ready" and one["status"] == "True" for one in each["status"].get("conditions", [])
+        )
+    }

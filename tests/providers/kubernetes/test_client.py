@@ -1,0 +1,384 @@
+"""Client and reflector against a real HTTPS server that says what API servers say rarely."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from providers.kubernetes.api.client import CONNECTIONS, ApiClient
+from providers.kubernetes.api.credentials import PluginCredentials, StaticCredentials
+from providers.kubernetes.api.errors import ApiRefusal, api_errors
+from providers.kubernetes.api.reflector import Reflector
+from providers.kubernetes.provider import KubernetesProvider
+from schemas.kinds.parts.kubernetes import Kubernetes
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
+from tests.providers.kubernetes.api_server import (
+    Answer,
+    ApiServer,
+    Request,
+    event,
+    listed,
+    serving,
+    status,
+    thing,
+)
+from tests.providers.kubernetes.specs import ID, node, pod
+from tests.waiting import until
+
+PATH = "/api/v1/things"
+
+
+class Script:
+    """Answers of a server: lists are what `items` is, watches say what is put into `events`."""
+
+    def __init__(self, *items: Any) -> None:
+        self.items, self.version = list(items), 10
+        self.events: queue.Queue[Any] = queue.Queue()
+        self.watches = self.lists = 0
+
+    def __call__(self, request: Request) -> Answer:
+        if not request.watches:
+            self.lists += 1
+            return listed(*self.items, version=self.version)
+        request.begin()
+        self.watches += 1
+        while True:
+            said = self.events.get()
+            if said == "end":
+                return None
+            if said == "cut":
+                request.cut()
+                return None
+            request.say(said)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[tuple[Script, ApiServer]]:
+    found = Script(thing("a", 3))
+    with serving(tmp_path, found) as server:
+        yield found, server
+        for _ in range(8):
+            found.events.put("end")
+
+
+def values(reflector: Reflector[Any]) -> dict[str, Any]:
+    return {name: value for (_, name), value in reflector.look().objects.items()}
+
+
+def watched(server: ApiServer, found: Script) -> Reflector[Any]:
+    """One that watches by now."""
+    reflector = Reflector(server.client(), PATH, lambda each: each["value"])
+    reflector.look()
+    reflector.look()
+    until(lambda: found.watches, "it watches")
+    return reflector
+
+
+def test_a_list_is_read_page_by_page(tmp_path: Path) -> None:
+    def answer(request: Request) -> Answer:
+        if "continue" not in request.query:
+            return listed(thing("a", 1), version=7, go_on="p2")
+        assert request.query["continue"] == "p2"
+        return listed(thing("b", 2), version=7)
+
+    with serving(tmp_path, answer) as server:
+        found = server.client().list(PATH)
+    assert [each["metadata"]["name"] for each in found.items] == ["a", "b"] and found.version == "7"
+
+
+def test_a_page_that_has_expired_begins_anew_once(tmp_path: Path) -> None:
+    tries: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        tries.append(request.query.get("continue", "first"))
+        if "continue" in request.query and len(tries) < 3:
+            return status(410, "expired", "Expired")
+        return listed(thing("b", 2)) if "continue" in request.query else listed(thing("a", 1), go_on="p2")
+
+    with serving(tmp_path, answer) as server:
+        assert values(Reflector(server.client(), PATH, lambda each: 1)) == {"a": 1, "b": 1}
+    assert tries == ["first", "p2", "first", "p2"]
+
+
+def test_credentials_that_are_not_taken_are_renewed_once(tmp_path: Path) -> None:
+    plugin, said = tmp_path / "plugin", tmp_path / "token"
+    said.write_text("old")
+    plugin.write_text(f'#!/bin/sh\nprintf \'{{"status": {{"token": "%s"}}}}\' "$(cat {said})"\n')
+    plugin.chmod(0o755)
+    taken: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        taken.append(request.headers["Authorization"])
+        return (200, {"fine": 1}) if taken[-1] == "Bearer new" else status(401)
+
+    with serving(tmp_path, answer) as server:
+        client = server.client(PluginCredentials([str(plugin)], {}, "client.authentication.k8s.io/v1", None))
+        with pytest.raises(ApiRefusal) as refused:
+            client.get(PATH)
+        assert refused.value.status == 401 and taken == ["Bearer old"] * 2
+        said.write_text("new")
+        assert client.get(PATH) == {"fine": 1} and taken[2:] == ["Bearer old", "Bearer new"]
+        assert client.get(PATH) == {"fine": 1} and len(taken) == 5
+
+
+BODIES = {
+    "html": b"<html>", "nothing": b"", "array": b"[]", "number": b'{"items": 3, "metadata": {}}',
+    "bytes": b"\xff", "deep": b"[" * 20_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_an_answer_that_is_no_list_is_an_error_and_not_an_empty_cluster(tmp_path: Path, body: bytes) -> None:
+    with serving(tmp_path, lambda _: (200, body)) as server:
+        with pytest.raises(ProviderUnavailable), api_errors():
+            server.client().list(PATH)
+        seen = KubernetesProvider(server.client(), Kubernetes()).observe()
+    assert not seen.complete and seen.errors and seen.kernels == ()
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_a_server_that_is_not_the_one_of_the_kubeconfig_is_not_spoken_to(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with serving(tmp_path, lambda _: (200, {})) as server, serving(other, lambda _: (200, {})) as elsewhere:
+        for wrong in (
+            server.access(ca=elsewhere.certificate.pem),
+            server.access(ca=b""),
+            server.access(ca=b"x\xff"),
+        ):
+            with pytest.raises(ProviderUnavailable), api_errors():
+                ApiClient(wrong).get(PATH)
+        assert server.requests == []
+        assert ApiClient(server.access(ca=elsewhere.certificate.pem, insecure=True)).get(PATH) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "making", "error"),
+    [
+        (500, "", True, ProviderUnavailable),
+        (429, "", True, ProviderUnavailable),
+        (409, "Conflict", True, ProviderUnavailable),
+        (401, "", True, ProviderUnavailable),
+        (422, "Invalid", True, KernelRefused),
+        (422, "Invalid", False, ProviderError),
+        (403, "Forbidden", True, ProviderError),
+        (404, "NotFound", False, KernelNotFound),
+    ],
+)
+def test_what_a_refusal_means(code: int, reason: str, making: bool, error: type[ProviderError]) -> None:
+    with pytest.raises(ProviderError) as caught, api_errors("k", making=making):
+        raise ApiRefusal(code, reason, "said")
+    assert type(caught.value) is error
+    if code not in (401, 404):
+        assert "said" in str(caught.value)
+
+
+def test_a_watch_tells_what_changes_and_nothing_is_listed_again(script: tuple[Script, ApiServer]) -> None:
+    found, server = script
+    reflector = watched(server, found)
+    lists, before = found.lists, reflector.look()
+    assert reflector.look() is before
+    found.events.put(event("ADDED", thing("b", 11, 1)))
+    found.events.put(event("BOOKMARK", {"metadata": {"resourceVersion": "12"}}))
+    found.events.put(event("MODIFIED", thing("a", 13, 2)))
+    until(lambda: values(reflector) == {"a": 2, "b": 1}, "both are known")
+    found.events.put(event("DELETED", thing("a", 14, 2)))
+    found.events.put("end")
+    until(lambda: values(reflector) == {"b": 1} and found.watches == 2, "it watches again")
+    assert server.requests[-1].query["resourceVersion"] == "14" and found.lists == lists
+    reflector.close()
+
+
+def test_history_that_is_gone_is_listed_anew(script: tuple[Script, ApiServer]) -> None:
+    found, server = script
+    reflector = watched(server, found)
+    found.items, found.version = [thing("c", 21, 3)], 30
+    found.events.put(event("ERROR", {"kind": "Status", "code": 410}))
+    until(lambda: values(reflector) == {"c": 3}, "what there is now is listed")
+    until(lambda: found.watches == 2, "and watched from there")
+    assert server.requests[-1].query["resourceVersion"] == "30"
+    reflector.close()
+
+
+@pytest.mark.parametrize(
+    "broken", ["cut", b'{"type": "ADD', b"null", b'{"type": "ADDED", "object": {}}', "end"]
+)
+def test_a_watch_that_breaks_is_followed_by_a_list(script: tuple[Script, ApiServer], broken: Any) -> None:
+    found, server = script
+    reflector = watched(server, found)
+    found.items = [thing("a", 3), thing("d", 15, 4)]
+    found.events.put(broken)
+    found.events.put("cut")
+    until(lambda: values(reflector) == {"a": 0, "d": 4}, "it is listed")
+    reflector.close()
+
+
+def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_end(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request.watches)
+        return None if request.watches else listed(thing("a", 1))
+
+    with serving(tmp_path, answer) as server:
+        reflector = Reflector(server.client(), PATH, lambda each: 1)
+        for looks in range(1, 4):
+            reflector.look()
+            until(lambda: not watchers(), "the watch has ended")
+            assert asked.count(0) == looks
+        assert asked.count(1) == 2
+        reflector.close()
+
+
+def watchers() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "bai-watch-things"]
+
+
+def test_closing_ends_the_watching_thread(script: tuple[Script, ApiServer]) -> None:
+    found, server = script
+    reflector = watched(server, found)
+    assert len(watchers()) == 1
+    reflector.close()
+    until(lambda: not watchers(), "its thread has ended")
+    reflector.look()
+    reflector.look()
+    assert not watchers(), "what is closed watches no more"
+
+
+def test_closing_while_a_watch_begins_ends_it_too(tmp_path: Path) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> Answer:
+        if not request.watches:
+            return listed(thing("a", 1))
+        began.set()
+        go.wait(60)
+        request.say(event("BOOKMARK", {"metadata": {"resourceVersion": "11"}}))
+        ended.wait(60)
+        return None
+
+    ended = threading.Event()
+    with serving(tmp_path, answer) as server:
+        reflector = Reflector(server.client(), PATH, lambda each: 1)
+        reflector.look()
+        reflector.look()
+        assert began.wait(60)
+        reflector.close()
+        go.set()
+        until(lambda: not watchers(), "its thread has ended")
+        ended.set()
+
+
+def test_answers_that_are_older_than_what_was_told_change_nothing(script: tuple[Script, ApiServer]) -> None:
+    """An answer to us may come late, after somebody else has deleted the object."""
+    found, server = script
+    reflector = watched(server, found)
+    reflector.record(thing("b", 11, 1))
+    assert values(reflector) == {"a": 0, "b": 1}, "ahead of the watch"
+    found.events.put(event("ADDED", thing("b", 11, 1)))
+    found.events.put(event("DELETED", thing("b", 13, 1)))
+    until(lambda: values(reflector) == {"a": 0}, "it was deleted")
+    reflector.record(thing("b", 12, 2))
+    assert values(reflector) == {"a": 0}
+    reflector.forget(("n", "a"), "a")
+    found.events.put(event("MODIFIED", thing("a", 14, 5)))
+    found.events.put(event("ADDED", thing("c", 15, 6)))
+    until(lambda: "c" in values(reflector), "the watch went on")
+    assert values(reflector) == {"c": 6}, "what was forgotten does not come back"
+    found.events.put(event("DELETED", thing("a", 16)))
+    found.events.put(event("ADDED", thing("a", 17, 7, uid="another")))
+    until(lambda: values(reflector) == {"a": 7, "c": 6}, "another one of its name is seen")
+    reflector.close()
+
+
+def test_many_streams_do_not_keep_others_from_asking(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def answer(request: Request) -> Answer:
+        if request.path.endswith("log"):
+            request.say(b"line")
+            ended.wait(60)
+            return None
+        return 200, {"fine": 1}
+
+    with serving(tmp_path, answer) as server:
+        client = server.client()
+        streams = [client.stream("/log", {}, silence=60) for _ in range(CONNECTIONS + 4)]
+        try:
+            asked = threading.Thread(target=client.get, args=(PATH,), daemon=True)
+            asked.start()
+            until(lambda: not asked.is_alive(), "it is answered", seconds=30)
+        finally:
+            ended.set()
+            for stream in streams:
+                stream.close()
+        client.close()
+
+
+def cluster(pods: Any, nodes: Any = None) -> Any:
+    """A server's answers, where pods are listed as `pods` says."""
+
+    def answer(request: Request) -> Answer:
+        if request.watches:
+            return None
+        if request.path == "/api/v1/pods":
+            return pods() if callable(pods) else pods
+        if request.path == "/api/v1/nodes":
+            return nodes or listed(node())
+        return status(404)
+
+    return answer
+
+
+@pytest.mark.parametrize("refused", [status(500), status(403, "pods is forbidden"), status(401), status(503)])
+def test_pods_that_cannot_be_listed_are_not_taken_for_none(tmp_path: Path, refused: Answer) -> None:
+    now: list[Answer] = [listed(pod())]
+    with serving(tmp_path, cluster(lambda: now[0])) as server:
+        provider = KubernetesProvider(server.client(), Kubernetes())
+        assert [each.id for each in provider.observe().kernels] == [ID]
+        now[0] = refused
+        until(lambda: not provider.observe().complete, "it is said that not all was seen")
+        assert len(provider.observe().errors) == 1
+        now[0] = listed(pod())
+        until(lambda: provider.observe().complete, "all is seen again")
+        assert [each.id for each in provider.observe().kernels] == [ID]
+        provider.close()
+
+
+def test_one_pod_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    bad = pod(metadata={"name": "bad"}, container={"restartCount": "many"}, state={})
+    now: list[Answer] = [listed(pod())]
+    with serving(tmp_path, cluster(lambda: now[0])) as server:
+        provider = KubernetesProvider(server.client(), Kubernetes())
+        assert provider.observe().complete
+        now[0] = listed(pod(), bad)
+        until(lambda: not provider.observe().complete, "it is said that not all was seen")
+        seen = provider.observe()
+        assert [each.id for each in seen.kernels] == [ID] and "bai/bad" in seen.errors[0]
+        now[0] = listed(pod(), {**bad, "metadata": {**bad["metadata"], "namespace": "others"}})
+        until(lambda: provider.observe().complete, "what others have is theirs")
+        assert provider.observe().errors == ()
+        provider.close()
+
+
+def test_a_renewed_token_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\n")
+    heard: list[str] = []
+    with serving(
+        tmp_path, lambda request: (200, heard.append(request.headers["Authorization"]) or {})
+    ) as server:
+        client = server.client(StaticCredentials(bearer_file=str(file)))
+        client.get(PATH)
+        file.write_text("two\n")
+        client.get(PATH)
+        file.unlink()
+        with pytest.raises(ProviderUnavailable):
+            client.get(PATH)
+    assert heard == ["Bearer one", "Bearer two"]

@@ -1,0 +1,183 @@
+"""What goes wrong with a real cluster: its kubelets, its API server, and people who meddle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from providers.base import Observation, Observed
+from providers.kubernetes.pods import end
+from providers.kubernetes.provider import KubernetesProvider
+from schemas.problems.errors.provider import ProviderUnavailable
+from tests.lab.kubernetes.api import ApiError
+from tests.lab.kubernetes.gpus import gpu_uuid
+from tests.lab.kubernetes.node import Node
+from tests.providers.kubernetes.conftest import Cluster, once, seen
+from tests.providers.kubernetes.specs import ID, kernel, script
+from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+SIM = "k0000"
+BEAT = "n=0; while :; do n=$((n+1)); echo $n; sleep 0.2; done"
+
+
+def same_run(before: Observed, after: Observed) -> bool:
+    return (before.state, before.started, before.restarts) == (after.state, after.started, after.restarts)
+
+
+def counted(pair: Cluster) -> int:
+    """How far the kernel has counted; 0 where its node does not say."""
+    try:
+        return len(pair.log(ID).split())
+    except ApiError:
+        return 0
+
+
+@pytest.fixture
+def n1(pair: Cluster) -> Iterator[Node]:
+    """A node that runs again afterwards."""
+    node = pair.lab.nodes["n1"]
+    yield node
+    pair.lab.mend()
+    node.start_daemon(node.kubelet)
+
+
+def test_a_cluster_that_is_away_for_a_while_harms_no_kernel(
+    pair: Cluster, n1: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end, "MARGIN", 2.0)
+    provider, lab = pair.open(), pair.lab
+    provider.create(script(BEAT, node="n1", devices=(gpu_uuid("n1", 4),)))
+    before = once(provider, "running")
+
+    lab.control_plane.stop_api_server()
+    until(lambda: not provider.observe().complete, "it is noticed that the API server is away", pause=0.1)
+    away = provider.observe()
+    assert not away.complete and away.errors and away.kernels == ()
+    assert not pair.open().observe().complete
+    for act in (
+        lambda: provider.create(kernel("t-main1-0-g1")),
+        lambda: provider.stop(ID, grace=0),
+        lambda: provider.remove(ID),
+    ):
+        with pytest.raises(ProviderUnavailable):
+            act()
+    lab.mend()
+    until(lambda: provider.observe().complete, "it is back", pause=0.1)
+    assert same_run(before, once(provider, "running")) and seen(provider, "t-main1-0-g1") is None
+
+    kubelet = n1.kubelet
+    kubelet.kill()
+
+    def without_n1() -> Observation | None:
+        found = provider.observe()
+        return found if {"n0", "n1"} & found.unreachable.keys() == {"n1"} else None
+
+    lost = until(without_n1, lambda: f"n1 alone is not ready: {provider.observe().unreachable}", pause=0.3)
+    assert lost.complete and "not ready" in lost.unreachable["n1"]
+    assert [each.id for each in lost.kernels] == [ID]
+    with pytest.raises(ProviderUnavailable, match="n1"):
+        provider.create(kernel("t-main1-0-g1", node="n1"))
+    assert pair.get("pods", "t-main1-0-g1") is None
+    n1.start_daemon(kubelet)
+    until(lambda: "n1" not in provider.observe().unreachable, "n1 is ready again", pause=0.3)
+    assert same_run(before, once(provider, "running"))
+    said = until(lambda: counted(pair), "its log is read again", pause=0.1)
+    until(lambda: counted(pair) > said, "it still counts", pause=0.1)
+
+    kubelet.kill()
+    with pytest.raises(ProviderUnavailable, match="has not said that"):
+        provider.remove(ID)
+    assert pair.get("pods", ID) is not None and pair.get("resourceclaims", ID) is not None
+    until(lambda: seen(provider).state == "stopping", "it is told so")  # type: ignore[union-attr]
+    n1.start_daemon(kubelet)
+    until(lambda: seen(provider) is None, "the kubelet ends it when it is back", pause=0.2)
+    provider.remove(ID)
+    assert pair.get("resourceclaims", ID) is None
+
+
+def test_a_node_that_turns_a_kernel_away_says_why(pair: Cluster) -> None:
+    provider = pair.open()
+    provider.create(kernel(cpu_milli=900_000))
+    found = once(provider, "lost")
+    assert found.reason.startswith("OutOfcpu") and found.exit_code is None
+    provider.remove(ID)
+    assert seen(provider) is None
+
+
+@pytest.fixture
+def provider(cluster: Cluster) -> KubernetesProvider:
+    assert cluster.simulated() == SIM
+    return cluster.open()
+
+
+def test_a_kernel_that_somebody_takes_away_is_gone_and_can_be_made_again(
+    cluster: Cluster, provider: KubernetesProvider
+) -> None:
+    spec = kernel(node=SIM, devices=(gpu_uuid(SIM, 2),))
+
+    def make() -> None:
+        def made() -> bool:
+            try:
+                return bool(provider.create(spec))
+            except ProviderUnavailable:  # What the last one had is still being cleared away.
+                return False
+
+        until(made, "it is made again", pause=0.1)
+
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": ID}}
+    api, path = cluster.lab.api, cluster.path("pods", ID)
+    for take_away in (
+        lambda: api.delete(f"{path}?gracePeriodSeconds=1"),
+        lambda: api.delete(f"{path}?gracePeriodSeconds=0"),
+        lambda: api.create(f"{path}/eviction", eviction),
+    ):
+        make()
+        once(provider, "running")
+        take_away()
+        until(lambda: seen(provider) is None, lambda: f"it is gone: {seen(provider)}", pause=0.1)
+    make()
+    provider.remove(ID)
+    assert cluster.get("resourceclaims", ID) is None
+
+
+def test_a_cordoned_node_gets_no_kernels_and_keeps_those_it_has(
+    cluster: Cluster, provider: KubernetesProvider
+) -> None:
+    provider.create(kernel(node=SIM))
+    cluster.lab.api.patch(f"/api/v1/nodes/{SIM}", {"spec": {"unschedulable": True}})
+    try:
+        assert SIM in provider.observe().cordoned and once(provider, "running")
+        with pytest.raises(ProviderUnavailable, match="unschedulable in the cluster"):
+            provider.create(kernel("t-main1-0-g1", node=SIM))
+        assert cluster.get("pods", "t-main1-0-g1") is None
+    finally:
+        cluster.lab.api.patch(f"/api/v1/nodes/{SIM}", {"spec": {"unschedulable": None}})
+    until(lambda: SIM not in provider.observe().cordoned, "it takes kernels again")
+
+
+def test_what_happens_to_kernels_is_told_as_it_happens(
+    cluster: Cluster, provider: KubernetesProvider
+) -> None:
+    heard: list[tuple[str, str, str]] = []
+    stop = threading.Event()
+
+    def listen() -> None:
+        for event in provider.events(stop.is_set):
+            heard.append((event.what, event.kernel, event.node))
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    try:
+        until(lambda: "bai-watch-pods" in {each.name for each in threading.enumerate()}, "it watches")
+        other = cluster.open()
+        other.create(kernel(node=SIM))
+        once(other, "running")
+        other.remove(ID)
+        wanted = [(what, ID, SIM) for what in ("created", "started", "removed")]
+        until(lambda: [each for each in heard if each in wanted] == wanted, lambda: f"told: {heard}")
+    finally:
+        stop.set()
+        listener.join()

@@ -1,0 +1,135 @@
+"""The manifest of permissions is enough for all that bai does, and has nothing that it does not use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from providers.base import File, KernelSpec, Network
+from providers.kubernetes.api.access import kubeconfig_access
+from providers.kubernetes.api.client import ApiClient
+from providers.kubernetes.api.errors import ApiRefusal
+from providers.kubernetes.provider import KubernetesProvider
+from schemas.kinds.parts.kubernetes import Kubernetes as Options
+from schemas.problems.errors.provider import ProviderError
+from tests.lab.kubernetes.api import CORE, RBAC
+from tests.lab.kubernetes.gpus import gpu_uuid
+from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
+from tests.lab.kubernetes.lab import Kubernetes
+from tests.providers.kubernetes.specs import script
+from tests.waiting import until
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+Right = tuple[str, str, str]
+"""API group, resource and verb."""
+_PATH = re.compile(
+    r"/api(?:s/(?P<group>[^/]+))?/v1(?:/namespaces/[^/]+)?/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/?]+))?"
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def right_of(method: str, path: str, query: Any) -> Right:
+    """What the API server asks for where it is sent this."""
+    found = _PATH.fullmatch(path)
+    assert found, path
+    resource = found["resource"] + (f"/{found['sub']}" if found["sub"] else "")
+    verb = _VERBS.get(method, "")
+    if not verb:
+        watches = "watch" in (query or {})
+        verb = "watch" if watches else "get" if found["name"] else "list"
+    return found["group"] or "", resource, verb
+
+
+class Recorded(ApiClient):
+    """Writes down what is asked for."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        super().__init__(kubeconfig_access([kubeconfig]))
+        self.used: set[Right] = set()
+
+    def _send(self, method: str, path: str, query: Any, *args: Any, **more: Any) -> Any:
+        self.used.add(right_of(method, path, query))
+        return super()._send(method, path, query, *args, **more)
+
+
+@pytest.fixture(scope="module")
+def bai(kubernetes_lab: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """As the service account of the manifest."""
+    kubernetes_lab.pair()
+    config = yaml.safe_load(kubernetes_lab.kubeconfig.read_text())
+    path = tmp_path_factory.mktemp("permissions") / "kubeconfig"
+    with permit(kubernetes_lab):
+        config["users"][0]["user"] = {"token": kubernetes_lab.token_of("bai", "bai")}
+        path.write_text(yaml.safe_dump(config))
+        client = Recorded(path)
+        yield client
+        client.close()
+
+
+def granted() -> set[Right]:
+    rules = [
+        rule
+        for document in yaml.safe_load_all(MANIFEST.read_text())
+        if document["kind"] in ("Role", "ClusterRole")
+        for rule in document["rules"]
+    ]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def gang(number: int) -> KernelSpec:
+    network = Network("overlay", name="bai-s-0-g1", aliases=(f"main{number}",))
+    return script(
+        "trap 'exit 0' TERM; while :; do sleep 0.1; done",
+        f"s-main{number}-0-g1",
+        network=network,
+        files=(File("topology.xml", "<x/>", "TOPOLOGY"),),
+        secret_env={"PASSWORD": "hush"},
+        devices=(gpu_uuid("n0", number),),
+        memory=16 * 2**20,
+        cpu_milli=10,
+    )
+
+
+def test_the_permissions_of_the_manifest_suffice_and_are_used(
+    bai: Recorded, capfd: pytest.CaptureFixture[str]
+) -> None:
+    provider = KubernetesProvider(bai, Options(namespace="bai"))
+    for number in (1, 2):
+        provider.create(gang(number))
+    kernels = ("s-main1-0-g1", "s-main2-0-g1")
+    until(lambda: {one.state for one in provider.observe().kernels} == {"running"}, "both run")
+    first = kernels[0]
+    assert provider.execute(first, ("echo", "seen")) == 0
+    assert "seen" in capfd.readouterr().out
+    assert list(provider.logs(first)) == []
+    assert b"".join(provider.copy_out(first, "/etc/passwd"))
+    provider.update(first, gang(1))
+    assert provider.stop(first, grace=0).state == "exited"
+    for kernel in kernels:
+        provider.remove(kernel)
+    assert provider.observe().kernels == ()
+    ways = ("exec", "attach", "portforward")
+    sockets = {("", f"pods/{way}", verb) for way in ways for verb in ("get", "create")}
+    seen = bai.used | {("resource.k8s.io", "resourceclaims/binding", "update")} | sockets
+    assert granted() - seen == set(), "nobody uses it"
+
+
+def test_it_may_do_nothing_elsewhere(bai: Recorded) -> None:
+    provider = KubernetesProvider(bai, Options(namespace="default"))
+    with pytest.raises(ProviderError, match="forbidden"):
+        provider.create(gang(1))
+    for path in (f"{CORE}/namespaces/default/secrets", f"{CORE}/secrets", f"{RBAC}/clusterroles"):
+        with pytest.raises(ApiRefusal) as refused:
+            bai.list(path)
+        assert refused.value.status == 403

@@ -1,0 +1,146 @@
+"""The provider on a real cluster: what is asked is what pods, claims and the cluster say."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from providers.base import File, Network, RestartRule
+from schemas.problems.errors.kernel import KernelNotFound
+from tests.lab.kubernetes.gpus import gpu_uuid
+from tests.providers.kubernetes.conftest import Cluster, once, seen
+from tests.providers.kubernetes.specs import ID, LABELS, MIB, UID, kernel, script
+from tests.waiting import until
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
+
+TELLS = """
+echo devices $NVIDIA_VISIBLE_DEVICES
+echo nodes $(ls /dev | grep nvidia)
+echo user $(id -u) $(id -g)
+echo caps $(awk '/CapBnd|NoNewPrivs|Seccomp:/ {print $2}' /proc/self/status)
+echo secret $(printf %s "$PASSWORD" | sha256sum)
+echo file $(cat $TOPOLOGY)
+echo shm $(df -k /dev/shm | tail -1)
+echo plain "$PLAIN"
+echo host $(hostname)
+echo here $(pwd)
+echo account $(ls /var/run/secrets 2>&1 | wc -l)
+trap 'echo saved; exit 4' TERM
+echo ready
+while :; do sleep 0.1; done
+"""
+
+
+def told(text: str) -> dict[str, list[str]]:
+    return {words[0]: words[1:] for words in map(str.split, text.splitlines()) if words}
+
+
+def test_a_kernel_is_what_the_plan_says_and_then_gone(pair: Cluster) -> None:
+    provider = pair.open()
+    password, wanted = "it's; $HOME\n", (gpu_uuid("n0", 5), gpu_uuid("n0", 2))
+    spec = script(
+        TELLS, devices=wanted, cpus=(1,), memory=64 * MIB, shm=8 * MIB, hostname="main1",
+        env={"PLAIN": "$(HOME) $$x"}, secret_env={"PASSWORD": password}, stop_grace=20.0,
+        files=(File("a.xml", "<system/>", "TOPOLOGY"),),
+    )  # fmt: skip
+    made = provider.create(spec)
+    assert (made.id, made.labels) == (ID, LABELS) and made.state in ("creating", "running")
+    found = once(provider, "running")
+    assert (found.labels, found.memory, found.reason) == (LABELS, 64 * MIB, "")
+    pod = pair.get("pods", ID)
+    assert (pod["spec"]["nodeName"], pod["status"]["qosClass"]) == ("n0", "Guaranteed")
+    assert "it's" not in str(pod)
+
+    def says() -> dict[str, list[str]] | None:
+        return told(pair.log(ID)) if "ready" in pair.log(ID) else None
+
+    inside = until(says, "it has said what it has", pause=0.1)
+    assert sorted(inside["devices"][0].split(",")) == sorted(wanted)
+    assert inside["nodes"] == ["nvidia2", "nvidia5"]
+    assert inside["user"] == [str(UID)] * 2
+    assert inside["caps"] == ["0" * 16, "1", "2"] and inside["account"] == ["1"]
+    assert inside["secret"][0] == hashlib.sha256(password.encode()).hexdigest()
+    assert inside["file"] == ["<system/>"] and inside["shm"][1] == "8192"
+    assert inside["plain"] == ["$(HOME)", "$$x"] and inside["host"] == ["main1"]
+
+    again = provider.create(spec)
+    assert pair.get("pods", ID)["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert (again.state, again.started) == ("running", found.started)
+    labels = replace(LABELS, generation=2, digest="d2", document='{"kind":"Session","spec":{}}')
+    assert provider.update(ID, replace(spec, labels=labels)).labels == labels
+    assert pair.open().observe().kernels[0].labels == labels
+
+    stopped = provider.stop(ID, grace=5)
+    assert (stopped.state, stopped.exit_code, stopped.reason) == ("exited", 4, "stopped")
+    assert "saved" in pair.log(ID)
+    assert provider.stop(ID, grace=5) == stopped
+    assert seen(provider) == stopped
+    provider.remove(ID)
+    assert seen(provider) is None and pair.get("resourceclaims", ID) is None
+    provider.remove(ID)
+    with pytest.raises(KernelNotFound):
+        provider.stop(ID, grace=0)
+    provider.create(script(TELLS, devices=wanted, secret_env={"PASSWORD": "new"}, files=spec.files))
+    once(provider, "running")
+    other = until(says, "the next one has said what it has", pause=0.1)
+    assert other["secret"][0] == hashlib.sha256(b"new").hexdigest()
+    provider.remove(ID)
+    pair.is_empty()
+
+
+def test_ends_are_told_with_their_reasons(pair: Cluster) -> None:
+    provider = pair.open()
+    ends = {
+        "code": (script("exit 3", "code"), (3, "exit")),
+        "memory": (script("exec tail /dev/zero", "memory", memory=16 * MIB), (137, "out-of-memory")),
+        "time": (kernel("time", timeout=2), (137, "timeout")),
+        "again": (script("exit 7", "again", restart=RestartRule("on-failure", 1)), (7, "exit")),
+    }
+    for spec, _ in ends.values():
+        provider.create(replace(spec, id=f"{spec.id}-g1"))
+    image = provider.create(kernel("image-g1", image="127.0.0.1:1/nowhere:1"))
+    assert image.state == "creating"
+    for name, (_, wanted) in ends.items():
+        found = once(provider, "exited", f"{name}-g1")
+        assert (found.exit_code, found.reason) == wanted, name
+        assert found.finished is not None
+    assert seen(provider, "again-g1").restarts == 1  # type: ignore[union-attr]
+
+    def waits() -> bool:
+        found = seen(provider, "image-g1")
+        return found is not None and found.state == "creating" and "Image" in found.reason
+
+    until(waits, lambda: f"it is said why there is no image: {seen(provider, 'image-g1')}", pause=0.1)
+    stopped = provider.stop("image-g1", grace=0)
+    assert (stopped.state, stopped.exit_code, stopped.reason) == ("exited", None, "stopped")
+    provider.create(kernel("ever-g1", restart=RestartRule("always")))
+    once(provider, "running", "ever-g1")
+    stopped = provider.stop("ever-g1", grace=0)
+    assert (stopped.state, stopped.reason) == ("exited", "stopped")
+
+
+def test_members_of_a_session_find_each_other_by_name(pair: Cluster) -> None:
+    provider = pair.open()
+    text = """
+    echo $(hostname) > /tmp/index.html; httpd -p 8080 -h /tmp
+    until wget -q -O - http://$OTHER:8080/ 2>/dev/null; do sleep 0.2; done; sleep 1000
+    """
+    names = {"main1": "n0", "sub1": "n1"}
+    for (name, at), other in zip(names.items(), reversed(names), strict=True):
+        labels = replace(LABELS, kernel=name, node=at)
+        network = Network("overlay", "bai-p-s", aliases=(name,))
+        provider.create(
+            script(text, f"s-{name}-0-g1", labels=labels, hostname=name, env={"OTHER": other},
+                   network=network, user="1000")
+        )  # fmt: skip
+    for name, other in zip(names, reversed(names), strict=True):
+        until(lambda: getattr(seen(provider, f"s-{name}-0-g1"), "state", "") == "running", pause=0.1)  # noqa: B023
+        until(lambda: pair.log(f"s-{name}-0-g1").split() == [other], f"{name} heard {other}", pause=0.2)  # noqa: B023
+    provider.remove("s-main1-0-g1")
+    assert pair.get("services", "bai-p-s") is not None
+    provider.remove("s-sub1-0-g1")
+    pair.is_empty()
