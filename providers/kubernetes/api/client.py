@@ -20,7 +20,7 @@ from providers.kubernetes.api.credentials import ClientCertificate
 from providers.kubernetes.api.errors import UNAUTHORIZED, refusal_of
 
 CONNECTIONS = 128
-"""Kept. More at a time are closed after use: streams take one each, for as long as somebody follows."""
+"""Kept of each kind; a request beyond them waits, a stream beyond them has one that is closed after use."""
 TIMEOUT = urllib3.Timeout(connect=10, read=60)
 PAGE = 2000
 """Objects of a list that are asked for at once."""

@@ -12,7 +12,7 @@ from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 NOT_FOUND, CONFLICT, GONE = 404, 409, 410
-UNAUTHORIZED, FORBIDDEN, INVALID = 401, 403, 422
+UNAUTHORIZED, FORBIDDEN = 401, 403
 _PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Statuses that the same request may not get a moment later."""
 

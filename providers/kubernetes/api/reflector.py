@@ -47,13 +47,10 @@ class Reflector(Generic[T]):
     """`parse` makes of an object what is kept of it: called once for each change, in the thread that hears of
     it; None leaves the object out. What it raises is that object's alone: it is left out, and in `broken`."""
 
-    def __init__(
-        self, client: ApiClient, path: str, parse: Callable[[Object], T | None], selector: str = ""
-    ) -> None:
+    def __init__(self, client: ApiClient, path: str, parse: Callable[[Object], T | None]) -> None:
         self._client = client
         self._path = path
         self._parse = parse
-        self._query = {"labelSelector": selector} if selector else {}
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
         self._listing = threading.Lock()
@@ -158,11 +155,11 @@ class Reflector(Generic[T]):
 
     def _listed(self) -> Any:
         try:
-            return self._client.list(self._path, self._query)
+            return self._client.list(self._path)
         except ApiRefusal as refusal:
             if refusal.status != GONE:
                 raise
-            return self._client.list(self._path, self._query)  # A page had become too old.
+            return self._client.list(self._path)  # A page had become too old.
 
     def _watch(self, version: str) -> None:
         """Until it cannot go on; then the next look lists."""
@@ -189,7 +186,7 @@ class Reflector(Generic[T]):
     def _follow(self, version: str) -> str:
         """One watch; the version to go on from, empty where that is no longer known."""
         query = {
-            **self._query, "watch": "1", "allowWatchBookmarks": "1", "resourceVersion": version,
+            "watch": "1", "allowWatchBookmarks": "1", "resourceVersion": version,
             "timeoutSeconds": LASTS,
         }  # fmt: skip
         response = self._client.stream(self._path, query, silence=SILENCE)

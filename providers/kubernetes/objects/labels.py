@@ -15,7 +15,6 @@ from providers.kubernetes.objects.names import PREFIX
 from schemas.values.resource_ref import ref_of
 
 MANAGED = {"app.kubernetes.io/managed-by": "bai"}
-SELECTOR = "app.kubernetes.io/managed-by=bai"
 LABELS = f"{PREFIX}labels"
 """The annotation with `Labels` as canonical JSON."""
 STOPPED = f"{PREFIX}stopped"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from providers.kubernetes.objects.names import TAINT, TOLERATED
@@ -16,7 +16,6 @@ class ClusterNode:
     nothing new is to go there; `fenced`: that other schedulers stay away (a taint of bai's)."""
 
     name: str
-    uid: str
     unreachable: str = ""
     cordoned: str = ""
     fenced: bool = False
@@ -28,8 +27,6 @@ class ClusterNode:
     kept_memory: int = 0
     """What the kubelet keeps for itself and the system: pods get the rest."""
     architecture: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    kubelet: str = ""
     kernel: str = ""
     system: str = ""
 
@@ -41,7 +38,6 @@ def parse_node(node: Mapping[str, Any]) -> ClusterNode:
     taints = spec.get("taints") or ()
     return ClusterNode(
         name=str(metadata["name"]),
-        uid=str(metadata.get("uid")),
         unreachable=_unreachable(status),
         cordoned=_cordoned(spec, taints),
         fenced=any(taint.get("key") == TAINT for taint in taints),
@@ -50,8 +46,6 @@ def parse_node(node: Mapping[str, Any]) -> ClusterNode:
         kept_cpu_milli=max(0, _amount(capacity, "cpu", milli=True) - _amount(offered, "cpu", milli=True)),
         kept_memory=max(0, _amount(capacity, "memory") - _amount(offered, "memory")),
         architecture=_ARCHITECTURES.get(str(about.get("architecture")), str(about.get("architecture") or "")),
-        labels=dict(metadata.get("labels") or {}),
-        kubelet=str(about.get("kubeletVersion") or ""),
         kernel=str(about.get("kernelVersion") or ""),
         system=str(about.get("osImage") or ""),
     )

@@ -6,12 +6,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.spaces import PATIENCE, children, started, with_us
+from tests.waiting import soon
 
 _LINES = 20
 
@@ -59,13 +59,17 @@ class Daemon:
 
     def wait(self, answers: Callable[[], bool]) -> None:
         """Until it answers. Raises NotUp."""
-        deadline = time.monotonic() + 3 * PATIENCE
-        while not answers():
-            ended = not self.runs()
-            if ended or time.monotonic() > deadline:
-                why = "it ended" if ended else "it does not answer"
-                raise NotUp(f"{self.name} did not come up: {why}\n{self.tail()}")
-            time.sleep(0.1)
+        up = False
+
+        def settled() -> bool:
+            nonlocal up
+            up = answers()
+            return up or not self.runs()
+
+        soon(settled, seconds=3 * PATIENCE, pause=0.1)
+        if not up:
+            why = "it does not answer" if self.runs() else "it ended"
+            raise NotUp(f"{self.name} did not come up: {why}\n{self.tail()}")
 
     def tail(self) -> str:
         """The last lines of its log."""

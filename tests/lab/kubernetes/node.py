@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from tests.lab.kubernetes.node_files import (
     write_settings,
 )
 from tests.lab.spaces import PATIENCE, children, delegate, hierarchies, make_group, started, within
+from tests.waiting import soon
 
 CpuPolicy = Literal["static", "none", "dra"]
 _PINNED_BY = {"static": "", "none": "cpuset", "dra": cpus.DRIVER}
@@ -228,9 +228,7 @@ class Node:
         """Power off, all at once, containers, too. `start` and `wait` bring it back with its disk."""
         first = children(self.machine.pid()) if self.machine.runs() else []
         self.machine.kill()
-        deadline = time.monotonic() + PATIENCE
-        while any(map(started, first)) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        soon(lambda: not any(map(started, first)), seconds=PATIENCE, pause=0.01)
         for daemon in self.daemons:
             with contextlib.suppress(ProcessLookupError):
                 daemon.kill()
