@@ -16,8 +16,7 @@ from reconciler.values.plan_options import PlanOptions
 from reconciler.workspace.workspace import Workspace
 from schemas.hardware.model import Gpu
 
-LOAD = Path(__file__).with_name("load.py")
-WAIT = 45.0
+WAIT = 20.0
 """Seconds from applying until all multiply at the same time."""
 
 CLUSTER = """\
@@ -67,6 +66,20 @@ class NotMeasured(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """A program that measures what it gets, and prints that as JSON."""
+
+    program: Path
+    python: str
+    """What runs it in a session; outside of one it is the Python of this process."""
+    options: tuple[str, ...] = ()
+
+
+CUDA = Load(Path(__file__).with_name("load.py"), "python3", ("--memory",))
+TORCH = Load(Path(__file__).with_name("torch_load.py"), sys.executable)
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What one session asks for: a slot and an amount, which is this part of the GPU's memory and compute."""
 
@@ -81,9 +94,9 @@ WHOLE = Part("whole", "cuda.device", "1", 0, 1.0)
 """All of one GPU, by one session."""
 
 
-def alone(gpu: str, seconds: float) -> dict[str, float]:
-    """The whole GPU, by one process without any limit."""
-    argv = [sys.executable, str(LOAD), "--memory", "--copy", "--seconds", str(seconds)]
+def alone(gpu: str, seconds: float, load: Load = CUDA) -> dict[str, float]:
+    """The whole GPU, by one process without any limit. Raises NotMeasured when it does not run."""
+    argv = [sys.executable, str(load.program), *load.options, "--copy", "--seconds", str(seconds)]
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
@@ -92,9 +105,11 @@ def alone(gpu: str, seconds: float) -> dict[str, float]:
     return found
 
 
-def together(folder: Path, means: str, parts: Sequence[Part], seconds: float) -> dict[str, dict[str, float]]:
+def together(
+    folder: Path, means: str, parts: Sequence[Part], seconds: float, load: Load = CUDA
+) -> dict[str, dict[str, float]]:
     """Session → what its load measured, all at the same time. Raises NotMeasured when one does not run."""
-    repository = _write(folder, means, parts, seconds)
+    repository = _write(folder, means, parts, seconds, load)
     with Workspace.open(repository) as workspace:
         plan = workspace.plan()
         waiting = [f"{wait.session}: {reason.message}" for wait in plan.waits for reason in wait.reasons]
@@ -115,16 +130,18 @@ def write_repository(folder: Path, means: str, *, hami: str = "") -> Path:
     repository, disk = folder / "repository", folder / "disk" / "load"
     repository.mkdir(parents=True)
     disk.mkdir(parents=True)
-    shutil.copy(LOAD, disk / LOAD.name)
+    for load in (CUDA, TORCH):
+        shutil.copy(load.program, disk)
     option = f", hami: {json.dumps(hami)}" if hami else ""
     (repository / "cluster.yaml").write_text(CLUSTER.format(root=folder, means=means, hami=option))
     return repository
 
 
-def _write(folder: Path, means: str, parts: Sequence[Part], seconds: float) -> Path:
+def _write(folder: Path, means: str, parts: Sequence[Part], seconds: float, load: Load) -> Path:
     repository = write_repository(folder, means)
     at = str(time.time() + WAIT)
-    command = ["python3", "bench/load.py", "--memory", "--seconds", str(seconds), "--at", at]
+    program = f"bench/{load.program.name}"
+    command = [load.python, program, *load.options, "--seconds", str(seconds), "--at", at]
     if parts == [WHOLE]:  # sharers would copy while others still multiply
         command.append("--copy")
     env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
@@ -188,17 +205,19 @@ def compared(
     lines: list[dict[str, float | str]] = []
     for part in parts:
         mine = got[part.name]
-        lines.append(
-            {
-                "session": part.name,
+        line: dict[str, float | str] = {
+            "session": part.name,
+            "askedCompute": part.compute,
+            "gotCompute": round(mine["rate"] / whole["rate"], 4),
+            "computeRatio": round(mine["rate"] / whole["rate"] / part.compute, 4),
+            "multiprocessors": mine["multiprocessors"],
+            "late": mine["late"],
+        }
+        if "memory" in mine:
+            line |= {
                 "askedMemory": part.memory,
                 "gotMemory": mine["memory"],
                 "memoryRatio": round(mine["memory"] / part.memory, 4),
-                "askedCompute": part.compute,
-                "gotCompute": round(mine["rate"] / whole["rate"], 4),
-                "computeRatio": round(mine["rate"] / whole["rate"] / part.compute, 4),
-                "multiprocessors": mine["multiprocessors"],
-                "late": mine["late"],
             }
-        )
+        lines.append(line)
     return lines

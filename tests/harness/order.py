@@ -33,7 +33,7 @@ _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
     "tests/providers/process/", "tests/providers/docker/", "tests/providers/kubernetes/",
     "tests/providers/gpu/", "tests/providers/ansible/", "tests/providers/ssh/", "tests/providers/storage/",
-    "tests/providers/health/",
+    "tests/providers/health/", "tests/hardware/",
     "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
 _SHOWN = re.compile(

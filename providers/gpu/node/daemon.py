@@ -21,6 +21,8 @@ PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 LOG = "CUDA_MPS_LOG_DIRECTORY"
 PATIENCE = 30.0
 """Seconds for a daemon to come up, to answer, or to end."""
+_LONGEST = 107 - len("/control_privileged")
+"""Bytes that the pipe directory's path may have: its sockets' paths have 107 at most (unix(7))."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _USERS = ("-multiuser-server",)
 """Projects are different users. Without this, which old drivers do not have and only root may give, a server
@@ -67,6 +69,9 @@ class MpsDaemon:
         program = shutil.which(CONTROL, path=_path())
         if program is None:
             raise MpsFailed(f"{CONTROL} is not installed")
+        if len(os.fsencode(self.pipe)) > _LONGEST:
+            more = len(os.fsencode(self.pipe)) - _LONGEST
+            raise MpsFailed(f"{self.pipe} is {more} bytes too long for the paths of MPS's sockets")
         for folder, mode in ((self.pipe, 0o1777), (self.log, 0o1777), (self.shm, 0o1777)):
             if folder == self.pipe:  # sockets of one that died
                 shutil.rmtree(str(folder), ignore_errors=True)

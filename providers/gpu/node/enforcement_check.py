@@ -38,7 +38,17 @@ SPARE = 1 << 30
 """Bytes that must be free beside what is taken, for contexts."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NO_DAEMON = "/nonexistent"
-_OWN_SHM = 'mount --bind "$1" /dev/shm && shift && exec "$@"'
+_SEEN = "/mnt"
+"""Where the client sees what lies in a folder that only root may enter, as bai's state of root's does: a
+session has it mounted, too."""
+_MOUNT = """set -e
+mount -t tmpfs -o mode=0755 bai "$1"; shift
+while [ "$1" != -- ]; do
+    if [ -d "$1" ]; then mkdir -p "$2"; else : >"$2"; fi
+    mount --bind "$1" "$2"; shift 2
+done
+shift; exec "$@"
+"""
 
 
 class Impossible(Exception):
@@ -135,22 +145,28 @@ def _try(request: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
         if request["means"] == "mig":
             return {"part": _run(request, take, base)}
         whole = _run(request, {}, {**base, PIPE: _NO_DAEMON})
-        with _part(request, chosen) as (env, shm):
+        with _part(request, chosen) as (env, mounts):
             env = {**base, **chosen["env"], **env}
-            found: dict[str, Any] = {"whole": whole, "part": _run(request, take, env, shm)}
+            found: dict[str, Any] = {"whole": whole, "part": _run(request, take, env, mounts)}
             if request["means"] == "mps" and not os.geteuid():
-                found["second_user"] = _second_user(request, env, shm)
+                found["second_user"] = _second_user(request, env, mounts)
             return found
     except (Failed, MpsFailed) as error:
         return {"failed": str(error)}
 
 
+Mounts = dict[str, str]
+"""Where the client sees what: a path of the node → a path of the client's."""
+
+
 @contextlib.contextmanager
-def _part(request: dict[str, Any], chosen: dict[str, Any]) -> Iterator[tuple[dict[str, str], str]]:
-    """The part as a session has it: its environment, and the shared memory it sees. Raises MpsFailed."""
+def _part(request: dict[str, Any], chosen: dict[str, Any]) -> Iterator[tuple[dict[str, str], Mounts]]:
+    """The part as a session has it: its environment, and what is mounted for it. Raises MpsFailed."""
     if request["means"] == "hami":
-        with _hami(request) as env:
-            yield env, ""
+        with _hami(request) as held:
+            mounts = _hidden(held["library"], held["cache"])
+            library, cache = (mounts.get(path, path) for path in (held["library"], held["cache"]))
+            yield hami.variables(library, cache), mounts
         return
     order = {
         "root": request["root"], "gpu": chosen["gpu"], "kernel": HOLDER, "percent": chosen["percent"],
@@ -158,13 +174,26 @@ def _part(request: dict[str, Any], chosen: dict[str, Any]) -> Iterator[tuple[dic
     }  # fmt: skip
     try:
         held = mps.hold(order)
-        yield {PIPE: held["pipe"], LOG: held["log"]}, held["shm"]
+        mounts = _hidden(held["pipe"], held["log"])
+        env = {name: mounts.get(path, path) for name, path in ((PIPE, held["pipe"]), (LOG, held["log"]))}
+        yield env, {**mounts, **({held["shm"]: "/dev/shm"} if held["shm"] else {})}
     finally:
         mps.drop({"root": request["root"], "kernel": HOLDER})
 
 
+def _hidden(*paths: str) -> Mounts:
+    """Those that the client's user cannot reach, as it is not root. Who is not root is the client himself."""
+    if os.geteuid():
+        return {}
+    return {
+        path: f"{_SEEN}/{os.path.basename(path)}"
+        for path in paths
+        if not all(parent.stat().st_mode & 0o001 for parent in Path(path).parents)
+    }
+
+
 @contextlib.contextmanager
-def _hami(request: dict[str, Any]) -> Iterator[dict[str, str]]:
+def _hami(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     order = {"root": request["hami_root"], "kernel": HOLDER, "libraries": request["libraries"]}
     made = not os.path.lexists(hami.LOCK)
     if made:
@@ -174,7 +203,7 @@ def _hami(request: dict[str, Any]) -> Iterator[dict[str, str]]:
         held = hami.hold(order)
         if "failed" in held:
             raise Failed(held["failed"])
-        yield hami.variables(held["library"], held["cache"])
+        yield held
     finally:
         hami.drop(order)
         if made:
@@ -182,11 +211,11 @@ def _hami(request: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _run(
-    request: dict[str, Any], order: dict[str, int], env: dict[str, str], shm: str = "",
+    request: dict[str, Any], order: dict[str, int], env: dict[str, str], mounts: Mounts | None = None,
     seconds: float = 0.0,
 ) -> dict[str, Any]:  # fmt: skip
     """What the client found, in its time (0: what is usual). Raises Failed, Impossible."""
-    code, out, err = _run_bounded(_command(request, order, env, shm), seconds or SECONDS)
+    code, out, err = _run_bounded(_command(request, order, env, mounts or {}), seconds or SECONDS)
     lines = [line for line in out.splitlines() if line.startswith("{")]
     said = " ".join(err.split())[-300:]
     try:
@@ -199,7 +228,9 @@ def _run(
     return {**found, "said": said}
 
 
-def _command(request: dict[str, Any], order: dict[str, int], env: dict[str, str], shm: str) -> list[str]:
+def _command(
+    request: dict[str, Any], order: dict[str, int], env: dict[str, str], mounts: Mounts
+) -> list[str]:
     """The client as somebody who is not root, as sessions are: nothing that is preloaded runs before. Raises
     Impossible."""
     order = {"seconds": 2 * SECONDS, **order}
@@ -212,19 +243,20 @@ def _command(request: dict[str, Any], order: dict[str, int], env: dict[str, str]
     if shutil.which("setpriv") is None:
         raise Impossible("setpriv is not installed, by which root becomes somebody else")
     command = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", *command]
-    if shm:
-        mounted = ["sh", "-c", _OWN_SHM, "sh", shm]
+    if mounts:
+        pairs = [path for pair in mounts.items() for path in pair]
+        mounted = ["sh", "-c", _MOUNT, "sh", _SEEN, *pairs, "--"]
         command = ["unshare", "--mount", "--propagation", "private", *mounted, *command]
     return command
 
 
-def _second_user(request: dict[str, Any], env: dict[str, str], shm: str) -> str:
+def _second_user(request: dict[str, Any], env: dict[str, str], mounts: Mounts) -> str:
     """Whether processes of two users are served side by side (`served`), or the second's wait (`waits`);
     empty where that was not seen."""
     other = {**request, "user": request["user"] - 1}
     with tempfile.TemporaryFile() as errors:
         first = subprocess.Popen(
-            _command(request, {"context": 1, "linger": 1}, env, shm), env=_environment(), cwd="/",
+            _command(request, {"context": 1, "linger": 1}, env, mounts), env=_environment(), cwd="/",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
         )  # fmt: skip
         assert first.stdin is not None and first.stdout is not None
@@ -233,7 +265,7 @@ def _second_user(request: dict[str, Any], env: dict[str, str], shm: str) -> str:
             if not ready or b"multiprocessors" not in os.read(first.stdout.fileno(), LARGEST):
                 return ""
             try:
-                _run(other, {"context": 1}, env, shm, PATIENCE)
+                _run(other, {"context": 1}, env, mounts, PATIENCE)
             except TookTooLong:
                 return "waits"
             except Failed:

@@ -2,6 +2,7 @@
    say, as MPS's client would: memory by its limit, time by its percentage. How it is built says what is wrong with it:
    -DLOOSE: it holds nobody to anything; -DHANGS: its first call never ends; -DBROKEN=n: its first call gives n;
    -DSLICE: it is an eighth of the card; -DTIGHT: nothing can be allocated; -DODD: a limit is told by error 1;
+   Who cannot enter MPS's pipe directory is no client of MPS: its variables are nothing to him, as in the real one.
    -DONE_USER: a second client of MPS waits for the first, as another user's does without -multiuser-server. */
 #include <fcntl.h>
 #include <stdint.h>
@@ -23,8 +24,13 @@
 #endif
 static uint64_t taken;
 
+static const char *told(const char *name) {
+    const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    return pipe && access(pipe, X_OK) ? 0 : getenv(name);
+}
+
 static int percent(void) {
-    const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    const char *text = told("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 #ifdef LOOSE
     text = 0;
 #endif
@@ -32,7 +38,7 @@ static int percent(void) {
 }
 
 static uint64_t limit(void) {
-    const char *text = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+    const char *text = told("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
     unsigned long long mebibytes;
 #ifdef LOOSE
     text = 0;

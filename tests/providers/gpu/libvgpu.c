@@ -1,7 +1,7 @@
 /* A stand-in for HAMi-core's libvgpu.so, a test double: like it, it is asked for the driver's functions in place of the
    C library, and answers with functions of its own that count. -DBLIND: it is preloaded and notices nothing, as was seen
    with a driver that it did not know; -DBY_NAME_ONLY: it does not see what the driver itself looks up; -DTELLS="path": it
-   writes down who loads it. */
+   writes down who loads it. Where it cannot open its cache it ends the process, as the real one does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -27,6 +27,15 @@ typedef int (*look_up)(const char *, void **, int, uint64_t, int *);
 static allocate real_allocate;
 static look_up real_look_up;
 static uint64_t taken;
+
+__attribute__((constructor)) static void open_cache(void) {
+    const char *path = getenv("CUDA_DEVICE_MEMORY_SHARED_CACHE");
+    FILE *file = path ? fopen(path, "a") : 0;
+    if (path && !file) {
+        fprintf(stderr, "Fail to open shrreg %s\n", path);
+        exit(1);
+    }
+}
 
 static uint64_t limit(void) {
     const char *text = getenv("CUDA_DEVICE_MEMORY_LIMIT_0");

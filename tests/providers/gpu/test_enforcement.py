@@ -96,6 +96,24 @@ def test_a_second_user_is_served_or_waits(
     assert left_behind(place) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has folders that its sessions' users cannot enter")
+@pytest.mark.parametrize("means", ["mps", "hami"])
+def test_a_part_in_a_folder_of_roots_own_is_tried_as_sessions_have_it(
+    place: shares.ShareHost, bin_: Path, means: str
+) -> None:
+    private = bin_ / "private"
+    private.mkdir(mode=0o700)
+    library = private / "libvgpu.so"
+    library.write_bytes((bin_ / "libvgpu.so").read_bytes())
+    hidden = dataclasses.replace(
+        place, root=str(private / "mps"), hami_root=str(private / "hami"), libraries=(str(library),)
+    )
+    verdict = tried(hidden, means)
+    assert verdict.outcome == "held", verdict
+    assert left_behind(hidden) == []
+    assert not os.path.ismount("/mnt")
+
+
 def test_a_preloaded_library_that_notices_nothing_is_found_out(place: shares.ShareHost, bin_: Path) -> None:
     build(bin_, "libvgpu.c", "libvgpu.so", "-DBLIND")
     verdict = tried(place, "hami")

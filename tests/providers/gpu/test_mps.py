@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -162,6 +163,13 @@ def test_one_that_does_not_start_is_said_and_nobody_holds_it(place: ShareHost) -
     with pytest.raises(KernelRefused, match="n1: nvidia-cuda-mps-control does not start: Cannot find"):
         prepare(place, "one", half())
     assert mps.status({"root": place.root})[GPU] == {"pid": 0, "holders": {}}
+
+
+def test_a_folder_too_deep_for_its_sockets_is_said(place: ShareHost, bin_: Path) -> None:
+    deep = dataclasses.replace(place, root=str(bin_ / "mps" / ("deep" * 20)))
+    with pytest.raises(KernelRefused, match=r"/pipe is \d+ bytes too long for the paths of MPS's sockets"):
+        prepare(deep, "one", half())
+    assert pid(deep) == 0 and not any((Path(deep.root) / GPU / "holders").iterdir())
 
 
 def test_parts_of_two_gpus_are_refused(place: ShareHost) -> None:
