@@ -214,7 +214,6 @@ class ProcessProvider(Interaction):
         return launch.waiting_supervisor(spec.id, f"{self.base}-{spec.id}{attempt}", scope=self.host.scope)
 
     def _launch(self, record: KernelRecord, spec: KernelSpec, keeper: Popen[bytes]) -> None:
-        shared = shared_cores.read_shared_cores(str(self.root.path))
         if spec.cpus:
             self._share_out()
         limits = self._sharing.prepare(spec, sandboxed=self.host.sandbox)
@@ -228,8 +227,6 @@ class ProcessProvider(Interaction):
                 answer = launch.start_kernel(order, another)
         if answer == "gone":
             raise _unavailable(f"the supervisor of {spec.id} ended without a word")
-        if not spec.cpus and shared != shared_cores.read_shared_cores(str(self.root.path)):
-            binding.bind_limits(self.root, self._read_record(spec.id), spec)
 
     def _share_out(self) -> None:
         """Cores were taken or given back: those who share the rest are told."""
@@ -258,6 +255,8 @@ class ProcessProvider(Interaction):
             if record.alive:
                 binding.bind_limits(self.root, record, changed)
             self.root.rewrite(record, changed, again=False)
+            if record.alive:  # what was started again meanwhile, with the limits of before
+                binding.bind_limits(self.root, record, changed)
             if changed.scratch != record.spec.scratch:
                 scratch.set_limit(record.folder, kernel_id, changed.scratch, new=False)
                 self._signal(record, SIGHUP)

@@ -36,11 +36,12 @@ def share_out(root: KernelRoot, bind: Callable[[KernelRecord], None]) -> None:
     A kernel with cores of its own that is about to start counts already; one that has ended does not.
     """
     with root.locked(LOCK):
-        records = [record for name in root.ids() if (record := _read_or_none(root, name)) is not None]
-        left = _cores_left(records)
+        left = _cores_left(_records(root))
         if left != read_shared_cores(str(root.path)):
             files.write_atomically(str(root.path / FILE), json.dumps({"cpus": left}))
-            for record in records:
+            # Looked at anew: one that began before the cores were written down knows those of before, and
+            # one that begins now reads the new ones.
+            for record in _records(root):
                 if record.alive and record.begun and not record.spec.cpus:
                     _bind_unless_gone(bind, record)
         root.forget_lock(LOCK)
@@ -67,6 +68,10 @@ def _usable_cpus() -> set[int]:
         return os.sched_getaffinity(1)
     except OSError:
         return os.sched_getaffinity(0)
+
+
+def _records(root: KernelRoot) -> list[KernelRecord]:
+    return [record for name in root.ids() if (record := _read_or_none(root, name)) is not None]
 
 
 def _read_or_none(root: KernelRoot, name: str) -> KernelRecord | None:

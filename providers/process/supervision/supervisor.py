@@ -113,6 +113,7 @@ class Supervisor:
             self.save()
         else:
             self.state_file.write(self.record)
+        supervisor_setup.bind_if_changed(self.folder, self.groups, limits)
 
     def save(self) -> None:
         self.state_file.save(self.record)

@@ -11,7 +11,7 @@ import json
 import os
 
 from providers.process.linux import cgroup, cgroup_mounts, files
-from providers.process.supervision import shared_cores
+from providers.process.supervision import binding, shared_cores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,15 @@ def current_limits(folder: str) -> cgroup.Limits:
         "cpu_milli": spec["cpu_milli"],
         "pool": shared_cores.read_shared_cores(os.path.dirname(os.path.dirname(folder))),
     }
+
+
+def bind_if_changed(folder: str, groups: list[cgroup.Group], limits: cgroup.Limits) -> None:
+    """Whoever changes what a kernel may have writes that down, and then binds those that have begun: a change
+    until this one had begun, with `limits`, is for its supervisor to see."""
+    now = current_limits(folder)
+    if now != limits:
+        with contextlib.suppress(OSError):  # of groups that took the limits of just before
+            binding.bind_kernel(groups, os.getpid(), now)
 
 
 def send_answer(**fields: object) -> None:

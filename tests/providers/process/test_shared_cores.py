@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import subprocess
 from dataclasses import replace
 
 import pytest
 
 from providers.base import KernelSpec, RestartRule
+from providers.process.linux import files
 from providers.process.provider import ProcessProvider
+from providers.process.supervision import binding, supervisor_setup
 from tests.providers.process.kernels import ended, output, script, seen, spec
 from tests.waiting import until
 
@@ -37,6 +42,55 @@ def test_who_shares_is_kept_off_whole_cores(provider: ProcessProvider) -> None:
     provider.remove("s-alone")
     assert cpus(provider, "s-before") >= CPUS
     assert cpus(provider, "s-after") >= CPUS
+
+
+def test_one_that_begins_just_before_cores_are_taken_is_kept_off_them(
+    provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = files.write_atomically
+
+    def late(path: str, text: str) -> None:
+        if path.endswith("shared.json") and not provider.root.folder("s-shared").exists():
+            provider.create(sharing("s-shared"))
+            assert cpus(provider, "s-shared") >= CPUS
+        write(path, text)
+
+    monkeypatch.setattr(files, "write_atomically", late)
+    provider.create(spec(name="s-alone", cpus=(ALONE,)))
+    assert ALONE not in cpus(provider, "s-shared")
+
+
+def test_a_supervisor_sees_cores_that_are_taken_until_its_kernel_has_begun(provider: ProcessProvider) -> None:
+    provider.create(sharing("s-shared"))
+    record = provider.root.read("s-shared")
+    assert record is not None and record.begun
+    before = supervisor_setup.current_limits(str(record.folder))
+    # As if it had begun after those who share were looked for, with what was read before.
+    files.write_atomically(
+        str(provider.root.path / "shared.json"), json.dumps({"cpus": sorted(CPUS - {ALONE})})
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: record.state["supervisor"])
+        supervisor_setup.bind_if_changed(str(record.folder), record.groups, before)
+    assert ALONE not in cpus(provider, "s-shared")
+
+
+def test_who_was_forked_by_one_that_was_not_bound_yet_is_bound_too() -> None:
+    other = {max(CPUS)}
+    with subprocess.Popen(["sleep", "300"]) as first, subprocess.Popen(["sleep", "300"]) as second:
+        try:
+            lists = iter([{first.pid}, {first.pid, second.pid}, {first.pid, second.pid}])
+            binding.bind_all(lambda: next(lists), sorted(other))
+            assert os.sched_getaffinity(first.pid) == os.sched_getaffinity(second.pid) == other
+        finally:
+            first.kill()
+            second.kill()
+
+
+def test_who_forks_for_ever_holds_nobody_up() -> None:
+    numbers = itertools.count(1 << 30)
+    binding.bind_all(lambda: {next(numbers)}, sorted(CPUS))
+    assert next(numbers) == (1 << 30) + binding.LISTINGS
 
 
 def test_a_stopped_kernel_gives_its_cores_back(provider: ProcessProvider) -> None:
