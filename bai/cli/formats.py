@@ -42,9 +42,11 @@ class PlanFormat(StrEnum):
     markdown = "markdown"
 
 
-def form_of(format: Format | ListFormat | PlanFormat) -> Form:
-    """In which form an answer is asked for; Markdown is made of the one for text."""
+def form_of(format: Format | ListFormat | PlanFormat | ReportFormat) -> Form:
+    """In which form an answer is asked for; Markdown is made of the one for text, CSV of JSON."""
     match format.value:
+        case "csv":
+            return "json"
         case "json" | "wide" as same:
             return same
         case _:

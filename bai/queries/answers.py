@@ -14,6 +14,7 @@ MODULES = {
     "audit": "bai.queries.audit",
     "capacity": "bai.queries.capacity",
     "describe": "bai.queries.description",
+    "efficiency": "bai.queries.efficiency",
     "events": "bai.queries.events",
     "explain": "bai.queries.explanation",
     "get": "bai.queries.resources",
@@ -21,9 +22,10 @@ MODULES = {
     "nodes": "bai.queries.nodes",
     "review": "bai.queries.review",
     "status": "bai.queries.status",
+    "usage": "bai.queries.usage",
 }
 
-OF_STORE = frozenset({"audit", "events", "history"})
+OF_STORE = frozenset({"audit", "efficiency", "events", "history", "usage"})
 """Those that the store answers, with what documents say only where it knows no such resource."""
 
 OF_KERNELS = frozenset({"get"})

@@ -11,6 +11,7 @@ from schemas.problems.errors.command import CommandError
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=1000)]
 Count = Annotated[int, Field(ge=0, le=10_000)]
+Moment = Annotated[float, Field(ge=-1e11, le=1e12, allow_inf_nan=False)]
 Form = Literal["text", "wide", "json"]
 SortOrder = Literal["", "name", "age", "phase", "project", "gpus"]
 
@@ -106,3 +107,19 @@ class ReviewQuery(Query):
     command: ClassVar[str] = "review"
     commit: Annotated[str, Field(min_length=4, max_length=100)]
     columns: Annotated[int, Field(ge=40, le=400)] = 100
+
+
+class UsageQuery(Query):
+    """Hours that sessions held between two moments, in seconds since the epoch; all until now when left out."""
+
+    command: ClassVar[str] = "usage"
+    by: Literal["project", "user", "session"] = "project"
+    since: Moment = 0.0
+    until: Moment | None = None
+
+
+class EfficiencyQuery(Query):
+    """What a session's last start was given against what it used."""
+
+    command: ClassVar[str] = "efficiency"
+    session: Name

@@ -6,7 +6,7 @@ has what the last pass of its loop saw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.reader import StoreReader
+    from reconciler.values.records import Holdings, Sample
     from reconciler.values.state import Actual, Desired
     from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
+    from schemas.repository.repository import Repository
+
+    Samples = Mapping[str, tuple[Sample, ...]]
 
 
 class ClusterView(Protocol):
@@ -65,6 +69,24 @@ class ClusterView(Protocol):
 
     def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
         """Commit → who wrote it and about what, of those that are known and theirs to know."""
+        ...
+
+    def holdings(self, since: float, until: float, session: str = "") -> Holdings | None:
+        """What sessions (or one) held between two moments; None where nothing was ever applied."""
+        ...
+
+    def measure_usage(self, kernels: Sequence[str], known: Samples) -> Mapping[str, Sample]:
+        """Kernel → what it has used by now, on top of what is `known`, where it may be asked for that."""
+        ...
+
+    @property
+    def repository(self) -> Repository:
+        """The documents."""
+        ...
+
+    @property
+    def gpu_models(self) -> tuple[str, ...]:
+        """Of the GPUs that are known; nobody is asked."""
         ...
 
     @property
@@ -177,6 +199,26 @@ class WorkspaceView:
     @property
     def store(self) -> StoreReader | None:
         return self._access.existing_reader
+
+    def holdings(self, since: float, until: float, session: str = "") -> Holdings | None:
+        store = self._access.existing_store
+        return store.holdings(self.cluster, since, until, session) if store is not None else None
+
+    def measure_usage(self, kernels: Sequence[str], known: Samples) -> Mapping[str, Sample]:
+        from reconciler.observe.usage_samples import measure_usage
+
+        return measure_usage(self._workspace.provider, set(kernels), known)
+
+    @property
+    def repository(self) -> Repository:
+        return self._workspace.repository
+
+    @property
+    def gpu_models(self) -> tuple[str, ...]:
+        recorded = self._workspace.find_hardware(offline=True).hardware
+        declared = (node.spec.hardware for node in self.repository.nodes_of(self.cluster))
+        known = [each for each in (*declared, *recorded.values()) if each is not None]
+        return tuple(sorted({gpu.model for hardware in known for gpu in hardware.gpus}))
 
     def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
         from reconciler.sources.commit_facts import read_commit_facts

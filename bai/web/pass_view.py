@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +17,7 @@ from reconciler.gitops.directives import Directive, Directives, read_directives
 from reconciler.values.state import Actual, Desired
 
 if TYPE_CHECKING:
+    from bai.queries.view import Samples
     from bai.render.resources.loop_status import LoopStatus
     from planner.model.types import Wait
     from providers.storage.base import FolderState, VolumeFolder
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
+    from reconciler.values.records import Holdings, Sample
+    from schemas.repository.repository import Repository
 
 T = TypeVar("T")
 _SOMEBODY = "an operator"
@@ -63,6 +66,22 @@ class PassView:
     @property
     def store(self) -> Store | None:
         return self._cluster.loop.workspace.existing_store
+
+    def holdings(self, since: float, until: float, session: str = "") -> Holdings | None:
+        store = self.store
+        return store.holdings(self.cluster, since, until, session) if store is not None else None
+
+    def measure_usage(self, kernels: Sequence[str], known: Samples) -> Mapping[str, Sample]:
+        """Nothing: the loop measures, and whoever asks a server has it look no more often."""
+        return {}
+
+    @property
+    def repository(self) -> Repository:
+        return self.desired.repository
+
+    @property
+    def gpu_models(self) -> tuple[str, ...]:
+        return tuple(sorted({gpu.model for each in self.actual.hardware.values() for gpu in each.gpus}))
 
     def commit_facts(self, commits: Iterable[str]) -> Mapping[str, CommitFacts]:
         """For who sees all projects: the commit that a project's session was changed at may be another

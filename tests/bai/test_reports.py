@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from bai.cli.reports.period import parse_period
-from bai.render.analysis.usage_report import usage_csv
+from bai.cli.time_arguments import parse_period
+from bai.render.analysis.usage_report import usage_csv, usage_json
 from bai.settings import Settings
 from reconciler.values.usage.totals import HeldTotal, Period
 from schemas.problems.errors.command import CommandError
@@ -52,7 +52,9 @@ def test_a_time_that_is_none(words: tuple[str, str, str]) -> None:
 
 
 def test_no_name_is_a_formula() -> None:
-    rows = list(csv.reader(io.StringIO(usage_csv("user", {"=cmd|'x'!A1": HeldTotal(), "a,b": HeldTotal()}))))
+    totals = {"=cmd|'x'!A1": HeldTotal(), "a,b": HeldTotal()}
+    report = usage_json("user", Period(0.0, 1.0), totals, None)
+    rows = list(csv.reader(io.StringIO(usage_csv(report))))
     assert [row[0] for row in rows] == ["user", "'=cmd|'x'!A1", "a,b"]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bai.cli.completion import complete_sessions
 from bai.cli.context import settings_of
-from bai.cli.formats import Format, ReportFormat
+from bai.cli.formats import Format, ReportFormat, form_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.options import FormatOption
+
+if TYPE_CHECKING:
+    from bai.render.printout import Printout
 
 app = new_app(help="Hours that were held, and what was used of what was asked for.", no_args_is_help=True)
 
@@ -48,10 +51,33 @@ def usage(
     """
     import time
 
-    from bai.cli.reports.period import parse_period
-    from bai.cli.reports.usage import report_usage
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read
+    from bai.cli.time_arguments import parse_period
+    from bai.queries.models import UsageQuery
 
-    report_usage(settings_of(ctx), parse_period(month, since, until, time.time()), by.value, format)
+    settings, period = settings_of(ctx), parse_period(month, since, until, time.time())
+    form = form_of(format)
+    found = read(settings, UsageQuery.of(by=by.value, since=period.since, until=period.until, form=form))
+    if format is ReportFormat.csv:
+        _print_csv(found)
+    else:
+        print_printout(settings, found)
+
+
+def _print_csv(found: Printout) -> None:
+    from bai.cli.output import write_document
+    from bai.render.analysis.usage_report import incomplete_note, usage_csv
+    from schemas.problems.errors.command import CommandError
+
+    try:
+        text, note = usage_csv(found.document), incomplete_note(found.document)
+    except (KeyError, TypeError, AttributeError):
+        why = "what the server answers is no report of hours; are both of the same version?"
+        raise CommandError(why=why) from None
+    if note:
+        typer.echo(note, err=True)
+    write_document(text)
 
 
 @app.command()
@@ -67,6 +93,9 @@ def efficiency(
     \b
     bai report efficiency train                  like seff
     """
-    from bai.cli.reports.efficiency import report_efficiency
+    from bai.cli.output import print_printout
+    from bai.cli.reading import read
+    from bai.queries.models import EfficiencyQuery
 
-    report_efficiency(settings_of(ctx), session, format)
+    settings = settings_of(ctx)
+    print_printout(settings, read(settings, EfficiencyQuery.of(session=session, form=form_of(format))))

@@ -52,20 +52,20 @@ def resolve_sessions(names: Iterable[str], known: Iterable[str]) -> tuple[str, .
     return tuple(name if "*" in name else resolve_name(name, known, "Session") for name in names)
 
 
-def resolve_with_past(name: str, view: ClusterView) -> str:
-    """The identity of a resource that is recorded, else of one that is wanted, else of one that once was; of
-    those that may be seen. Raises as `resolve_name`."""
+def resolve_with_past(name: str, view: ClusterView, kind: str = "") -> str:
+    """The identity of a resource (of `kind`, when given) that is recorded, else of one that is wanted, else
+    of one that once was; of those that may be seen. Raises as `resolve_name`."""
     store = view.store
     recorded = store.recorded_identities(view.cluster) if store is not None else ()
     there = {each for each in recorded if view.sees(each)}
     with contextlib.suppress(NoSuchResource):
-        return resolve_name(name, there)
+        return resolve_name(name, there, kind)
     known = there | {each for each in view.desired.digests if view.sees(each)}
     try:
-        return resolve_name(name, known)
+        return resolve_name(name, known, kind)
     except NoSuchResource:
         past = store.audited_resources(view.cluster) if store is not None else set()
-        return resolve_name(name, known | {each for each in past if view.sees(each)})
+        return resolve_name(name, known | {each for each in past if view.sees(each)}, kind)
 
 
 def resolve_targets(names: Iterable[str], desired: Desired, store: StoreReader | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from bai.render.humanize import clean, iso_time
 from reconciler.values.usage.totals import MILLI_HOUR, HeldTotal, Period
 
 COLUMNS = ("sessions", "starts", "gpu hours", "cpu hours", "memory GiB hours")
+_FIGURES = ("sessions", "starts", "gpuHours", "cpuHours", "memoryGiBHours")
 _GIB_HOUR = 3_600_000 << 30
 _FORMULA = ("=", "+", "-", "@")
 """How a cell begins that a spreadsheet takes for a formula."""
@@ -82,13 +83,29 @@ def _total_json(total: HeldTotal) -> dict[str, Any]:
     }
 
 
-def usage_csv(by: str, totals: Mapping[str, HeldTotal]) -> str:
-    """A line for each, without a sum; texts that a spreadsheet would compute stay texts."""
+def incomplete_note(report: Mapping[str, Any]) -> str:
+    """That what is older is not known; empty when all of a `bai.usage/v1` is. Raises KeyError, TypeError."""
+    since = report["completeSince"]
+    if since is None or since <= report["since"]:
+        return ""
+    return f"note: what ended before {clean(since)} may be missing; it is not known"
+
+
+def usage_csv(report: Mapping[str, Any]) -> str:
+    """A line for each of a `bai.usage/v1`, without a sum; texts that a spreadsheet would compute stay texts.
+    Raises KeyError, TypeError and AttributeError for what is none."""
+    by = str(report["by"])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([by, "sessions", "starts", "gpuHours", "cpuHours", "memoryGiBHours"])
-    for name, total in totals.items():
-        shown = _total_json(total)
+    writer.writerow([by, *_FIGURES])
+    for item in report["items"]:
+        name = clean(item[by])
         text = f"'{name}" if name.startswith(_FORMULA) else name
-        writer.writerow([text, *(value for key, value in shown.items() if key != "slots")])
+        writer.writerow([text, *(_number(item[each]) for each in _FIGURES)])
     return out.getvalue()
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float):
+        return value
+    raise TypeError(value)

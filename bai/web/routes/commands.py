@@ -36,6 +36,8 @@ _COMMANDS: tuple[tuple[type[models.Query], object, str], ...] = (
     (models.NodesQuery, Viewer, "Nodes and what is taken"),
     (models.EventsQuery, Viewer, "What happened"),
     (models.AuditQuery, Viewer, "Who changed what"),
+    (models.UsageQuery, Viewer, "Hours that sessions held"),
+    (models.EfficiencyQuery, Viewer, "What a session used of what it was given"),
     (models.HistoryQuery, Overseer, "What was applied"),
     (models.ReviewQuery, Overseer, "What a commit would change"),
 )

@@ -108,6 +108,7 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
     address = normalize_address(_string(place.busId)) if place is not None else None
     uuid, memory = ask(pynvml.nvmlDeviceGetUUID, handle), ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
+    instances = _mig_devices(handle) if mode and mode[0] else []
     wrong = health(pynvml, ask, handle)
     fields: dict[str, object] = {
         "id": uuid or address or f"gpu{index}",
@@ -118,7 +119,7 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
         "pci": address,
         "memory": int(memory.total) if memory is not None else 0,
         "mig": None if mode is None else ("enabled" if mode[0] else "disabled"),
-        "migDevices": _mig_devices(handle) if mode and mode[0] else [],
+        "migDevices": instances or [],
         "healthy": not wrong,
         "health": wrong,
     }
@@ -126,6 +127,8 @@ def _gpu(index: int, unknown: list[str]) -> Gpu | None:
         unknown.append(f"PCI address of NVIDIA GPU {index}")
     if memory is None:
         unknown.append(f"memory of NVIDIA GPU {index}")
+    if instances is None:
+        unknown.append(f"MIG instances of NVIDIA GPU {index}: the driver does not name their profiles")
     return Gpu(handle, fields)
 
 
@@ -133,14 +136,18 @@ def _string(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _mig_devices(parent: Any) -> list[dict[str, object]]:
+def _mig_devices(parent: Any) -> list[dict[str, object]] | None:
+    """None where the driver does not name the profile of one: they follow from nothing else for sure."""
     found = []
     for at in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
         handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, at)
         uuid = ask(pynvml.nvmlDeviceGetUUID, handle) if handle is not None else None
         if not uuid:
             continue
-        device: dict[str, object] = {"id": str(uuid), "profile": _profile(handle)}
+        named = re.search(r"MIG\s+(\S+)", str(ask(pynvml.nvmlDeviceGetName, handle) or ""))
+        if named is None:
+            return None
+        device: dict[str, object] = {"id": str(uuid), "profile": named.group(1)}
         instance = ask(pynvml.nvmlDeviceGetGpuInstanceId, handle)
         opened = ask(pynvml.nvmlDeviceGetGpuInstanceById, parent, instance) if instance is not None else None
         about = ask(pynvml.nvmlGpuInstanceGetInfo, opened) if opened is not None else None
@@ -148,19 +155,6 @@ def _mig_devices(parent: Any) -> list[dict[str, object]]:
             device.update(start=int(about.placement.start), size=int(about.placement.size))
         found.append(device)
     return found
-
-
-def _profile(handle: Any) -> str:
-    """`1g.10gb`: from the instance's name, else from its slices and memory."""
-    named = re.search(r"MIG\s+(\S+)", str(ask(pynvml.nvmlDeviceGetName, handle) or ""))
-    if named:
-        return named.group(1)
-    has = ask(pynvml.nvmlDeviceGetAttributes, handle)
-    if has is None:
-        return "unknown"
-    slices, compute = int(has.gpuInstanceSliceCount), int(has.computeInstanceSliceCount)
-    part = f"{compute}c." if compute != slices else ""
-    return f"{part}{slices}g.{(int(has.memorySizeMB) + 1023) // 1024}gb"
 
 
 def _links(gpus: list[Gpu]) -> tuple[list[dict[str, object]], int]:

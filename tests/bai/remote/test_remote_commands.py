@@ -42,6 +42,9 @@ QUERIES = (
     models.CapacityQuery(form="json"),
     models.NodesQuery(form="wide"),
     models.NodesQuery(name="n1", form="json"),
+    models.UsageQuery(),
+    models.UsageQuery(since=1000, until=1e11, by="session", form="json"),
+    models.EfficiencyQuery(session="a", form="json"),
     models.HistoryQuery(),
     models.HistoryQuery(form="json"),
     models.EventsQuery(resource="b"),
@@ -66,8 +69,8 @@ def asked(shared_lab: Lab) -> Lab:
 def filled(lab: Lab) -> Lab:
     for name in ("a", "b", "c"):
         lab.write(name, session(name, BIG))
-    lab.once()
-    lab.once()
+    for _ in range(3):
+        lab.once()
     return lab
 
 
@@ -133,6 +136,9 @@ def test_commands_ask_the_server(asked: Lab, shared_server: str, laptop: Laptop)
     }
     assert "create" in laptop.ok("audit", "a").out and "+" in laptop.ok("history").out
     assert "fit" in laptop.ok("capacity").out
+    assert laptop.ok("report", "usage", "--until", "2038-01-01").out.startswith("PROJECT")
+    assert laptop.ok("report", "usage", "-o", "csv").out.startswith("project,sessions,starts,gpuHours")
+    assert "generation 1" in laptop.ok("report", "efficiency", "a").out
     wrong = laptop("describe", "cc")
     assert wrong.code == 1 and "did you mean Session/p/c" in wrong.err and "Traceback" not in wrong.err
 

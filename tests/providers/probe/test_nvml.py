@@ -161,8 +161,7 @@ def test_mig_instances_have_profile_and_placement(tmp_path: Path) -> None:
             "start": 4,
             "size": 4,
         },
-        1: {"uuid": "MIG-b", "name": "NVIDIA A100", "slices": 1, "computeSlices": 1, "memoryMb": 9728},
-        2: {"uuid": "MIG-c", "name": "NVIDIA A100", "slices": 2, "computeSlices": 1, "memoryMb": 19968},
+        1: {"uuid": "MIG-b", "name": "NVIDIA A100-SXM4-80GB MIG 1c.2g.20gb"},
     }
     (gpu,) = ask(tmp_path, one_gpu(mig=1) | {"gpu": {0: {**one_gpu()["gpu"][0], "mig": 1}}}).gpus[:1]
     assert (gpu.mig, gpu.mig_devices) == ("enabled", ())
@@ -171,9 +170,19 @@ def test_mig_instances_have_profile_and_placement(tmp_path: Path) -> None:
     (gpu,) = ask(tmp_path, facts).gpus
     assert [(device.id, device.profile, device.start, device.size) for device in gpu.mig_devices] == [
         ("MIG-a", "3g.40gb", 4, 4),
-        ("MIG-b", "1g.10gb", None, None),
-        ("MIG-c", "1c.2g.20gb", None, None),
+        ("MIG-b", "1c.2g.20gb", None, None),
     ]
+
+
+def test_mig_instances_that_the_driver_does_not_name_are_unknown(tmp_path: Path) -> None:
+    mig = {
+        0: {"uuid": "MIG-a", "name": "NVIDIA H200 MIG 1g.18gb"},
+        1: {"uuid": "MIG-b", "name": "NVIDIA H200", "slices": 1, "computeSlices": 1, "memoryMb": 16384},
+    }
+    text = nvml.lines(one_gpu()) + nvml.lines({"gpu": {0: {"mig": mig}}}) + "gpu.0.mig=1\n"
+    found = ask(tmp_path, dict(line.split("=", 1) for line in text.splitlines()))
+    assert (found.gpus[0].mig, found.gpus[0].mig_devices) == ("enabled", ())
+    assert "MIG instances of NVIDIA GPU 0: the driver does not name their profiles" in found.unknown
 
 
 @pytest.mark.parametrize(
