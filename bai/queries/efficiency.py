@@ -50,7 +50,8 @@ def answer(view: ClusterView, query: EfficiencyQuery) -> Printout:
 
 def _used_now(view: ClusterView, kernels: Sequence[str]) -> tuple[Consumption, tuple[str, ...]]:
     """By one more look, on top of what is known; by that alone where nobody can be asked."""
-    store, warnings = view.store, ()
+    store = view.store
+    warnings: tuple[str, ...] = ()
     samples = store.samples(view.cluster, kernels) if store is not None else {}
     try:
         seen = view.measure_usage(kernels, samples)

@@ -110,7 +110,7 @@ class ReviewQuery(Query):
 
 
 class UsageQuery(Query):
-    """Hours that sessions held between two moments, in seconds since the epoch; all until now when left out."""
+    """Hours that sessions held between two moments, in seconds since the epoch; without them, all so far."""
 
     command: ClassVar[str] = "usage"
     by: Literal["project", "user", "session"] = "project"

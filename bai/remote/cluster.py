@@ -20,6 +20,7 @@ from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.server import NotLoggedIn, ServerError, ServerUnreachable
 
 if TYPE_CHECKING:
+    from bai.queries.facts.kernel_usage import UsageFacts
     from bai.queries.models import Query
     from bai.render.printout import Printout
     from reconciler.values.records import Event
@@ -67,6 +68,18 @@ class RemoteCluster:
             why = "its answer about one session has none"
             raise ServerError(server=self.client.server, why=why)
         return session
+
+    def usage(self) -> UsageFacts:
+        """What containers have used by now."""
+        from pydantic import ValidationError
+
+        from bai.queries.facts.kernel_usage import UsageFacts
+
+        try:
+            return UsageFacts.model_validate(self.client.get(f"{self._path}/usage", {}))
+        except ValidationError:
+            why = "its answer about what sessions use is not as this version of bai knows it"
+            raise ServerError(server=self.client.server, why=why) from None
 
     def order(self, name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """`suspend`, `resume`, `approve`, `rollback`; gives what holds now."""

@@ -23,13 +23,14 @@ from bai.web.routes import (
     health,
     logins,
     logs,
+    usage,
     webhooks,
 )
 from reconciler.gitops.webhook_verifier import WebhookVerifier
 from schemas.problems.errors.base import BaiError
 
 _ABOUT = """What the loops of this server see, and orders to them. Everything is read from the last pass of a
-loop and from the store: no request but for logs asks a node.
+loop and from the store: no request but for logs and use asks a node.
 
 Who asks sends `Authorization: Bearer ...`: a token of the access file, or one that an identity provider has
 signed. Viewers of some projects get what is theirs; what is about all projects at once answers 403 to them,
@@ -48,7 +49,7 @@ def create_app(
     app = FastAPI(title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics = Metrics(loops)
-    for routes in (health, webhooks, logins, commands, clusters, audits, logs, events, directives):
+    for routes in (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives):
         app.include_router(routes.router)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)

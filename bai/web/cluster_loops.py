@@ -1,7 +1,7 @@
 """The loops of a server, what their latest passes saw, and who waits for news of them.
 
 A pass is published whole by its loop's thread; requests only read what was published and the store. None of
-them asks a provider but for logs.
+them asks a provider but for logs and use.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, StageListeners, stuck_loops
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
+from reconciler.observe.shared_usage import SharedUsage
 from reconciler.plan.study import Study
 from reconciler.sources.commit_facts import CommitFactsCache
 from reconciler.values.state import Actual, Desired
@@ -44,6 +45,7 @@ class ServedCluster:
     _study: tuple[Actual, Study] | None = None
     commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
     """What git here says of commits."""
+    usage: SharedUsage = field(default_factory=SharedUsage)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -13,7 +13,8 @@ from bai.cli.formats import Format
 from bai.cli.lazy_commands import new_app
 
 if TYPE_CHECKING:
-    pass
+    from bai.cli.sessions.usage_samples import UsageMeter
+    from bai.settings import Settings
 
 app = new_app()
 
@@ -26,6 +27,15 @@ class Sort(StrEnum):
     network = "network"
     gpu = "gpu"
     name = "name"
+
+
+class UsageLook(NamedTuple):
+    """How one wants to see it."""
+
+    interval: float
+    once: bool
+    sort: Sort
+    format: Format
 
 
 @app.command()
@@ -52,18 +62,32 @@ def top(
     bai top --once --sort gpu        one table
     bai top llama --format json      for a program
     """
-    from bai.cli.sessions.own_kernels import OwnKernels
-    from bai.cli.sessions.usage_samples import UsageMeter
-    from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
-    from bai.queries.names.resource_names import resolve_name
+    from bai.cli.reading import remote_cluster
+    from bai.cli.sessions.usage_samples import RemoteUsage, UsageMeter
 
     settings = settings_of(ctx)
+    look = UsageLook(interval, once, sort, format)
+    remote = remote_cluster(settings)
+    if remote is not None:
+        only = str(remote.session(session)["id"]) if session else None
+        _show(settings, UsageMeter(RemoteUsage(remote), only), look)
+        return
+    from bai.cli.sessions.own_kernels import OwnKernels
+    from bai.cli.sessions.usage_samples import OwnUsage
+    from bai.queries.names.resource_names import resolve_name
+
     with settings.reading_workspace() as workspace:
         only = resolve_name(session, workspace.actual().existing, "Session") if session else None
-        meter = UsageMeter(OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id), only)
-        if format is Format.json:
-            print_usage_json(next(meter.every(interval)), interval)
-        elif once or not on_terminal():
-            print_usage(settings, next(meter.every(interval)), sort)
-        else:
-            print_usage_live(settings, meter, interval, sort)
+        source = OwnUsage(OwnKernels(workspace.provider, workspace.cluster, workspace.repo_id))
+        _show(settings, UsageMeter(source, only), look)
+
+
+def _show(settings: Settings, meter: UsageMeter, look: UsageLook) -> None:
+    from bai.cli.sessions.usage_table import on_terminal, print_usage, print_usage_json, print_usage_live
+
+    if look.format is Format.json:
+        print_usage_json(next(meter.every(look.interval)), look.interval)
+    elif look.once or not on_terminal():
+        print_usage(settings, next(meter.every(look.interval)), look.sort)
+    else:
+        print_usage_live(settings, meter, look.interval, look.sort)

@@ -133,6 +133,23 @@ def test_answers_that_are_none(hostile: HostileServer, body: bytes) -> None:
         RemoteCluster(of(hostile), "here").read(GetQuery())
 
 
+@pytest.mark.parametrize(
+    "change", [{"cpuSeconds": "1e999"}, {"at": "never"}, {"memory": -1}, {"gpus": []}, {"id": None}]
+)
+def test_use_that_is_none(hostile: HostileServer, change: dict[str, object]) -> None:
+    good: dict[str, object] = {
+        "id": "k", "session": "Session/p/a", "kernel": "main1", "node": "n1", "at": "2026-01-01T00:00:00Z",
+        "cpuSeconds": 1, "memory": None, "memoryLimit": None, "networkIn": None, "networkOut": None,
+        "pids": 1, "gpus": {},
+    }  # fmt: skip
+    path = "/api/v1/clusters/here/usage"
+    hostile.answers[path] = says(200, json.dumps({"kernels": [good]}).encode())
+    assert RemoteCluster(of(hostile), "here").usage().kernels[0].id == "k"
+    hostile.answers[path] = says(200, json.dumps({"kernels": [good | change]}).encode())
+    with pytest.raises(ServerError, match="what sessions use"):
+        RemoteCluster(of(hostile), "here").usage()
+
+
 def test_an_answer_without_an_end(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "LARGEST", 1 << 20)
 

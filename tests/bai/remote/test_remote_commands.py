@@ -16,6 +16,7 @@ from bai.remote.client import ApiClient
 from bai.remote.cluster import RemoteCluster
 from bai.render.printout import Printout
 from bai.render.resources.history import history_entries, history_json
+from providers.fake import SimulatedLoad
 from reconciler.gitops.directives import read_directives
 from schemas.problems.errors.server import ServerRefused
 from tests.bai.remote.conftest import Laptop
@@ -139,6 +140,12 @@ def test_commands_ask_the_server(asked: Lab, shared_server: str, laptop: Laptop)
     assert laptop.ok("report", "usage", "--until", "2038-01-01").out.startswith("PROJECT")
     assert laptop.ok("report", "usage", "-o", "csv").out.startswith("project,sessions,starts,gpuHours")
     assert "generation 1" in laptop.ok("report", "efficiency", "a").out
+    for kernel in asked.world.kernels:
+        asked.world.use(kernel, SimulatedLoad(cores=2.0))
+    table = laptop.ok("top", "--once", "--interval", "0.2").out
+    assert "p/a" in table and "p/b" in table
+    (only,) = laptop.ok("top", "a", "-i", "0.2", "--format", "json").json["kernels"]
+    assert (only["session"], only["kernel"], only["pids"] or 0) == ("Session/p/a", "main1", 0)
     wrong = laptop("describe", "cc")
     assert wrong.code == 1 and "did you mean Session/p/c" in wrong.err and "Traceback" not in wrong.err
 

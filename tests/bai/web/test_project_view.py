@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bai.web.auth.roles import Principal, Role, RoleBinding
 from bai.web.project_view import ProjectView
+from providers.fake import SimulatedLoad
 from reconciler.gitops.directives import Directive, issue_directive
 from tests.bai.web.lab import Lab, bearer, serving
 from tests.reconciler.lab import BASE, session
@@ -64,6 +65,7 @@ def build(lab: Lab, world: list[tuple[bool, str, int, bool]]) -> None:
         lab.world.kernels[kernel].log.append(
             f"{lab.world.kernels[kernel].spec.labels.resource} says\n".encode()
         )
+        lab.world.use(kernel, SimulatedLoad(cores=1.0))
         if number == 0:
             lab.world.die(kernel)
     gone = next((number for number, (ours, *_) in enumerate(world) if not ours), None)
