@@ -7,18 +7,21 @@ How cores are spread over NUMA nodes is told by no API of Kubernetes itself; wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
 from providers.kubernetes.observe.quantity import parse_quantity
-from schemas.hardware.model import Gpu, Hardware, MigDevice, Nic, NumaNode, Software
+from schemas.hardware.model import Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
 
 _INDEX = re.compile(r"([0-9]{1,4})$")
 _VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
 """Driver → vendor and slot prefix of its GPUs."""
+_MOST_LINKED = 64
+"""Devices of a node whose pairs are looked at: no machine has more, and any driver may publish."""
 
 
 def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
@@ -28,6 +31,7 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
     known = frozenset(each.id for each in numa) if siblings is not None else frozenset()
     gpus = _gpus([each for each in here if each.driver in _VENDORS], known)
     nics = tuple(nic for each in here if (nic := _nic(each, known)) is not None)
+    links = () if known else tuple(_links((*gpus, *nics), {each.rdma or each.id: each for each in here}))
     drivers = {str(each.attributes["driverVersion"]) for each in here if each.attributes.get("driverVersion")}
     return Hardware(
         architecture=node.architecture or "x86_64",
@@ -36,6 +40,7 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
         siblings=siblings or (),
         gpus=gpus,
         nics=nics,
+        links=links,
         software=Software(
             kernel=node.kernel or None,
             os=node.system or None,
@@ -53,7 +58,7 @@ def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterato
     if not devices:
         yield "GPUs and NICs: no DRA driver publishes devices of this node"
     elif gpus:
-        yield "links between GPUs"
+        yield "direct links between GPUs"
 
 
 def _numa_nodes(
@@ -112,6 +117,18 @@ def _gpus(devices: list[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
 
 def _place(device: Device, numa: frozenset[int]) -> int | None:
     return device.numa_node if device.numa_node in numa else None
+
+
+def _links(devices: Sequence[Gpu | Nic], published: Mapping[str, Device]) -> Iterator[Link]:
+    """Pairs of one NUMA node, where nothing tells that node's CPUs, so that no device can be said to lie on
+    it. Those of one PCIe root are nearer, by their path."""
+    if len(devices) > _MOST_LINKED:
+        return
+    for a, b in combinations(devices, 2):
+        numa = published[a.id].numa_node
+        beside = not a.pcie_path or a.pcie_path != b.pcie_path
+        if numa is not None and numa == published[b.id].numa_node and beside:
+            yield Link(a=a.id, b=b.id, kind="NODE")
 
 
 def _nic(device: Device, numa: frozenset[int]) -> Nic | None:

@@ -15,6 +15,34 @@ from tests.waiting import until
 
 LABEL = "type=kwok"
 """Which nodes and ResourceSlices are simulated."""
+_STOPPED = """\
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-time-is-up}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+      - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+      - {key: .status.phase, operator: In, values: [Running]}
+      - {key: '.spec.activeDeadlineSeconds | tostring', operator: In, values: ["1"]}
+  next:
+    statusTemplate: |
+      {{ $now := Now }}
+      phase: Failed
+      reason: DeadlineExceeded
+      message: Pod was active on the node longer than the specified deadline
+      containerStatuses:
+      {{ range .spec.containers }}
+      - name: {{ .name }}
+        image: {{ .image }}
+        ready: false
+        restartCount: 0
+        state: {terminated: {exitCode: 137, reason: Error, finishedAt: {{ $now }}, startedAt: {{ $now }}}}
+      {{ end }}
+"""
+"""What kubelets do to a pod whose time is up, as it is when somebody ends it early."""
 _AT_ONCE = 16
 _ANNOTATION = "kwok.x-k8s.io/node"
 _CPUS = 96
@@ -24,7 +52,7 @@ _CAPACITY = {"cpu": str(_CPUS), "memory": "1Ti", "pods": "110"}
 def keeper(plane: ControlPlane) -> Daemon:
     """The program that answers for all of them."""
     stages = plane.folder / "stages.yaml"
-    stages.write_text(command([str(plane.programs / "kwok-stages")]))
+    stages.write_text(command([str(plane.programs / "kwok-stages")]) + _STOPPED)
     argv = [
         str(plane.programs / "kwok"), "--kubeconfig", str(plane.inner_kubeconfig), "--config", str(stages),
         "--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={_ANNOTATION}=fake",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from planner.model.links import pair_costs
 from providers.kubernetes.api.reflector import View
 from providers.kubernetes.objects import labels as own
 from providers.kubernetes.observe.devices import DeviceIndex, devices_of
@@ -164,9 +165,27 @@ def test_what_hardware_a_node_has() -> None:
     assert found.gpus[0].mig == "enabled" and found.gpus[1].mig is None
     assert [(each.id, each.interface) for each in found.nics] == [("mlx5_0", "ib0")]
     assert found.architecture == "x86_64" and len(found.numa_nodes[0].cpus) == 8
-    assert "links between GPUs" in found.unknown
+    assert "direct links between GPUs" in found.unknown
     bare = hardware_of(parse_node(node()), DeviceIndex(()))
     assert bare.gpus == () and any("no DRA driver" in each for each in bare.unknown)
+
+
+def test_devices_of_one_numa_node_are_near_where_nobody_tells_its_cpus() -> None:
+    gpus = []
+    for number, (root, numa) in enumerate((("a", 0), ("a", 0), ("b", 0), ("c", 1), ("c", None))):
+        made = gpu(number, **{"resource.kubernetes.io/pcieRoot": f"pci0000:{root}"})
+        if numa is not None:
+            made["attributes"]["resource.kubernetes.io/numaNode"] = {"int": numa}
+        gpus.append(made)
+    found = hardware_of(parse_node(node()), DeviceIndex(devices_of([resource_slice(*gpus)])))
+    pairs = {(link.a, link.b, link.kind) for link in found.links}
+    assert pairs == {("GPU-0", "GPU-2", "NODE"), ("GPU-1", "GPU-2", "NODE")}
+    costs = pair_costs(found, found.gpus)
+    assert costs[0][1] < costs[0][2] < costs[0][3]
+    many = [gpu(number, **{"resource.kubernetes.io/numaNode": None}) for number in range(65)]
+    for each in many:
+        each["attributes"]["resource.kubernetes.io/numaNode"] = {"int": 0}
+    assert hardware_of(parse_node(node()), DeviceIndex(devices_of([resource_slice(*many)]))).links == ()
 
 
 def test_device_classes_are_of_the_kind_or_of_the_driver() -> None:
