@@ -8,7 +8,8 @@ resource's identity and generation: creating twice finds the first. Every provid
 survives
 the loss of bai's store, and gives them back in `Observed`.
 
-What only some providers can do besides (`attach`, copy, forward, measure, ...) stands in `abilities.py`.
+What only some providers can do besides (`attach`, copy, forward, measure, ...) stands in `abilities.py`. What
+all of them promise is tested by `providers.conformance`.
 """
 
 from __future__ import annotations
@@ -84,6 +85,10 @@ class Mount:
     sub_path: str = ""
     """The end of `source` that lies inside a volume. Sessions that may write to the volume can put a link
     there at any time: it is opened without following any, never mounted by its path."""
+    server: str = ""
+    """The NFS server that `source` and `root` are paths of; empty: they are the node's."""
+    claim: str = ""
+    """The PersistentVolumeClaim that the volume is: `source` lies in it, and `root` is `/`."""
 
     @property
     def volume(self) -> str:

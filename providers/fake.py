@@ -34,7 +34,7 @@ from providers.base import (
     unfenced,
 )
 from schemas.problems.errors.base import BaiError
-from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
+from schemas.problems.errors.kernel import KernelNotFound, KernelRefused, NotRunning
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
 Operation = Literal["observe", "create", "update", "stop", "remove", "execute", "logs"]
@@ -335,6 +335,7 @@ class FakeProvider:
         world = self.world
         with world.lock:
             world.boundary("logs", kernel_id, "before")
+            self._reach(kernel_id)
             lines = list(world.settle(kernel_id).log)
         yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
 
@@ -345,9 +346,10 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("execute", kernel_id))
             world.boundary("execute", kernel_id, "before")
+            self._reach(kernel_id)
             kernel = world.settle(kernel_id)
             if kernel.ended is not None:
-                raise ProviderError(provider="fake", why=f"kernel {kernel_id} does not run")
+                raise NotRunning(provider="fake", kernel=kernel_id)
             kernel.executed.append(argv)
             world.boundary("execute", kernel_id, "after")
             return 0

@@ -20,6 +20,7 @@ from bai.settings import Settings
 
 COMMANDS = {
     "init": ("bai.cli.commands.init", "Write a first working repository for this machine."),
+    "import": ("bai.cli.commands.import_", "Write documents for a cluster that is there already."),
     "validate": ("bai.cli.commands.validate", "Check every document and say where each mistake is."),
     "fmt": ("bai.cli.commands.fmt", "Bring documents into the one normal form."),
     "plan": ("bai.cli.commands.plan", "Show what apply would do, and why the rest waits."),

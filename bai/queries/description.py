@@ -70,7 +70,8 @@ def _volume_folder(view: ClusterView, identity: str) -> tuple[VolumeFolder | Non
     """A volume's folder, and how it is."""
     folder = volume_folders(view.desired).get(identity) if ref_of(identity).kind == "Volume" else None
     seen = view.folder_state(folder) if folder is not None else None
-    return (folder, seen) if seen is not None else (None, None)
+    known = seen is not None or (folder is not None and not folder.node)
+    return (folder, seen) if known else (None, None)
 
 
 def _events(store: StoreReader | None, cluster: str, identity: str) -> tuple[Event, ...]:

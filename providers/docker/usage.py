@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ NVIDIA = (
     "nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits",
 )  # fmt: skip
 MIB = 2**20
+AT_ONCE = 8
+"""Kernels of one node that are asked for at the same time: version 20.10 takes a second for each answer."""
 
 
 def measure_all(fleet: Fleet) -> Iterator[Usage]:
@@ -35,14 +38,26 @@ def _measure_node(engine: Engine) -> Iterator[Usage]:
     )
     devices: dict[str, tuple[str, ...]] = {kernel_id(each): _placed_gpus(each) for each in listed}
     gpus = _query_gpus(engine) if any(devices.values()) else {}
-    for each in listed:
-        query = {"stream": False, "one-shot": True}
-        try:
-            stats = engine.call("GET", f"/containers/{quote_segment(each['Id'])}/stats", query=query)
-        except EngineRefusal:
-            continue  # It has ended meanwhile.
-        kernel = kernel_id(each)
-        yield parse_stats(kernel, stats, {name: gpus[name] for name in devices[kernel] if name in gpus})
+    with ThreadPoolExecutor(AT_ONCE, "docker-stats") as pool:
+        answers = pool.map(lambda each: _query_stats(engine, each["Id"]), listed)
+        for each, stats in zip(listed, answers, strict=True):
+            kernel = kernel_id(each)
+            if stats is not None:
+                yield parse_stats(
+                    kernel, stats, {name: gpus[name] for name in devices[kernel] if name in gpus}
+                )
+
+
+def _query_stats(engine: Engine, container: str) -> Mapping[str, Any] | None:
+    """None where it has ended meanwhile."""
+    query = {"stream": False, "one-shot": True}
+    try:
+        found: Mapping[str, Any] = engine.call(
+            "GET", f"/containers/{quote_segment(container)}/stats", query=query
+        )
+        return found
+    except EngineRefusal:
+        return None
 
 
 def parse_stats(kernel: str, stats: Mapping[str, Any], gpus: Mapping[str, GpuUsage]) -> Usage:

@@ -127,6 +127,8 @@ class KubernetesProvider(Interaction):
 
             send_signal(self.client, ref_of_pod(pod), signal)
             pod = end.wait_for_end(self.client, ref_of_pod(pod), pod, grace)
+            if end.is_ended(pod):
+                pod = end.note_stopped(self.client, ref_of_pod(pod))
         if not pod["spec"].get("nodeName"):
             self.remove(kernel_id)
             raise KernelNotFound(provider=NAME, kernel=kernel_id)

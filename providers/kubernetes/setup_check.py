@@ -14,6 +14,7 @@ from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
 from schemas.problems.errors.base import BaiError
 
 _RESOURCE = "resource.k8s.io"
+_CLAIM_VERBS = ("create", "delete", "get", "list", "patch", "watch")
 EVERYWHERE = (
     ("", "nodes", "", "list"), ("", "pods", "", "list"), ("", "pods", "", "watch"),
     (_RESOURCE, "resourceslices", "", "list"), (_RESOURCE, "resourceclaims", "", "list"),
@@ -25,6 +26,8 @@ INSIDE = (
     ("", "pods", "binding", "create"), ("", "pods", "log", "get"), ("", "pods", "exec", "create"),
     ("", "secrets", "", "create"), ("", "secrets", "", "delete"), ("", "configmaps", "", "create"),
     ("", "configmaps", "", "delete"), ("", "services", "", "create"), ("", "services", "", "patch"),
+    ("", "events", "", "list"), ("", "events", "", "watch"),
+    *(("", "persistentvolumeclaims", "", verb) for verb in _CLAIM_VERBS),
     (_RESOURCE, "resourceclaims", "", "create"), (_RESOURCE, "resourceclaims", "", "delete"),
     (_RESOURCE, "resourceclaims", "status", "update"),
 )  # fmt: skip

@@ -16,7 +16,7 @@ import sys
 import termios
 import threading
 import tty as modes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Protocol
 
 from providers.machines.signals import signal_handlers
@@ -24,6 +24,14 @@ from schemas.problems.errors.base import BaiError
 
 CTRL_P, CTRL_Q = b"\x10", b"\x11"
 CHUNK = 1 << 14
+
+
+def readable(descriptors: Iterable[int]) -> list[int]:
+    """Those that can be read, or have ended, once any can. Descriptors may be larger than select(2) takes."""
+    poller = select.poll()
+    for each in descriptors:
+        poller.register(each, select.POLLIN)
+    return [descriptor for descriptor, _ in poller.poll()]
 
 
 class RemoteEnd(Protocol):
@@ -102,7 +110,7 @@ class InputForwarder:
     def _pump(self) -> None:
         reading = [self._wake] if self._source is None else [self._wake, self._source]
         while True:
-            ready = select.select(reading, [], [])[0]
+            ready = readable(reading)
             if self._wake in ready:
                 notes = os.read(self._wake, 1024)
                 if b"q" in notes:

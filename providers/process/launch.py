@@ -289,6 +289,9 @@ def _exchange(keeper: subprocess.Popen[bytes], message: bytes) -> dict[str, Any]
 
 
 def _read_line(stream: IO[bytes]) -> bytes:
-    if not select.select([stream], [], [], PATIENCE)[0]:
+    # A server with a thousand connections has descriptors that select(2) cannot take.
+    poller = select.poll()
+    poller.register(stream, select.POLLIN)
+    if not poller.poll(PATIENCE * 1000):
         return b""
     return stream.readline()

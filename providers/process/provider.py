@@ -6,14 +6,14 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from signal import SIGHUP, SIGKILL, SIGTERM
 from subprocess import Popen
-from typing import IO, TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.process import launch
@@ -21,6 +21,7 @@ from providers.process.gpu_share import GpuSharing
 from providers.process.host_capabilities import HostCapabilities, examine_host
 from providers.process.interaction.interaction import Interaction
 from providers.process.linux import cgroup, cgroup_mounts, files, procfs
+from providers.process.os_errors import translate_errors
 from providers.process.sandbox.bubblewrap import sandbox_cautions, sandbox_problem
 from providers.process.supervision import binding, logfile, scratch, shared_cores
 from providers.process.supervision.observe import (
@@ -30,9 +31,8 @@ from providers.process.supervision.observe import (
     sweep_remains,
 )
 from providers.process.supervision.records import KernelRecord, KernelRoot
-from schemas.problems import disk_space
 from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
-from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
+from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
@@ -43,25 +43,6 @@ IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labe
 TAKEN_ATTEMPTS = 5
 KILL_AFTER = 30.0
 """Seconds beyond the grace before a supervisor that does not end is killed itself."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _translate_errors(method: Callable[P, R]) -> Callable[P, R]:
-    """What the operating system refuses becomes a ProviderError."""
-
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except (OSError, ValueError) as error:
-            if disk_space.is_disk_full(error):
-                why = f"{error}: {disk_space.describe_free_space(cast(ProcessProvider, args[0]).root.path)}"
-                raise ProviderError(provider="process", why=why, hint=disk_space.HINT) from error
-            raise ProviderError(provider="process", why=str(error)) from error
-
-    wrapper.__doc__, wrapper.__name__ = method.__doc__, method.__name__
-    return wrapper
 
 
 def _unavailable(why: str) -> ProviderUnavailable:
@@ -127,7 +108,7 @@ class ProcessProvider(Interaction):
 
     # reading
 
-    @_translate_errors
+    @translate_errors
     def observe(self) -> Observation:
         kernels: list[Observed] = []
         errors: list[str] = []
@@ -180,7 +161,7 @@ class ProcessProvider(Interaction):
 
     # making
 
-    @_translate_errors
+    @translate_errors
     def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         self.root.ensure()
         with self.root.locked(spec.id):
@@ -243,7 +224,7 @@ class ProcessProvider(Interaction):
                 return record
             time.sleep(0.01)
 
-    @_translate_errors
+    @translate_errors
     def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         with self.root.locked(kernel_id):
             record = self._read_record(kernel_id)
@@ -266,7 +247,7 @@ class ProcessProvider(Interaction):
 
     # ending
 
-    @_translate_errors
+    @translate_errors
     def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
         with self.root.locked(kernel_id):
             record = self._read_record(kernel_id)
@@ -315,11 +296,11 @@ class ProcessProvider(Interaction):
         if not self._await_end(record, KILL_AFTER):
             raise _unavailable(f"the supervisor of {record.id} cannot be killed")
 
-    @_translate_errors
+    @translate_errors
     def remove(self, kernel_id: str) -> None:
         stray = cgroup.below(list(self.host.groups), kernel_id)
         if not self.root.folder(kernel_id).exists() and not cgroup.members(stray):
-            return
+            return self.sweep(kernel_id)
         self.root.ensure()
         with self.root.locked(kernel_id):
             try:
@@ -334,6 +315,15 @@ class ProcessProvider(Interaction):
         if record is not None and record.spec.cpus:
             self._share_out()
         self._tidy_when_empty()
+
+    @translate_errors
+    def sweep(self, kernel_id: str) -> None:
+        """See `providers.abilities.SweepsLeftovers`."""
+        if self.root.has_leftovers(kernel_id):
+            with self.root.locked(kernel_id):
+                if not self.root.folder(kernel_id).exists():
+                    self.root.sweep(kernel_id)
+                    self.root.forget_lock(kernel_id)
 
     def _end_supervisor(self, record: KernelRecord) -> None:
         if record.alive:
@@ -374,13 +364,13 @@ class ProcessProvider(Interaction):
 
     # output and entry
 
-    @_translate_errors
+    @translate_errors
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
         record = self._read_record(kernel_id)
         folder = str(record.folder / "logs")
         return logfile.output(folder, lambda: record.alive, follow=follow, tail=tail)
 
-    @_translate_errors
+    @translate_errors
     def execute(
         self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
     ) -> int:

@@ -11,13 +11,28 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim as it must be."""
+
+    namespace: str
+    name: str
+    """The same for the same volume."""
+    access_modes: tuple[str, ...]
+    """In the words of Kubernetes: `ReadWriteOnce`, ..."""
+    size: int
+    """Bytes that it asks for."""
+    storage_class: str | None = None
+    """None: the cluster's default one, as it was when the claim was made."""
+
+
+@dataclass(frozen=True, slots=True)
 class VolumeFolder:
     """A volume's folder as it must be. None: as it is, whoever made it."""
 
     volume: str
     """Identity: `Volume/vision/data`."""
     node: str
-    """The node that administers it."""
+    """The node that administers it; empty: none does."""
     root: str
     path: str
     """Below the root."""
@@ -35,11 +50,25 @@ class VolumeFolder:
     """Bytes; 0 lifts a limit."""
     host: str = ""
     """Name of the storage host."""
+    namespace: str = ""
+    """Of the pods that mount it, where it is in no node's care; empty: several may."""
+    server: str = ""
+    """The NFS server whose path the root is; empty: the nodes' own."""
+    claim: VolumeClaim | None = None
+    """What it is in place of a folder: root and path are empty then."""
 
     @property
     def source(self) -> str:
-        """Its absolute path."""
-        return f"{self.root.rstrip('/')}/{self.path}"
+        """Its absolute path; `SERVER:PATH` on an NFS server, `pvc NAMESPACE/NAME` for a claim."""
+        if self.claim is not None:
+            return f"pvc {self.claim.namespace}/{self.claim.name}"
+        path = f"{self.root.rstrip('/')}/{self.path}"
+        return f"{self.server}:{path}" if self.server else path
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return f"{self.source} on {self.node}" if self.node else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +89,8 @@ class FolderState:
     """Bytes in it; None where nobody counted."""
     whole: bool = True
     """False when counting was cut short: `used` is a lower bound."""
+    size: int = 0
+    """Bytes that its claim asks for; 0: it is none."""
     mounted: bool = True
     """False where it is refused because the root is not on a file system of a kind that was asked for."""
 
@@ -88,6 +119,12 @@ class TrashLocation:
     node: str
     root: str
     file_systems: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    """In which its claims are, where volumes are claims: node and root are empty then."""
+
+    def place_of(self, path: str) -> str:
+        """Where a volume was, for people."""
+        return f"pvc {path}" if self.namespaces else f"{self.root}/{path} on {self.node}"
 
 
 class Storage(Protocol):

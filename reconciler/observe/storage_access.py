@@ -1,4 +1,4 @@
-"""Who looks after the folders of a cluster's volumes."""
+"""Who looks after a cluster's volumes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ if TYPE_CHECKING:
     from providers.storage.base import Storage
 
 
-def has_folders(cluster: Cluster) -> bool:
-    """Whether a cluster's volumes are folders of its nodes."""
-    return cluster.spec.provider in ("process", "docker")
-
-
 def open_storage(repository: Repository, cluster: Cluster, secret: Callable[[str], str]) -> Storage | None:
-    """None where the nodes' files are not bai's to make. Nothing is connected to before it is needed."""
-    if not has_folders(cluster):
+    """None where volumes are not bai's to make. Nothing is connected to before it is needed."""
+    if cluster.spec.provider == "kubernetes":
+        return _open_kubernetes_storage(cluster)
+    if cluster.spec.provider not in ("process", "docker"):
         return None
     from providers.storage.nodes import NodeStorage
 
@@ -39,3 +36,12 @@ def open_storage(repository: Repository, cluster: Cluster, secret: Callable[[str
         return machines.get(name) if name in names else None
 
     return NodeStorage(machine)
+
+
+def _open_kubernetes_storage(cluster: Cluster) -> Storage:
+    from providers.kubernetes.api.access import find_access
+    from providers.kubernetes.api.client import ApiClient
+    from providers.kubernetes.volumes.storage import KubernetesStorage
+
+    context = cluster.spec.kubernetes.context or ""
+    return KubernetesStorage(lambda: ApiClient(find_access(context)))

@@ -166,13 +166,20 @@ def _live_phase(
     if missing:
         was = record.phase if unfinished else "RUNNING"
         reasons = [f"{_kernel_name(record, k)} is gone" for k in gone] + [_end_text(seen[k]) for k in lost]
-        reasons += [f"{_kernel_name(record, k)} was not seen to start" for k in begun]
+        reasons += [_wait_text(_kernel_name(record, k), seen[k]) for k in begun]
         reason = "; ".join(reasons)
         return DerivedPhase(was, "", codes, reason, missing)
-    if any(kernel.state == "creating" for kernel in seen.values()):
-        return DerivedPhase("CREATING", "", codes)
+    creating = {k: kernel for k, kernel in seen.items() if kernel.state == "creating"}
+    if creating:
+        waits = [_wait_text(_kernel_name(record, k), each) for k, each in creating.items() if each.reason]
+        return DerivedPhase("CREATING", "", codes, "; ".join(waits))
     ended = [_end_text(kernel) for kernel in seen.values() if kernel.state not in LIVE]
     return DerivedPhase("RUNNING", "", codes, "; ".join(ended))
+
+
+def _wait_text(name: str, kernel: Observed) -> str:
+    """Of a kernel that is being created: its provider may say what it waits for."""
+    return f"{name} was not seen to start" + (f": {kernel.reason}" if kernel.reason else "")
 
 
 def _kernel_name(record: Recorded, kernel_id: str) -> str:

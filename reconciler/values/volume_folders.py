@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 
-from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeClaim, VolumeFolder
 from reconciler.values.encoding.placement_json import canonical_json
 from schemas.kinds.cluster import Cluster
+from schemas.kinds.parts.kubernetes import PROJECT
 from schemas.kinds.storage import StorageHost, Volume
+from schemas.kinds.tenancy import Project
 from schemas.repository.storage_nodes import administering_node
 from schemas.values.resource_ref import identity_of, ref_of
 
@@ -37,8 +39,11 @@ def volume_folders(desired: Desired) -> dict[str, VolumeFolder]:
 def folder_of(repository: Repository, volume: Volume, host: StorageHost | None = None) -> VolumeFolder | None:
     """None where no storage host or node is known for it."""
     host = host or repository.host_of(volume)
+    cluster = _cluster_of(repository, host) if host else None
+    if host is not None and cluster is not None and cluster.spec.provider == "kubernetes":
+        return _pod_folder(repository, cluster, volume, host)
     node = administering_node(repository, host) if host else ""
-    if host is None or not node:
+    if host is None or host.spec.root is None or not node:
         return None
     spec = volume.spec
     return VolumeFolder(
@@ -57,6 +62,38 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
     )
 
 
+def _pod_folder(repository: Repository, cluster: Cluster, volume: Volume, host: StorageHost) -> VolumeFolder:
+    """What pods mount, where no node is in anybody's care."""
+    kubernetes, base, claims = cluster.spec.kubernetes, host.spec.base, host.spec.pvc
+    shared = kubernetes.namespace if PROJECT not in kubernetes.namespace else ""
+    namespace = kubernetes.namespace_of(volume.project) if volume.project else shared
+    nfs = host.spec.nfs
+    return VolumeFolder(
+        volume=volume.identity,
+        node="",
+        root=nfs.path if nfs is not None else str(base) if base is not None else "",
+        path=volume.path if claims is None else "",
+        new_owner=repository.uid_of(cluster.name, volume.project) if volume.project else None,
+        host=host.name,
+        namespace=namespace,
+        server=nfs.server if nfs is not None else "",
+        claim=None
+        if claims is None
+        else VolumeClaim(
+            namespace,
+            volume.claim_name,
+            claims.access_modes,
+            volume.spec.size or claims.size or 0,
+            claims.storage_class,
+        ),
+    )
+
+
+def _cluster_of(repository: Repository, resource: StorageHost | Volume) -> Cluster | None:
+    found = repository.resources.get(identity_of("Cluster", repository.cluster_of(resource) or ""))
+    return found if isinstance(found, Cluster) else None
+
+
 def _new_owner(repository: Repository, volume: Volume) -> int | None:
     """Sessions run as their project's user."""
     cluster = _user_cluster(repository, volume)
@@ -70,8 +107,8 @@ def _project_users(repository: Repository, volume: Volume) -> tuple[tuple[int, i
 
 def _user_cluster(repository: Repository, volume: Volume) -> str:
     """The volume's cluster, where sessions are their project's Linux user; empty elsewhere."""
-    cluster = repository.resources.get(identity_of("Cluster", repository.cluster_of(volume) or ""))
-    return cluster.name if isinstance(cluster, Cluster) and cluster.spec.provider in _AS_USERS else ""
+    cluster = _cluster_of(repository, volume)
+    return cluster.name if cluster is not None and cluster.spec.provider in _AS_USERS else ""
 
 
 def recorded_folder(desired: Desired, actual: Actual, identity: str) -> VolumeFolder | None:
@@ -111,17 +148,39 @@ def trash_entry(
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     scope = hashlib.sha256(f"{folder.volume}@{folder.source}".encode()).hexdigest()[:8]
     name = ref_of(folder.volume).name
-    return TrashedVolume(
-        folder.volume, f"{stamp}-{name}-{scope}", folder.host, folder.path, at, commit, document
-    )
+    claim = folder.claim
+    path = folder.path if claim is None else f"{claim.namespace}/{claim.name}"
+    return TrashedVolume(folder.volume, f"{stamp}-{name}-{scope}", folder.host, path, at, commit, document)
 
 
 def trash_locations(desired: Desired) -> tuple[TrashLocation, ...]:
-    """The trash of every storage host of the cluster that has a node to look after it."""
+    """The trash of every storage host of the cluster that has a node, or Kubernetes, to look after it."""
     hosts = [item for item in desired.resources.values() if isinstance(item, StorageHost)]
+    claims = tuple(
+        TrashLocation(host.name, "", "", namespaces=_namespaces(desired, host))
+        for host in hosts
+        if host.spec.pvc is not None
+    )
     pairs = [(host, administering_node(desired.repository, host)) for host in hosts]
-    return tuple(
+    folders = tuple(
         TrashLocation(host.name, node, host.spec.root, host.spec.accepted_file_systems)
         for host, node in pairs
-        if node
+        if node and host.spec.root is not None and not _is_of_pods(desired, host)
     )
+    return (*folders, *claims)
+
+
+def _is_of_pods(desired: Desired, host: StorageHost) -> bool:
+    cluster = _cluster_of(desired.repository, host)
+    return cluster is not None and cluster.spec.provider == "kubernetes"
+
+
+def _namespaces(desired: Desired, host: StorageHost) -> tuple[str, ...]:
+    """In which there may be claims of its volumes: those of the projects that are there."""
+    cluster = _cluster_of(desired.repository, host)
+    if cluster is None:
+        return ()
+    kubernetes = cluster.spec.kubernetes
+    if PROJECT not in kubernetes.namespace:
+        return (kubernetes.namespace,)
+    return tuple(kubernetes.namespace_of(project.name) for project in desired.repository.of(Project))

@@ -135,10 +135,19 @@ class Repository:
         places: dict[PurePosixPath, list[tuple[str, StorageHost]]] = {}
         for volume in self.of(Volume):
             host = self.host_of(volume)
-            if host is not None:
-                place = PurePosixPath(host.spec.root) / volume.path
+            if host is not None and host.spec.base is not None:
+                place = host.spec.base / volume.path
                 places.setdefault(place, []).append((volume.identity, host))
         return places
+
+    @cached_property
+    def hosts_by_base(self) -> Mapping[PurePosixPath, Sequence[StorageHost]]:
+        """Folder below which volumes lie → the storage hosts whose it is."""
+        found: dict[PurePosixPath, list[StorageHost]] = {}
+        for host in self.of(StorageHost):
+            if host.spec.base is not None:
+                found.setdefault(host.spec.base, []).append(host)
+        return found
 
     def user_of(self, reference: str | None) -> User | None:
         """The user that an owner's name or e-mail address means."""

@@ -11,6 +11,7 @@ from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean
 from schemas.rules.machine_rules import duplicate_rules, engine_rules, hardware_rules, reserved_rules
 from schemas.rules.plugin_rules import plugin_rules
+from schemas.rules.system_folders import is_of_system
 from schemas.values.envelope import OVERRIDE, PROTECT, Resource
 from schemas.values.quantities import format_memory
 
@@ -57,6 +58,11 @@ def _annotation_rules(resource: Resource) -> Iterator[Issue]:
 def _cluster_rules(cluster: Any) -> Iterator[Issue]:
     spec = cluster.spec
     yield from engine_rules(spec.docker)
+    for index, root in enumerate(spec.kubernetes.host_path_roots):
+        if is_of_system(root):
+            hint = "give a folder of its own, such as /srv/bai"
+            at: Loc = ("spec", "kubernetes", "hostPathRoots", index)
+            yield Issue(at, f"'{root}' belongs to the system, or holds what does", hint, "BAI-V050")
     for name in PROVIDERS:
         if name in spec.model_fields_set and name != spec.provider:
             hint = f"did you mean provider: {name}?"
@@ -170,7 +176,8 @@ def _quota_rules(quota: Any) -> Iterator[Issue]:
 
 
 def _storage_host_rules(host: Any) -> Iterator[Issue]:
-    if posixpath.normpath(host.spec.root).strip("/") in {
+    root = host.spec.root
+    if root is not None and posixpath.normpath(root).strip("/") in {
         "",
         "etc",
         "proc",
@@ -186,7 +193,7 @@ def _storage_host_rules(host: Any) -> Iterator[Issue]:
     }:
         yield Issue(
             ("spec", "root"),
-            f"'{host.spec.root}' belongs to the system",
+            f"'{root}' belongs to the system",
             "give a folder of its own",
             "BAI-V050",
         )

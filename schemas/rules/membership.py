@@ -25,7 +25,8 @@ from schemas.rules.image_rules import (
     duplicate_registry_rules,
     session_image_rules,
 )
-from schemas.rules.pod_rules import pod_rules
+from schemas.rules.pods.sessions import pod_rules
+from schemas.rules.pods.volumes import pod_host_rules, pod_mount_rules, pod_volume_rules
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
 from schemas.rules.request_rules import least_cpu_rules, scratch_rules
@@ -64,11 +65,13 @@ def check_membership(repository: Repository, resource: Resource) -> Iterator[Iss
         yield from _unique_uid_rules(repository, resource)
     elif isinstance(resource, StorageHost):
         yield from _storage_node_rules(repository, resource)
+        yield from pod_host_rules(repository, resource)
     elif isinstance(resource, Volume):
         yield from _unambiguous_rules(repository, resource.spec.host, StorageHost, ("spec", "host"))
         yield from _owner_rules(repository, resource)
         yield from volume_rules.overlap_rules(repository, resource)
         yield from volume_rules.volume_id_rules(repository, resource)
+        yield from pod_volume_rules(repository, resource)
     elif isinstance(resource, Session):
         yield from _session_rules(repository, resource)
     elif isinstance(resource, Image):
@@ -154,6 +157,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
         yield from pod_rules(session, cluster)
+        yield from pod_mount_rules(repository, session)
 
 
 def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:

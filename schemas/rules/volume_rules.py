@@ -25,9 +25,9 @@ def overlap_rules(repository: Repository, volume: Volume) -> Iterator[Issue]:
             _PATH_FIELD, f"'{volume.path}' is where deleted volumes wait", "choose another path", "BAI-V050"
         )
         return
-    if host is None:
+    if host is None or host.spec.base is None:
         return
-    place = PurePosixPath(host.spec.root) / path
+    place = host.spec.base / path
     for above in (place, *place.parents):
         relation = "is the folder of" if above == place else "is inside the folder of"
         for other, its in repository.volumes_by_path.get(above, ()):

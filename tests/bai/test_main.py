@@ -154,6 +154,12 @@ def test_every_command_loads_and_has_help(capsys: pytest.CaptureFixture[str]) ->
         (["logs", "--", "--verbose"], ["logs", "--", "--verbose"]),
         (["plan", "-C"], ["-C", "plan"]),
         (["get", "--target=--cluster=x"], ["get", "--target=--cluster=x"]),
+        (["get", "--context", "lab"], ["--context", "lab", "get"]),
+        (
+            ["import", "kubernetes", "--context", "x", "-C", "d"],
+            ["-C", "d", "import", "kubernetes", "--context", "x"],
+        ),
+        (["import", "kubernetes", "--context=x"], ["import", "kubernetes", "--context=x"]),
     ],
 )
 def test_global_options_may_stand_anywhere(before: list[str], after: list[str]) -> None:

@@ -47,11 +47,14 @@ def test_everything_runs_as_planned(user: User, lab: Kubernetes) -> None:
     def phases() -> dict[str, str]:
         return {name: one["phase"] for name, one in sessions(user).items()}
 
-    wanted = {"shell": "RUNNING", "hello": "RUNNING", "which": "TERMINATED", "pair": "TERMINATED"}
+    wanted = {"shell": "RUNNING", "hello": "RUNNING"}
+    wanted |= dict.fromkeys(("which", "pair", "writes", "reads"), "TERMINATED")
     until(lambda: phases() == wanted, lambda: user.bai("get", "sessions"), pause=0.5)
     ended = sessions(user)
     assert (ended["which"]["result"], ended["pair"]["result"]) == ("success", "success")
     assert user.bai("logs", "pair") == "greetings from sub1\n"
+    assert user.bai("logs", "reads").startswith("written by writes on ")
+    assert "1GiB" in user.bai("volumes")
     (part,) = _placed(plan, "which")
     seen = [int(name.removeprefix("nvidia")) for name in user.bai("logs", "which").split()]
     assert seen == sorted(_minor(lab, part["node"], device["id"]) for device in part["devices"])

@@ -20,7 +20,7 @@ from tests.lab.saved import brought_up
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTS = (
-    "pyproject.toml", "schemas", "providers", "tests/waiting.py", "tests/providers/fences.py",
+    "pyproject.toml", "schemas", "providers", "tests/waiting.py",
     "tests/providers/process", "tests/integration/scratch_scenario.py",
 )  # fmt: skip
 """What runs on a node, and its tests: each file more takes a millisecond to write in there."""

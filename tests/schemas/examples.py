@@ -115,6 +115,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "clusterDomain": "cluster.test",
             "imagePullSecrets": ["registry"],
             "runtimeClass": "nvidia",
+            "hostPathRoots": ["/srv/bai", "/mnt/fast"],
         },
         "stateRoot": "/var/lib/x",
         "state": "postgresql://bai@db.example:5432/bai?sslmode=verify-full",
@@ -217,6 +218,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "mode": "2770",
         "permissions": [{"user": "al", "access": "read-write"}, {"project": "vision"}],
         "quota": "1TB",
+        "size": "2TB",
     },
     "Session": SESSION,
     "SessionTemplate": {
@@ -310,6 +312,14 @@ SPECS["Policy"] = {
     },
     "validations": [{"expression": "action.verb != 'delete'", "message": "nothing is deleted"}],
 }
+PLACES: tuple[dict[str, Any], ...] = (
+    {"type": "nfs", "nfs": {"server": "filer.example", "path": "/export/bai"}},
+    {
+        "type": "pvc",
+        "pvc": {"storageClass": "fast.example", "accessModes": ["ReadWriteMany"], "size": "10GiB"},
+    },
+)
+"""Specs of storage hosts that are no folder of the nodes."""
 IN_PROJECT = {"Session", "SessionTemplate", "Sweep", "Volume"}
 
 

@@ -16,7 +16,7 @@ from schemas.files.yaml_reader import read_documents
 from schemas.kinds.kind_registry import KINDS
 from schemas.loading import json_schema
 from schemas.loading.documents import parse_resource
-from tests.schemas.examples import document
+from tests.schemas.examples import PLACES, document
 from tests.schemas.profile_example import PROFILE, RHEL
 
 VALIDATORS = {
@@ -127,7 +127,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def looser(path: tuple[Any, ...], issues: str) -> bool:
     """What only the models check: bounds of amounts that are written as texts."""
-    amount = {"cpu", "memory", "shm", "scratch", "quota", "quantum"}
+    amount = {"cpu", "memory", "shm", "scratch", "quota", "quantum", "size"}
     return "out of range" in issues and bool(amount & set(path))
 
 
@@ -152,6 +152,9 @@ def originals(kind: str) -> Iterator[dict[str, Any]]:
     original = document(kind)
     if kind == "NodePool":  # Node has looked into it
         original = original | {"spec": original["spec"] | {"hardware": {"numaNodes": [{"id": 0}]}}}
+    if kind == "StorageHost":
+        for place in PLACES:
+            yield original | {"spec": place}
     if kind != "NodeProfile":
         yield original
         return

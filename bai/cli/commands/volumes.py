@@ -58,9 +58,10 @@ def restore(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     with settings_of(ctx).workspace() as workspace:
         storage = require_storage(workspace.storage, workspace.cluster)
         place, entry = find_deleted(workspace.desired(), storage, volume)
-        confirm(f"Put {entry.volume} back at {place.root}/{entry.path} on {place.node}?", yes=yes)
+        where = place.place_of(entry.path)
+        confirm(f"Put {entry.volume} back at {where}?", yes=yes)
         storage.restore(place, entry.entry)
-    typer.echo(f"{entry.volume} is back at {place.root}/{entry.path}.")
+    typer.echo(f"{entry.volume} is back at {where}.")
 
 
 @app.command()
@@ -72,6 +73,7 @@ def purge(ctx: typer.Context, volume: Entry, yes: Yes = False) -> None:
     with settings_of(ctx).workspace() as workspace:
         storage = require_storage(workspace.storage, workspace.cluster)
         place, entry = find_deleted(workspace.desired(), storage, volume)
-        confirm(f"Delete all data of {entry.volume} ({entry.entry}) on {place.node} for good?", yes=yes)
+        where = place.place_of(entry.path)
+        confirm(f"Delete all data of {entry.volume} ({entry.entry}), {where}, for good?", yes=yes)
         storage.purge(place, entry.entry)
     typer.echo(f"{entry.volume} is gone for good.")

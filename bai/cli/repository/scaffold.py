@@ -73,6 +73,7 @@ IGNORE = """\
 .bai/
 """
 
+IGNORE_FILE = ".gitignore"
 SCHEMA = "bai.schema.json"
 
 
@@ -86,19 +87,27 @@ def scaffold(root: Path) -> list[Path]:
         raise CannotRead(what=root, why="it is not a directory")
     _refuse_documents(root)
     for name in files:
-        if (root / name).exists() and name != ".gitignore":
+        if (root / name).exists():
             raise AlreadyThere(path=root / name, hint="choose an empty directory")
     written = []
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if name == ".gitignore" and path.exists():
-            if ".bai/" in path.read_text(encoding="utf-8").splitlines():
-                continue
-            text = path.read_text(encoding="utf-8").rstrip("\n") + "\n\n" + text
         path.write_text(text, encoding="utf-8")
         written.append(path)
+    if ignore_store(root):
+        written.append(root / IGNORE_FILE)
     return written
+
+
+def ignore_store(root: Path) -> bool:
+    """Have git leave the store alone; whether that had to be written."""
+    path = root / IGNORE_FILE
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if ".bai/" in before.splitlines():
+        return False
+    path.write_text(before.rstrip("\n") + "\n\n" + IGNORE if before else IGNORE, encoding="utf-8")
+    return True
 
 
 def _refuse_documents(root: Path) -> None:
@@ -117,7 +126,6 @@ def _files() -> dict[str, str]:
     }
     made = {name: _modeline(name) + text for name, text in documents.items()}
     made[SCHEMA] = json.dumps(union_schema(), indent=1) + "\n"
-    made[".gitignore"] = IGNORE
     return made
 
 

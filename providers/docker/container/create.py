@@ -44,6 +44,8 @@ PATIENCE = 60.0
 """Seconds for what another request has begun with a container of this name."""
 RETRY_PAUSE = 0.05
 UNSTARTED_STATES = frozenset({"created", "dead"})
+YOUNG = 1.0
+"""Seconds in which whoever has made a container may be about to start it; later it counts as left behind."""
 SLOW_ENGINE = 180.0
 """Seconds for an engine under load to create or start one container."""
 _GONE, _CONFLICT = 404, 409
@@ -97,14 +99,32 @@ def _exists(engine: Engine, spec: KernelSpec) -> bool:
     if found["State"]["Status"] == "removing":
         time.sleep(RETRY_PAUSE)
         return False
-    if found["State"]["Status"] not in UNSTARTED_STATES:
+    if found["State"]["Status"] not in UNSTARTED_STATES or _is_started_soon(engine, str(found["Id"])):
         return True
-    remove_unstarted(engine, spec.id)
+    remove_unstarted(engine, str(found["Id"]))
     return False
 
 
+def _is_started_soon(engine: Engine, container: str) -> bool:
+    """By another request that has made it."""
+    deadline = time.monotonic() + YOUNG
+    while (status := _status(engine, container)) in UNSTARTED_STATES and time.monotonic() < deadline:
+        time.sleep(RETRY_PAUSE)
+    return status not in ("", "removing", *UNSTARTED_STATES)
+
+
+def _status(engine: Engine, container: str) -> str:
+    """Empty where there is no such container. Raises EngineRefusal, OSError."""
+    try:
+        return str(engine.inspect(container)["State"]["Status"])
+    except EngineRefusal as refusal:
+        if refusal.status != _GONE:
+            raise
+        return ""
+
+
 def _create_and_start(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], fence: Fence) -> bool:
-    """False when the name is taken."""
+    """False when the name is taken, or somebody took away what had not started yet."""
     image = engine.call("GET", f"/images/{quote_segment(spec.image)}/json")
     who = user.container_user(engine, spec, image)
     user.check_numbers(engine, spec, image, who)
@@ -133,12 +153,19 @@ def _create_and_start(engine: Engine, spec: KernelSpec, cpus: tuple[int, ...], f
         with contextlib.suppress(OSError, EngineRefusal):
             remove_unstarted(engine, str(new["Id"]))
         raise
-    except (EngineRefusal, KernelRefused):
+    except (EngineRefusal, KernelRefused) as refusal:
+        if _is_gone(engine, str(new["Id"]), refusal):
+            return False
         with contextlib.suppress(OSError, EngineRefusal):
             remove_unstarted(engine, str(new["Id"]))
         _release_uncreated(engine, spec, edits)
         raise
     return True
+
+
+def _is_gone(engine: Engine, container: str, refusal: EngineRefusal | KernelRefused) -> bool:
+    """Whether it was refused because there is no such container any more."""
+    return isinstance(refusal, EngineRefusal) and refusal.status == _GONE and not _status(engine, container)
 
 
 def _resolve_targets(engine: Engine, spec: KernelSpec, image: Mapping[str, Any]) -> dict[str, str]:

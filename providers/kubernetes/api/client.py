@@ -68,8 +68,8 @@ class ApiClient:
             asked = {"limit": PAGE, **(query or {}), "continue": about["continue"]}
             asked.pop("resourceVersion", None)
 
-    def create(self, path: str, body: Mapping[str, Any]) -> Object:
-        return self._json("POST", path, None, body)
+    def create(self, path: str, body: Mapping[str, Any], query: Mapping[str, Any] | None = None) -> Object:
+        return self._json("POST", path, query, body)
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Object:
         return self._json("PUT", path, None, body)

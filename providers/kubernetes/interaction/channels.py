@@ -12,7 +12,7 @@ from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import ApiRefusal
 from providers.kubernetes.api.websocket import CHUNK, WebSocket, open_websocket
-from providers.kubernetes.objects.names import CONTAINER, PodRef
+from providers.kubernetes.objects.names import PodRef
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderError
 
@@ -59,7 +59,7 @@ def open_channels(
     client: ApiClient, pod: PodRef, verb: str, command: Sequence[str] = (), *, typed: bool, tty: bool
 ) -> Channels:
     """`verb`: `exec` or `attach`. Raises NotRunning, ProviderError, ApiRefusal, OSError."""
-    query = [("container", CONTAINER), ("stdout", "true")]
+    query = [("container", pod.container), ("stdout", "true")]
     query += [("stderr", "true")] if not tty else [("tty", "true")]
     query += [("stdin", "true")] if typed else []
     query += [("command", word) for word in command]

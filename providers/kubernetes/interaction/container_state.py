@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
-from providers.kubernetes.objects.names import CONTAINER, PodRef
+from providers.kubernetes.objects.names import PodRef, kernel_container
 from schemas.problems.errors.kernel import NotRunning
 
 
@@ -44,8 +43,8 @@ def require_running(client: ApiClient, pod: PodRef) -> ContainerState:
 def container_state(pod: Object) -> ContainerState:
     """Pure."""
     status = pod.get("status") or {}
-    spec = _named((pod.get("spec") or {}).get("containers"))
-    found = _named(status.get("containerStatuses"))
+    spec = kernel_container((pod.get("spec") or {}).get("containers"))
+    found = kernel_container(status.get("containerStatuses"))
     state, last = found.get("state") or {}, found.get("lastState") or {}
     running, ended = state.get("running"), [each.get("terminated") or {} for each in (state, last)]
     return ContainerState(
@@ -58,7 +57,3 @@ def container_state(pod: Object) -> ContainerState:
         over=running is None and status.get("phase") in ("Succeeded", "Failed"),
         exit_codes={str(each.get("containerID")): int(each.get("exitCode") or 0) for each in ended if each},
     )
-
-
-def _named(found: Any) -> Object:
-    return next((each for each in found or () if each.get("name") == CONTAINER), {})

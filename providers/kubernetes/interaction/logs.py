@@ -16,7 +16,7 @@ from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal, api_errors
 from providers.kubernetes.interaction.container_state import ContainerState, read_state
 from providers.kubernetes.interaction.log_cursor import LogCursor, StampedLines
-from providers.kubernetes.objects.names import CONTAINER, PodRef, namespaced
+from providers.kubernetes.objects.names import PodRef, namespaced
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderUnavailable
 
@@ -118,7 +118,7 @@ class _LogReader:
         """From the cursor on. Raises ApiRefusal, OSError."""
         lines = StampedLines(cursor := cursor or self._cursor)
         since = {"sinceTime": cursor.since} if cursor.since else {}
-        query = {"container": CONTAINER, "timestamps": "true", **since, **asked}
+        query = {"container": self._pod.container, "timestamps": "true", **since, **asked}
         try:
             response = self._client.stream(f"{self._pod.path}/log", query, silence=SILENCE)
         except ApiRefusal as refusal:

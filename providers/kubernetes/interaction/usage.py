@@ -12,7 +12,7 @@ from urllib.parse import quote
 from providers.abilities import Usage
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal
-from providers.kubernetes.objects.names import CONTAINER
+from providers.kubernetes.objects.names import kernel_container
 from schemas.problems.errors.base import BaiError
 
 AT_ONCE = 16
@@ -44,9 +44,9 @@ def parse_summary(summary: Mapping[str, Any], kernels: Kernels) -> Iterator[Usag
     """Of these pods, in the kubelet's order. Pure."""
     for pod in _mappings(summary.get("pods")):
         kernel = kernels.get(str(_mapping(pod.get("podRef")).get("uid")))
-        for container in _mappings(pod.get("containers")):
-            if kernel is not None and container.get("name") == CONTAINER:
-                yield _parse_container(kernel, container, pod)
+        container = kernel_container(_mappings(pod.get("containers")))
+        if kernel is not None and container:
+            yield _parse_container(kernel, container, pod)
 
 
 def _parse_container(kernel: str, container: Mapping[str, Any], pod: Mapping[str, Any]) -> Usage:

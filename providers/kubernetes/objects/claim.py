@@ -98,6 +98,20 @@ def class_configs(classes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def claim_names(pod: Mapping[str, Any]) -> list[str]:
+    """Of the claims of a pod, those made from templates, and for its extended resources, among them."""
+    status = pod.get("status") or {}
+    made = {
+        each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()
+    }
+    named = [
+        each.get("resourceClaimName") or made.get(each.get("name"))
+        for each in (pod.get("spec") or {}).get("resourceClaims") or ()
+    ]
+    named.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    return [str(name) for name in named if name]
+
+
 def claim_path(ref: PodRef) -> str:
     return f"{RESOURCE_API}/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
 
@@ -111,3 +125,10 @@ def holds_exactly(claim: Mapping[str, Any], devices: Sequence[Device], pod_uid: 
     has = {(each.get("driver"), each.get("pool"), each.get("device")) for each in results}
     whose = {each.get("uid") for each in status.get("reservedFor") or ()}
     return has == {device.key for device in devices} and whose == {pod_uid}
+
+
+def is_held(claim: Mapping[str, Any], pod_uid: str) -> bool:
+    """Whether a claim still gives a pod its devices, or nobody has yet taken them back."""
+    status = claim.get("status") or {}
+    uids = {each.get("uid") for each in status.get("reservedFor") or ()}
+    return pod_uid in uids or (not uids and bool(status.get("allocation")))

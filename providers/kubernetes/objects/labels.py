@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from providers.base import Labels
+from providers.kernel_names import kernel_id
 from providers.kubernetes.objects.names import PREFIX
 from schemas.values.resource_ref import ref_of
 
@@ -23,6 +24,8 @@ SPENT = f"{PREFIX}exit-code"
 """The annotation of a pod that was restarted as often as it may be: how it ended for good."""
 RESTARTS = f"{PREFIX}max-restarts"
 """The annotation with the most restarts, which the kubelet does not count."""
+KERNEL = f"{PREFIX}kernel"
+"""The label of a pod that bai has adopted: its kernel's id, since the pod has a name of its own."""
 _VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LONGEST = 63
 _TEXTS = frozenset(each.name for each in fields(Labels)) - {"generation", "protected"}
@@ -58,6 +61,24 @@ def selectable(labels: Labels, network: str = "") -> dict[str, str]:
         f"{PREFIX}network": network,
     }
     return {**MANAGED, **{name: value for name, value in wanted.items() if _fits(value)}}
+
+
+def adopted_id(metadata: Mapping[str, Any]) -> str:
+    """The id of the kernel that an adopted pod is; empty: bai has made it, and its name is the id."""
+    return str((metadata.get("labels") or {}).get(KERNEL) or "")
+
+
+def is_consistent(metadata: Mapping[str, Any], found: Labels) -> bool:
+    """Whether a pod that says that it was adopted is called as that kernel of its session is."""
+    said = adopted_id(metadata)
+    wanted = kernel_id(found.repo, found.cluster, found.resource, found.kernel, found.generation)
+    return said in ("", wanted)
+
+
+def adopted(labels: Labels) -> dict[str, str]:
+    """Labels that are added to a pod of others when it is adopted."""
+    name = kernel_id(labels.repo, labels.cluster, labels.resource, labels.kernel, labels.generation)
+    return {**selectable(labels), KERNEL: name}
 
 
 def owner_hash(repo: str, cluster: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 PREFIX = "bai.dev/"
 """Of bai's labels, annotations and taints."""
@@ -15,15 +17,16 @@ minutes."""
 SCHEDULER = "bai"
 """`schedulerName` of bai's pods: no scheduler in the cluster has it, so that nobody else binds them."""
 CONTAINER = "main"
-"""The one container of a kernel's pod."""
+"""The one container of a pod that bai makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """Of a kernel: its name is the kernel's id, and so is that of its claim."""
+    """Of a kernel: its name is the kernel's id, and so is that of its claim, unless it was adopted."""
 
     namespace: str
     name: str
+    container: str = CONTAINER
 
     def new_given(self) -> str:
         """A name for its secret and its config map that no earlier pod of this name had: a kubelet that still
@@ -42,3 +45,11 @@ def namespaced(resource: str, namespace: str) -> str:
 
 
 RESOURCE_API = "/apis/resource.k8s.io/v1"
+
+
+def kernel_container(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
+    """Of a pod's containers, or of what is said of each: the kernel's, by its name, or the only one, where
+    the pod was adopted. Empty where there is none."""
+    found = list(containers or ())
+    named = next((each for each in found if each.get("name") == CONTAINER), None)
+    return named if named is not None else found[0] if len(found) == 1 else {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from providers import accounts
 from providers.base import KernelSpec
-from providers.kubernetes.objects import labels
+from providers.kubernetes.objects import labels, volumes
 from providers.kubernetes.objects.claim import claim_ref
 from providers.kubernetes.objects.names import CONTAINER, PREFIX, SCHEDULER, TOLERATED, PodRef
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -18,6 +19,9 @@ from schemas.values.naturals import parse_natural
 
 FILES = "/run/bai"
 """Where a kernel finds what it is given to read."""
+STOP = 'kill -s "$1" 1; while kill -0 1 2>/dev/null && sleep 1; do :; done'
+"""What a kubelet has a container's own shell do before it sends TERM, as part of the grace: another signal,
+and then TERM comes no sooner than the kill that ends the grace."""
 _USER = re.compile(r"([0-9]+)(?::([0-9]+))?")
 _EXPANDED = re.compile(r"\$(?=[$(])")
 
@@ -27,7 +31,7 @@ def pod_manifest(
 ) -> dict[str, Any]:
     """The body of a POST. `given`: name of its secret and of its config map; `claims`: how many resource
     claims it has. Raises KernelRefused for what pods cannot have."""
-    refuse_what_pods_lack(spec)
+    refuse_what_pods_lack(spec, options)
     network = spec.network.name
     annotations = {labels.LABELS: labels.to_annotation(spec.labels)}
     if spec.restart.max and spec.restart.policy != "never":
@@ -50,7 +54,7 @@ def pod_manifest(
             "restartPolicy": {"never": "Never", "on-failure": "OnFailure", "always": "Always"}[
                 spec.restart.policy
             ],
-            "terminationGracePeriodSeconds": max(1, round(spec.stop_grace)),
+            "terminationGracePeriodSeconds": 1 if _is_kill(spec) else max(1, round(spec.stop_grace)),
             **({"activeDeadlineSeconds": max(1, round(spec.timeout))} if spec.timeout else {}),
             "tolerations": [{"key": key, "operator": "Exists"} for key in TOLERATED],
             "securityContext": _pod_security(spec),
@@ -58,12 +62,12 @@ def pod_manifest(
             **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
             **({"resourceClaims": _claims(ref, claims)} if claims else {}),
             "containers": [_container(spec, given, claims=claims)],
-            "volumes": _volumes(spec, given),
+            "volumes": [*_own_volumes(spec, given), *volumes.pod_volumes(spec.mounts)],
         },
     }
 
 
-def refuse_what_pods_lack(spec: KernelSpec) -> None:
+def refuse_what_pods_lack(spec: KernelSpec, options: Kubernetes) -> None:
     """Raises KernelRefused."""
     why = ""
     if not spec.image:
@@ -74,10 +78,10 @@ def refuse_what_pods_lack(spec: KernelSpec) -> None:
         why = "parts of GPUs are not given to pods"
     elif spec.user and not _USER.fullmatch(spec.user) and not is_root(spec.user):
         why = f"the user {spec.user} is a name of the image's, and pods are given users by number"
-    elif spec.mounts:
-        why = "volumes are not mounted in pods"
     elif spec.network.published:
         why = "restricted pods have no port at their node's address"
+    else:
+        why = volumes.mount_problem(spec.mounts, options)
     if why:
         raise KernelRefused(provider="kubernetes", kernel=spec.id, why=why)
 
@@ -150,16 +154,30 @@ def _container(spec: KernelSpec, given: str, *, claims: int) -> dict[str, Any]:
             ),
         ],
         "resources": _resources(spec, claims=claims),
-        "volumeMounts": _volume_mounts(spec),
+        "volumeMounts": [*_own_mounts(spec), *volumes.volume_mounts(spec.mounts)],
         "stdin": spec.tty,
         "tty": spec.tty,
         "terminationMessagePolicy": "File",
+        **_stop_hook(spec),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": spec.read_only_root,
             "capabilities": {"drop": ["ALL"], **({"add": added} if added else {})},
         },
     }
+
+
+def _stop_hook(spec: KernelSpec) -> dict[str, Any]:
+    """Kubernetes' own field for a signal other than TERM, `lifecycle.stopSignal`, is an alpha one."""
+    name = spec.stop_signal.removeprefix("SIG")
+    if name == "TERM" or _is_kill(spec):
+        return {}
+    return {"lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", STOP, "sh", name]}}}}
+
+
+def _is_kill(spec: KernelSpec) -> bool:
+    """Which nobody inside can send to the first process: it has the shortest grace in its place."""
+    return spec.stop_signal == "SIGKILL"
 
 
 def _literal(text: str) -> str:
@@ -184,16 +202,19 @@ def _resources(spec: KernelSpec, *, claims: int) -> dict[str, Any]:
     }
 
 
-def _volume_mounts(spec: KernelSpec) -> list[dict[str, Any]]:
-    return [
+def _own_mounts(spec: KernelSpec) -> list[dict[str, Any]]:
+    """Where a volume of the session's is mounted there, that takes its place."""
+    own: list[dict[str, Any]] = [
         {"name": "home", "mountPath": accounts.HOME},
         *([{"name": "tmp", "mountPath": "/tmp"}] if spec.read_only_root else []),
         *([{"name": "shm", "mountPath": "/dev/shm"}] if spec.shm else []),
         *([{"name": "files", "mountPath": FILES, "readOnly": True}] if spec.files else []),
     ]
+    taken = {posixpath.normpath(mount.target) for mount in spec.mounts}
+    return [each for each in own if each["mountPath"] not in taken]
 
 
-def _volumes(spec: KernelSpec, given: str) -> list[dict[str, Any]]:
+def _own_volumes(spec: KernelSpec, given: str) -> list[dict[str, Any]]:
     scratch = {"sizeLimit": str(spec.scratch)} if spec.scratch else {}
     shm = {"medium": "Memory", "sizeLimit": str(spec.shm)}
     return [

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.foreign_use import ForeignUse
+from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
 from providers.kubernetes.observe.nodes import ClusterNode
-from providers.kubernetes.observe.quantity import parse_quantity
 
 _NAMED = 2
 """Pods of a node that are told by name."""
@@ -66,16 +66,17 @@ def foreign_uses(
     pods: Iterable[ForeignPod],
     devices: DeviceIndex,
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]],
-    own_pods: frozenset[str],
+    own_pods: frozenset[tuple[str, str]],
 ) -> tuple[ForeignUse, ...]:
-    """One for each of these nodes that others use, its own system among them. `own_pods`: UIDs
-    of bai's, whose claims are bai's."""
+    """One for each of these nodes that others use, its own system among them. `own_pods`: namespaces and UIDs
+    of bai's, whose claims are bai's: a claim elsewhere that names one of them is somebody else's."""
     by_node: dict[str, list[ForeignPod]] = {}
     for pod in pods:
         by_node.setdefault(pod.node, []).append(pod)
     taken: dict[str, dict[str, str]] = {}
     for device in devices.all:
-        others = [each for each in holders.get(device.key, ()) if each.owner not in own_pods]
+        holding = holders.get(device.key, ())
+        others = [each for each in holding if (each.namespace, each.owner) not in own_pods]
         if others:
             claim = others[0]
             taken.setdefault(device.node, {})[device.id] = f"claim {claim.namespace}/{claim.name}"

@@ -12,13 +12,13 @@ from itertools import combinations
 from typing import Any
 
 from providers.kubernetes.objects.device import STANDARD, Device
+from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
-from providers.kubernetes.observe.quantity import parse_quantity
 from schemas.hardware.model import Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
 
 _INDEX = re.compile(r"([0-9]{1,4})$")
-_VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
+VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
 """Driver → vendor and slot prefix of its GPUs."""
 _MOST_LINKED = 64
 """Devices of a node whose pairs are looked at: no machine has more, and any driver may publish."""
@@ -29,7 +29,7 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
     here = sorted(devices.of(node.name), key=lambda each: _natural(each.name))
     numa, siblings = _numa_nodes(node, [each for each in here if each.cpu is not None])
     known = frozenset(each.id for each in numa) if siblings is not None else frozenset()
-    gpus = _gpus([each for each in here if each.driver in _VENDORS], known)
+    gpus = _gpus([each for each in here if each.driver in VENDORS], known)
     nics = tuple(nic for each in here if (nic := _nic(each, known)) is not None)
     links = () if known else tuple(_links((*gpus, *nics), {each.rdma or each.id: each for each in here}))
     drivers = {str(each.attributes["driverVersion"]) for each in here if each.attributes.get("driverVersion")}
@@ -91,7 +91,7 @@ def _gpus(devices: list[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
     parts = [each for each in devices if each.attributes.get("type") == "mig"]
     found = []
     for number, device in enumerate(whole):
-        vendor, slot = _VENDORS[device.driver]
+        vendor, slot = VENDORS[device.driver]
         instances = tuple(
             MigDevice(id=each.id, profile=str(each.attributes.get("profile") or ""))
             for each in parts

@@ -19,7 +19,8 @@ DeviceKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class HeldClaim:
-    """A claim that has devices. `owner`: UID of the pod that it was made for, where it was made for one."""
+    """A claim that has devices. `owner`: UID of the pod that it was made for, or that alone uses it; empty
+    where there is none."""
 
     namespace: str
     name: str
@@ -87,7 +88,10 @@ def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
     if not keys:
         return None
     owners = (each for each in metadata.get("ownerReferences") or () if each.get("kind") == "Pod")
-    owner = next((str(each.get("uid")) for each in owners), "")
+    users = status.get("reservedFor") or ()
+    # A claim of no pod's own, but used by one alone, is that one's.
+    alone = users if len(users) == 1 and not metadata.get("ownerReferences") else ()
+    owner = next((str(each.get("uid")) for each in (*owners, *alone)), "")
     return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.kubernetes.objects.names import TAINT, TOLERATED
-from providers.kubernetes.observe.quantity import parse_quantity
+from providers.kubernetes.objects.quantity import parse_quantity
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from providers.base import Claim, Observation
@@ -17,6 +17,7 @@ from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
+from providers.kubernetes.observe.volume_waits import VolumeWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
 
@@ -49,10 +50,11 @@ class Observer:
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.ledger = DeviceLedger(client)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
-        self._last: tuple[tuple[int, ...], Observation] | None = None
+        self._last: tuple[tuple[object, ...], Observation] | None = None
         self._seen: ClusterViews | None = None
         self._unused = False
         self._spent: dict[Key, OwnPod] = {}
+        self._waits = VolumeWaits(client)
 
     def observe(self) -> Observation:
         """Never raises: where the cluster cannot be asked, it is not complete."""
@@ -63,10 +65,11 @@ class Observer:
             return Observation((), complete=False, errors=(str(error),))
         self._unused = False
         revisions = (views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0])
-        if self._last is not None and self._last[0] == revisions:
+        self._waits.look()
+        if self._last is not None and self._last[0] == (*revisions, *self._waits.revisions):
             return self._last[1]
         found = self._put_together(views)
-        self._last = (revisions, found)
+        self._last = ((*revisions, *self._waits.revisions), found)
         return found
 
     def spent_pods(self) -> dict[Key, OwnPod]:
@@ -119,14 +122,19 @@ class Observer:
         wanted = self._wanted or known.keys()
         # A pod of others that nobody can read is theirs alone.
         unread = [one for one in sorted(self.pods.broken.items()) if self._options.may_be_ours(one[0][0])]
-        kernels = (pod.kernel for key, pod in own.items() if key not in strayed)
+        why = self._waits.reasons(own)
+        kernels = (
+            replace(pod.kernel, reason=why[key]) if key in why else pod.kernel
+            for key, pod in own.items()
+            if key not in strayed
+        )
         there = [node for name, node in known.items() if name in wanted]
         uses = foreign_uses(
             there,
             foreign,
             devices,
             views.holders,
-            frozenset(each.uid for each in own.values()),
+            frozenset((each.namespace, each.uid) for each in own.values()),
         )
         return Observation(
             tuple(sorted(kernels, key=lambda each: each.id)),
@@ -141,7 +149,7 @@ class Observer:
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger):
+        for each in (self.pods, self.nodes, self.slices, self.ledger, self._waits):
             each.close()
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from providers.base import KernelState, Labels, Observed
-from providers.kubernetes.objects import labels
-from providers.kubernetes.objects.names import CONTAINER
-from providers.kubernetes.observe.quantity import parse_quantity
+from providers.kubernetes.objects import labels, volumes
+from providers.kubernetes.objects.names import kernel_container
+from providers.kubernetes.objects.quantity import parse_quantity
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.values.naturals import parse_natural
 from schemas.values.resource_ref import ref_of
@@ -35,6 +35,10 @@ class OwnPod:
     """That it is bound to; empty: to none yet."""
     spent: bool = False
     given_up: bool = False
+    claims: tuple[str, ...] = ()
+    """That it mounts, by name."""
+    mounts: bool = False
+    """Whether it mounts volumes, claims or not."""
 
 
 def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
@@ -43,7 +47,7 @@ def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
     if (metadata.get("labels") or {}).get("app.kubernetes.io/managed-by") != "bai":
         return False
     found = labels.from_annotation(metadata)
-    if found is None:
+    if found is None or not labels.is_consistent(metadata, found):
         return False
     return bool(metadata.get("namespace") == options.namespace_of(_project(found)))
 
@@ -58,7 +62,7 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
     found = labels.from_annotation(metadata)
     if found is None:
         return None
-    container = _main(status)
+    container = kernel_container(status.get("containerStatuses"))
     most = parse_natural(str((metadata.get("annotations") or {}).get(labels.RESTARTS) or ""))
     restarts = int(container.get("restartCount") or 0)
     told = (metadata.get("annotations") or {}).get(labels.SPENT)
@@ -68,7 +72,7 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
     ended = _terminated(container)
     return OwnPod(
         Observed(
-            id=str(metadata.get("name")),
+            id=labels.adopted_id(metadata) or str(metadata.get("name")),
             labels=found,
             state=state,
             exit_code=_exit_code(ended, told) if state == "exited" else None,
@@ -85,6 +89,8 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         node=node,
         given_up=told is not None,
         spent=spent,
+        claims=volumes.claims_of(pod),
+        mounts=volumes.mounts_volumes(pod),
     )
 
 
@@ -94,10 +100,6 @@ def _is_spent(status: Mapping[str, Any], container: Mapping[str, Any], most: int
     failed = now.get("terminated") or (now.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
     going_on = status.get("phase") not in ("Succeeded", "Failed")
     return going_on and (restarts > most or (restarts == most and bool(failed)))
-
-
-def _main(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next((each for each in status.get("containerStatuses") or () if each.get("name") == CONTAINER), {})
 
 
 def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,7 +115,7 @@ def _state(pod: Mapping[str, Any]) -> KernelState:
         return "lost" if _was_turned_away(status) else "exited"
     if metadata.get("deletionTimestamp") or labels.STOPPED in (metadata.get("annotations") or {}):
         return "stopping"
-    container = _main(status)
+    container = kernel_container(status.get("containerStatuses"))
     if (container.get("state") or {}).get("running") or container.get("restartCount"):
         return "running"
     if phase == "Running" and _terminated(container):
@@ -128,7 +130,7 @@ def _was_turned_away(status: Mapping[str, Any]) -> bool:
         or reason.startswith("OutOf")
         or (
             status.get("phase") == "Failed"
-            and not _terminated(_main(status))
+            and not _terminated(kernel_container(status.get("containerStatuses")))
             and reason != "DeadlineExceeded"
         )
     )
@@ -182,14 +184,12 @@ def parse_time(text: Any) -> datetime | None:
         return None
 
 
-def _container_spec(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next((each for each in spec.get("containers") or () if each.get("name") == CONTAINER), {})
-
-
 def _memory(spec: Mapping[str, Any]) -> int:
-    text = ((_container_spec(spec).get("resources") or {}).get("limits") or {}).get("memory")
+    text = ((kernel_container(spec.get("containers")).get("resources") or {}).get("limits") or {}).get(
+        "memory"
+    )
     return parse_quantity(str(text)) if text else 0
 
 
 def _image(spec: Mapping[str, Any]) -> str:
-    return str(_container_spec(spec).get("image") or "")
+    return str(kernel_container(spec.get("containers")).get("image") or "")

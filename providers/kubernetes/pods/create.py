@@ -18,6 +18,7 @@ from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.observe.pods import is_ours
 from providers.kubernetes.pods.devices import allocate, wanted_devices
 from providers.kubernetes.pods.find import get_or_none
+from providers.kubernetes.pods.volume_claims import tell_provisioners
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
@@ -44,6 +45,7 @@ def create_pod(
             pod = _make(client, options, ref, spec, claims=len(split_devices(devices)))
         for resource, body in beside(spec, pod):
             _make_if_missing(client, namespaced(resource, ref.namespace), body)
+        tell_provisioners(client, ref.namespace, spec)
         if spec.network.name:
             _join_service(client, ref, spec.network.name, pod)
         if devices:

@@ -12,9 +12,9 @@ from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects import labels
-from providers.kubernetes.objects.claim import claim_path
+from providers.kubernetes.objects.claim import claim_names, claim_path, is_held
 from providers.kubernetes.objects.names import RESOURCE_API, PodRef, namespaced
-from providers.kubernetes.objects.pod import given_name
+from providers.kubernetes.objects.pod import given_name, is_owned
 from providers.kubernetes.pods.find import get_or_none
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderUnavailable
@@ -51,6 +51,12 @@ def wait_for_end(client: ApiClient, ref: PodRef, pod: Object, seconds: float) ->
     return found
 
 
+def note_stopped(client: ApiClient, ref: PodRef) -> Object:
+    """The pod that has ended after a notice: not by itself. Raises ProviderUnavailable, ProviderError."""
+    with api_errors(ref.name):
+        return client.patch(ref.path, {"metadata": {"annotations": {labels.STOPPED: "true"}}})
+
+
 def give_up(client: ApiClient, ref: PodRef, exit_code: int | None) -> Object:
     """Kubelets restart without a limit: one that has restarted a pod often enough is told that its time is
     up. Raises ApiRefusal, OSError."""
@@ -70,12 +76,14 @@ def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> None:
         if pod is None:
             return _delete_claim(client, ref)
         _delete_pod(client, ref, pod)
+        if labels.adopted_id(pod["metadata"]):
+            return _give_back_claims(client, ref, pod)
         given = given_name(pod)
         for resource in ("secrets", "configmaps") if given else ():
             # The cluster would clear them away, too, but later.
             _delete(client, f"{namespaced(resource, ref.namespace)}/{given}")
-        for each in pod["spec"].get("resourceClaims") or ():
-            _delete_claim(client, PodRef(ref.namespace, str(each["resourceClaimName"])))
+        for name in claim_names(pod):
+            _delete_claim(client, PodRef(ref.namespace, name))
 
 
 def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
@@ -94,15 +102,33 @@ def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
         raise ProviderUnavailable(provider=NAME, why=why)
 
 
+def _give_back_claims(client: ApiClient, ref: PodRef, pod: Object) -> None:
+    """Those that were made for an adopted pod go with it; one that somebody else has made stays, and what
+    belongs to others beside the pod is not touched at all."""
+    uid = pod["metadata"]["uid"]
+    for name in claim_names(pod):
+        own = PodRef(ref.namespace, name)
+        claim = get_or_none(client, claim_path(own))
+        if claim is not None and is_owned(claim, pod):
+            _delete_claim(client, own)
+        elif claim is not None:
+            _wait_for_claim(client, own, lambda found: found is None or not is_held(found, uid))
+
+
 def _delete_claim(client: ApiClient, ref: PodRef) -> None:
     if not _delete(client, claim_path(ref)):
         return
+    _wait_for_claim(client, ref, lambda found: found is None)
+
+
+def _wait_for_claim(client: ApiClient, ref: PodRef, free: Callable[[Object | None], bool]) -> None:
     deadline = time.monotonic() + MARGIN
     path = f"{RESOURCE_API}/namespaces/{ref.namespace}/resourceclaims"
-    while (found := get_or_none(client, claim_path(ref))) is not None:
+    while not free(found := get_or_none(client, claim_path(ref))):
         if time.monotonic() > deadline:
             why = f"claim {ref.namespace}/{ref.name} is still held: the cluster's controller has not freed it"
             raise ProviderUnavailable(provider=NAME, why=why)
+        assert found is not None
         _next_change(client, path, ref.name, str(found["metadata"]["resourceVersion"]))
 
 

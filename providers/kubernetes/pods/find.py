@@ -9,7 +9,8 @@ from providers.base import Observed
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
-from providers.kubernetes.objects.names import PodRef
+from providers.kubernetes.objects import labels
+from providers.kubernetes.objects.names import CONTAINER, PodRef, kernel_container, namespaced
 from providers.kubernetes.observe.pods import is_ours, parse_pod
 from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
 from schemas.problems.errors.kernel import KernelNotFound
@@ -34,9 +35,9 @@ class PodFinder:
         """The pod as it is now. Raises KernelNotFound, ProviderUnavailable, ProviderError."""
         with api_errors(kernel):
             found = self._get(kernel)
-        if found is None or not is_ours(found, self._options):
+        if found is None:
             raise KernelNotFound(provider=NAME, kernel=kernel)
-        self.remember(ref_of_pod(found))
+        self._namespaces[kernel] = ref_of_pod(found).namespace
         return found
 
     def ref(self, kernel: str) -> PodRef:
@@ -53,11 +54,22 @@ class PodFinder:
 
     def _get(self, kernel: str) -> Object | None:
         ref = self.last_known(kernel)
-        if ref is not None:
-            return get_or_none(self._client, ref.path)
-        query = {"fieldSelector": f"metadata.name={kernel}"}
-        listed = self._client.list("/api/v1/pods", query).items
-        return next((pod for pod in listed if is_ours(pod, self._options)), None)
+        if ref is None:
+            found = self._first(kernel, "/api/v1/pods", {"fieldSelector": f"metadata.name={kernel}"})
+        else:
+            found = get_or_none(self._client, ref.path)
+        if found is not None and self._is(found, kernel):
+            return found
+        path = "/api/v1/pods" if ref is None else namespaced("pods", ref.namespace)
+        return self._first(kernel, path, {"labelSelector": f"{labels.KERNEL}={kernel}"})
+
+    def _first(self, kernel: str, path: str, query: Mapping[str, str]) -> Object | None:
+        listed = self._client.list(path, query).items
+        return next((pod for pod in listed if self._is(pod, kernel)), None)
+
+    def _is(self, pod: Object, kernel: str) -> bool:
+        about = pod["metadata"]
+        return is_ours(pod, self._options) and (labels.adopted_id(about) or about["name"]) == kernel
 
 
 def get_or_none(client: ApiClient, path: str) -> Object | None:
@@ -71,7 +83,9 @@ def get_or_none(client: ApiClient, path: str) -> Object | None:
 
 
 def ref_of_pod(pod: Mapping[str, Any]) -> PodRef:
-    return PodRef(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
+    metadata = pod["metadata"]
+    container = kernel_container((pod.get("spec") or {}).get("containers")).get("name") or CONTAINER
+    return PodRef(str(metadata["namespace"]), str(metadata["name"]), str(container))
 
 
 def observed(pod: Mapping[str, Any]) -> Observed:

@@ -188,7 +188,9 @@ def _write_all(target: int, data: bytes) -> bool:
         try:
             data = data[os.write(target, data) :]
         except BlockingIOError:
-            select.select([], [target], [])
+            poller = select.poll()
+            poller.register(target, select.POLLOUT)
+            poller.poll()
         except OSError:
             return False
     return True

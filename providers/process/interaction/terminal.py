@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -48,7 +47,7 @@ def _relay(ours: int, outside: int | None) -> None:
     """Bytes both ways until the command's side closes."""
     reading = [ours] if outside is None else [ours, outside]
     while True:
-        ready = select.select(reading, [], [])[0]
+        ready = terminal.readable(reading)
         if ours in ready and not _copy_bytes(ours, sys.stdout.fileno()):
             return
         if outside in ready and outside is not None and not _copy_bytes(outside, ours):

@@ -179,6 +179,11 @@ class KernelRoot:
         _delete_tree(target)
         self.sweep(kernel_id)
 
+    def has_leftovers(self, kernel_id: str) -> bool:
+        """Whether there is a lock or an unfinished folder of this kernel."""
+        lock = self.path / "locks" / check_id(kernel_id)
+        return lock.exists() or any((self.path / "staging").glob(f"{kernel_id}.*"))
+
     def sweep(self, kernel_id: str) -> None:
         """Delete what killed processes left in staging and trash.
 

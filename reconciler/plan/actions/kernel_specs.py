@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.environment import cufile_file, nccl_topology_file
 from planner.environment.variables import KernelFacts, SessionFacts, kernel_environment
 from planner.model.types import Fractional, KernelPlacement, NodeInfo, Placement
+from providers import kernel_names
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from reconciler.plan.network import kernel_connections
 from reconciler.plan.place.gpu_fractions import fraction_limits
@@ -17,35 +17,28 @@ from reconciler.values.state import Desired
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.model import Hardware
 from schemas.kinds.session import Container, Session
+from schemas.kinds.session import Mount as SessionMount
+from schemas.kinds.storage import StorageHost, Volume
 from schemas.problems.errors.plan import PlanError
 from schemas.values.linux_users import FIRST_REGULAR_ID, LAST_IMAGE_ID
-from schemas.values.resource_ref import ref_of
 
-_LONGEST_NAME = 40
 _SEVERAL = 2
 
 
 def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
-    """`<session>-<kernel>-<hash>-g<generation>`: the same for the same thing, safe as hostname and path."""
-    return f"{_hostname_part(identity)}-{kernel}-{_scope_hash(desired, identity)}-g{generation}"
+    """The name of a kernel that the documents want."""
+    return kernel_names.kernel_id(desired.repo, desired.cluster, identity, kernel, generation)
 
 
 def network_name(desired: Desired, identity: str, generation: int) -> str:
     """Of the network that a session's generation has to itself: its kernels' ids without their names."""
-    return f"bai-{_hostname_part(identity)}-{_scope_hash(desired, identity)}-g{generation}"
+    scope = kernel_names.scope_hash(desired.repo, desired.cluster, identity)
+    return f"bai-{kernel_names.hostname_part(identity)}-{scope}-g{generation}"
 
 
 def session_key_reference(desired: Desired, identity: str, generation: int) -> str:
     """What the key pair of a session's generation is made from, by `reconciler.secrets.session_keys`."""
     return f"session-key:{desired.repo}/{desired.cluster}/{identity}#{generation}"
-
-
-def _hostname_part(identity: str) -> str:
-    return ref_of(identity).name[:_LONGEST_NAME].rstrip("-._").lower()
-
-
-def _scope_hash(desired: Desired, identity: str) -> str:
-    return hashlib.sha256(f"{desired.repo}/{desired.cluster}/{identity}".encode()).hexdigest()[:8]
 
 
 def kernel_ids(desired: Desired, session: Session, generation: int) -> tuple[str, ...]:
@@ -63,7 +56,7 @@ def kernel_specs(
     """
     parts = {part.kernel: part for part in placement.kernels}
     facts = _session_facts(desired, session, placement, generation)
-    mounts = _volume_mounts(desired, session)
+    mounts = volume_mounts(desired, session)
     uid, groups = (
         desired.repository.uid_of(desired.cluster, session.metadata.project),
         _linux_groups(desired, session),
@@ -249,16 +242,28 @@ def _foreign_uids(desired: Desired, project: str) -> str:
     )
 
 
-def _volume_mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
+def volume_mounts(desired: Desired, session: Session) -> tuple[Mount, ...]:
+    """What a session's kernels have mounted. Raises PlanError."""
     mounts = []
     for mount in session.spec.mounts:
         volume = desired.repository.volume_of(session, mount.volume)
         host = desired.repository.host_of(volume) if volume else None
         if volume is None or host is None:
             raise PlanError(why=f"{session.identity}: volume {mount.volume} has no storage host")
-        source = f"{host.spec.root.rstrip('/')}/{volume.path}"
-        if mount.sub_path:
-            source += f"/{mount.sub_path}"
-        root, accepted = host.spec.root, host.spec.accepted_file_systems
-        mounts.append(Mount(source, mount.path, mount.read_only, root, accepted, mount.sub_path or ""))
+        mounts.append(_volume_mount(mount, volume, host))
     return tuple(mounts)
+
+
+def _volume_mount(mount: SessionMount, volume: Volume, host: StorageHost) -> Mount:
+    sub_path = mount.sub_path or ""
+    if host.spec.pvc is not None:
+        return Mount(
+            f"/{sub_path}", mount.path, mount.read_only, "/", sub_path=sub_path, claim=volume.claim_name
+        )
+    root = host.spec.nfs.path if host.spec.nfs is not None else host.spec.root or ""
+    source = f"{root.rstrip('/')}/{volume.path}"
+    if sub_path:
+        source += f"/{sub_path}"
+    server = host.spec.nfs.server if host.spec.nfs is not None else ""
+    accepted = host.spec.accepted_file_systems if not server else ()
+    return Mount(source, mount.path, mount.read_only, root, accepted, sub_path, server)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -67,10 +68,20 @@ def _folder_warnings(
 ) -> Iterator[str]:
     if seen is not None and seen.state in ("refused", "unknown"):
         yield f"its folder cannot be used: {seen.why}"
+    if old is None and folder.claim is None and not folder.node:
+        yield f"bai makes no folder there: {folder_command(folder)}"
     if seen is not None and folder.quota and seen.unheld:
         yield f"the quota of {format_memory(folder.quota)} is not enforced: {seen.unheld}"
     if old is not None and old.source != folder.source:
         yield f"what is in {old.source} stays there: move it to {folder.source} yourself"
+
+
+def folder_command(folder: VolumeFolder) -> str:
+    """How a folder that nobody makes is made."""
+    owner = "" if folder.new_owner is None else f" -o {folder.new_owner} -g {folder.new_owner}"
+    path = f"{folder.root.rstrip('/')}/{folder.path}"
+    where = f"on {folder.server}" if folder.server else "on each node that mounts it"
+    return f"{where}, as root: install -d -m 2775{owner} {shlex.quote(path)}"
 
 
 def _trash_folder(
@@ -85,8 +96,12 @@ def _trash_folder(
         return replace(action, before=side, after=side, cause=None, protected=False)
     folder = recorded_folder(context.desired, context.actual, action.id)
     cause = action.cause
-    if folder is not None:
-        cause = replace(cause, text=f"{cause.text}, its folder goes to the trash of {folder.host}")
+    if folder is not None and folder.claim is None and not folder.node:
+        cause = replace(cause, text=f"{cause.text}, its data stays: {folder.source}")
+        folder = None
+    elif folder is not None:
+        what = "folder" if folder.claim is None else "claim"
+        cause = replace(cause, text=f"{cause.text}, its {what} goes to the trash of {folder.host}")
     before = replace(action.before, folder=folder)
     return replace(action, before=before, cause=cause, depends_on=tuple(sorted({*action.depends_on, *users})))
 
@@ -139,6 +154,8 @@ def folder_differences(folder: VolumeFolder, seen: FolderState | None) -> Iterat
     if any(wanted not in (None, has) for wanted, has in zip(owner, (seen.uid, seen.gid), strict=True)):
         words = ["-" if part is None else str(part) for part in owner]
         yield f"belongs to {seen.uid}:{seen.gid} instead of {':'.join(words)}"
+    if folder.claim is not None and folder.claim.size > seen.size:
+        yield f"asks for {format_memory(seen.size)} instead of {format_memory(folder.claim.size)}"
     if folder.mode is not None and folder.mode != seen.mode:
         yield f"has mode {seen.mode:04o} instead of {folder.mode:04o}"
     if folder.quota is not None and not seen.unheld and abs(folder.quota - seen.quota) >= _ROUNDING:

@@ -108,7 +108,7 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
     """One side of an action, without what says nothing."""
     _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
     if "folder" in side:
-        _drop_empty(side["folder"], "new_owner", "projects")
+        _drop_empty(side["folder"], "new_owner", "projects", "claim", "server")
     for pull in side.get("pulls", ()):
         _drop_empty(pull, "size", "registry", "username", "username_from", "password_from")
     for spec in side["specs"]:
@@ -117,7 +117,7 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
             if spec[name] == _default_spec()[name]:
                 del spec[name]
         for mount in spec["mounts"]:
-            _drop_empty(mount, "file_systems", "sub_path")
+            _drop_empty(mount, "file_systems", "sub_path", "server", "claim")
         if "login" in spec:
             del spec["login"]["seed"]
     _drop_empty((side["placement"] or {}).get("choice") or {}, "connection")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from schemas.problems.issues import value_error
 from schemas.problems.text import format_value
 from schemas.values.envelope import Model
-from schemas.values.names import Name, NodeName, Text
+from schemas.values.names import AbsolutePath, Name, NodeName, Text
 
 PROJECT = "{project}"
 
@@ -56,6 +57,9 @@ class Kubernetes(Model):
     """Secrets of the namespace, of type `kubernetes.io/dockerconfigjson`, by which images are pulled."""
     runtime_class: Name | None = None
     """Of the pods, where it is not the cluster's default."""
+    host_path_roots: tuple[AbsolutePath, ...] = ()
+    """Folders of the nodes in which roots of storage hosts may lie; pods are given none elsewhere
+    (`hostPath`). Needs a namespace that is neither `restricted` nor `baseline`."""
 
     def namespace_of(self, project: str) -> str:
         return self.namespace.replace(PROJECT, project)
@@ -66,6 +70,11 @@ class Kubernetes(Model):
         if not found:
             return namespace == self.namespace
         return namespace.startswith(before) and namespace.endswith(after)
+
+    def allows_host_path(self, path: PurePosixPath) -> bool:
+        """Whether it lies in one of the folders that pods may be given."""
+        roots = (PurePosixPath("/", root.lstrip("/")) for root in self.host_path_roots)
+        return any(path.is_relative_to(root) for root in roots)
 
     @property
     def options_set(self) -> dict[str, Any]:

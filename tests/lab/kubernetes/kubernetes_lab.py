@@ -14,13 +14,23 @@ MANIFEST = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "rbac
 
 @contextlib.contextmanager
 def permit(lab: Kubernetes) -> Iterator[None]:
-    """With the namespace, service account and permissions of `deploy/kubernetes`."""
+    """With the namespace, service account and permissions of `deploy/kubernetes`, and a PersistentVolume of
+    the class `lab` that an administrator has made: a folder that all nodes have."""
     lab.kubectl("apply", "-f", str(MANIFEST))
     account = f"{CORE}/namespaces/bai/serviceaccounts/default"
     lab.api.until(account, lambda _: True, "pods may be created")
+    given = lab.folder / "given"
+    given.mkdir(exist_ok=True)
+    given.chmod(0o777)
+    spec = {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "lab",
+        "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": str(given)},
+    }  # fmt: skip
+    lab.api.create(f"{CORE}/persistentvolumes", {"metadata": {"name": "lab"}, "spec": spec})
     try:
         yield
     finally:
+        lab.kubectl("delete", "persistentvolume", "lab", "--wait=false")
         lab.kubectl("delete", "-f", str(MANIFEST), "--ignore-not-found")
 
 

@@ -24,7 +24,7 @@ from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.machines.base import Endpoint, Stream
 from schemas.kinds.cluster import Ssh
-from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, PortRefused
 from tests.lab.docker import Engines
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
 from tests.providers.archives import packed, unpacked
@@ -82,16 +82,6 @@ def left(child: pexpect.spawn) -> int | None:  # type: ignore[type-arg]
 # commands
 
 
-def test_a_command_has_the_kernels_environment_streams_and_exit_code(
-    provider: DockerProvider, engines: Engines
-) -> None:
-    provider.create(kernel(env={"A": "1"}))
-    done = run(engines, "sh", "-c", "echo $A; cat; echo oops >&2; exit 6", text=b"typed\n" * 50_000)
-    assert done.returncode == 6
-    assert done.stdout == b"1\n" + b"typed\n" * 50_000
-    assert done.stderr == b"oops\n"
-
-
 @pytest.mark.parametrize("fields", [{}, {"secret_env": {"TOKEN": "x"}}], ids=["plain", "with secrets"])
 def test_what_cannot_be_run_is_said_with_a_shells_code(
     provider: DockerProvider, engines: Engines, fields: dict[str, Any]
@@ -116,13 +106,6 @@ def test_output_that_looks_like_an_engines_refusal_is_the_commands(
     assert (done.returncode, done.stdout, done.stderr) == (127, f"{words}\n".encode(), b"")
     done = run(engines, "sh", "-c", f"yes {words} | head -n 1000")
     assert done.stdout == f"{words}\n".encode() * 1000
-
-
-def test_signals_have_their_codes(provider: DockerProvider, engines: Engines) -> None:
-    provider.create(kernel())
-    assert run(engines, "sh", "-c", "kill -KILL $$").returncode == 137
-    provider.stop(NAME, grace=0)
-    assert b"does not run" in run(engines, "true").stderr
 
 
 WITHOUT_KILL = ("setpriv", "--bounding-set=-kill")
@@ -215,11 +198,6 @@ def until_size(child: pexpect.spawn, size: str) -> None:  # type: ignore[type-ar
             return
         time.sleep(0.1)
     raise AssertionError(f"never {size}")
-
-
-def test_secrets_are_there_for_commands(provider: DockerProvider, engines: Engines) -> None:
-    provider.create(kernel(secret_env={"TOKEN": "it's"}))
-    assert run(engines, "sh", "-c", "echo $TOKEN").stdout == b"it's\n"
 
 
 # terminals
@@ -318,12 +296,6 @@ def answer(stream: Stream, text: bytes) -> bytes:
 ECHO = "while :; do nc -l -p 7070 -e sh -c 'echo hello; exec cat'; done"
 
 
-def test_a_port_of_a_container_is_reached_from_elsewhere(provider: DockerProvider) -> None:
-    provider.create(script(ECHO))
-    text = b"x" * 300_000
-    assert answer(reached(provider, 7070), text) == b"hello\n" + text
-
-
 def test_what_listens_on_its_loopback_only_is_reached_too(provider: DockerProvider) -> None:
     provider.create(script("echo found >/tmp/f; exec httpd -f -p 127.0.0.1:7070 -h /tmp"))
     said = answer(reached(provider, 7070), b"GET /f HTTP/1.0\r\n\r\n")
@@ -343,15 +315,6 @@ def reached(provider: DockerProvider, port: int) -> Stream:
 
     until(dialled)
     return found[0]
-
-
-def test_a_port_that_nobody_serves_is_refused(provider: DockerProvider) -> None:
-    provider.create(kernel())
-    with pytest.raises(PortRefused, match="nothing listens"):
-        provider.dial(NAME, 7071)
-    provider.stop(NAME, grace=0)
-    with pytest.raises(NotRunning):
-        provider.dial(NAME, 7071)
 
 
 @pytest.fixture(scope="module")

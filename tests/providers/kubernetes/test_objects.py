@@ -139,7 +139,8 @@ def test_volumes() -> None:
         ({"ulimits": {"nofile": (1, 2), "memlock": (-1, -1)}}, "memlock, nofile"),
         ({"share": GpuShare("mps", {})}, "parts of GPUs"),
         ({"user": "alice"}, "by number"),
-        ({"mounts": (Mount("/d/x", "/x"),)}, "volumes are not mounted"),
+        ({"mounts": (Mount("/d/x", "/x"),)}, "not under the root of a storage host"),
+        ({"mounts": (Mount("/d/x", "/x", root="/d"),)}, "hostPathRoots of the cluster have no folder"),
         ({"network": Network(published=(Published(80, 8080),))}, "no port at their node's address"),
     ],
 )
@@ -160,6 +161,16 @@ def test_times_restarts_and_options() -> None:
     assert body["spec"]["containers"][0]["tty"] and "activeDeadlineSeconds" not in made(kernel())["spec"]
     plain = made(kernel(restart=RestartRule("always")))
     assert "bai.dev/max-restarts" not in plain["metadata"]["annotations"]
+
+
+def test_a_stop_signal_of_its_own_is_sent_by_a_hook() -> None:
+    def about(signal: str) -> tuple[int, Any]:
+        body = made(kernel(stop_signal=signal, stop_grace=30.0))["spec"]
+        return body["terminationGracePeriodSeconds"], body["containers"][0].get("lifecycle")
+
+    assert about("SIGTERM") == (30, None) and about("SIGKILL") == (1, None)
+    grace, hook = about("SIGUSR2")
+    assert grace == 30 and hook["preStop"]["exec"]["command"][-2:] == ["sh", "USR2"]
 
 
 def test_members_of_a_session_have_one_zone() -> None:

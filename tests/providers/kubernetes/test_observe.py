@@ -237,13 +237,23 @@ def test_what_others_use_of_a_node() -> None:
     )
     assert theirs is not None
     claims = holders_of(claim("mine", "gpu-1", namespace="bai", owner="u1"), claim("theirs", "gpu-2"))
-    one, other = foreign_uses(nodes, [theirs], devices, claims, frozenset({"u1"}))
+    one, other = foreign_uses(nodes, [theirs], devices, claims, frozenset({("bai", "u1")}))
     assert (one.node, one.cpu_milli, one.memory) == ("n0", 1500, 2 * GIB)
     assert one.devices == ("GPU-2", "GPU-3")
     assert one.owner == "claim others/theirs, taint sick and 1 more"
     assert (other.owner, other.cpu_milli, other.devices) == ("the kubelet's reserve", 500, ())
-    (same, _) = foreign_uses(nodes, [], devices, claims, frozenset({"u2"}))
+    (same, _) = foreign_uses(nodes, [], devices, claims, frozenset({("bai", "u2")}))
     assert "GPU-1" in same.devices, "it is made for another pod"
+    forged = holders_of(claim("forged", "gpu-1", owner="u1"))
+    (theirs_alone, _) = foreign_uses(nodes, [], devices, forged, frozenset({("bai", "u1")}))
+    assert "GPU-1" in theirs_alone.devices, "its namespace is another one than that pod's"
+    named = claim("named", "gpu-1", namespace="bai")
+    named["status"]["reservedFor"] = [{"resource": "pods", "name": "x", "uid": "u1"}]
+    (alone, _) = foreign_uses(nodes, [], devices, holders_of(named), frozenset({("bai", "u1")}))
+    assert "GPU-1" not in alone.devices, "that pod alone uses it"
+    named["status"]["reservedFor"].append({"resource": "pods", "name": "y", "uid": "u2"})
+    (shared, _) = foreign_uses(nodes, [], devices, holders_of(named), frozenset({("bai", "u1")}))
+    assert "GPU-1" in shared.devices, "others use it, too"
 
 
 def test_what_a_node_says() -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from providers.base import File, KernelSpec, Network
+from providers.base import File, KernelSpec, Mount, Network
 from providers.kubernetes.api.access import kubeconfig_access
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal
 from providers.kubernetes.provider import KubernetesProvider
+from providers.kubernetes.volumes.storage import KubernetesStorage
+from providers.storage.base import TrashedVolume, TrashLocation, VolumeClaim, VolumeFolder
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from schemas.problems.errors.provider import ProviderError
 from tests.lab.kubernetes.api import CORE, RBAC
@@ -30,6 +32,7 @@ Right = tuple[str, str, str]
 _PATH = re.compile(
     r"/api(?:s/(?P<group>[^/]+))?/v1(?:/namespaces/[^/]+)?/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/?]+))?"
 )
+WATCHED = {("", "events", "watch"), ("", "persistentvolumeclaims", "watch")}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -101,6 +104,29 @@ def gang(number: int) -> KernelSpec:
     )
 
 
+def look_after_a_volume(bai: Recorded, provider: KubernetesProvider) -> None:
+    """Made, waited for, deleted, brought back and deleted for good."""
+    claim = VolumeClaim("bai", "data-0", ("ReadWriteOnce",), 2**20, "none-such")
+    folder = VolumeFolder("Volume/p/data", "", "", "", host="claims", namespace="bai", claim=claim)
+    storage = KubernetesStorage(lambda: bai)
+    storage.make(folder)
+    assert storage.observe([folder])["Volume/p/data"].why == "its claim is Pending"
+    waits = "s-waits-0-g1"
+    provider.create(script("true", waits, mounts=(Mount("/", "/data", root="/", claim="data-0"),)))
+
+    def said() -> str:
+        return next(one.reason for one in provider.observe().kernels if one.id == waits)
+
+    until(lambda: "none-such" in said(), lambda: f"it says what it waits for: {said()}")
+    until(lambda: said() and bai.used >= WATCHED, "claims and events are watched")
+    provider.remove(waits)
+    trash = TrashLocation("claims", "", "", namespaces=("bai",))
+    storage.trash(folder, TrashedVolume("Volume/p/data", "e", "claims", "bai/data-0", 1.0))
+    storage.restore(trash, "e")
+    storage.trash(folder, TrashedVolume("Volume/p/data", "e", "claims", "bai/data-0", 1.0))
+    storage.purge(trash, "e")
+
+
 def test_the_permissions_of_the_manifest_suffice_and_are_used(
     bai: Recorded, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +141,7 @@ def test_the_permissions_of_the_manifest_suffice_and_are_used(
     assert list(provider.logs(first)) == []
     assert b"".join(provider.copy_out(first, "/etc/passwd"))
     provider.update(first, gang(1))
+    look_after_a_volume(bai, provider)
     assert provider.stop(first, grace=0).state == "exited"
     for kernel in kernels:
         provider.remove(kernel)

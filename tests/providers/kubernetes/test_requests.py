@@ -19,7 +19,6 @@ from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 from schemas.problems.errors.store import LeaseLost
 from tests.lab.docker import IMAGE
 from tests.lab.kubernetes.gpus import DRIVER, gpu_uuid
-from tests.providers.fences import keeps_its_promise, lost
 from tests.providers.kubernetes.conftest import Cluster, once
 from tests.providers.kubernetes.specs import ID, LABELS, MIB, kernel
 from tests.waiting import until
@@ -156,20 +155,14 @@ def test_a_fence_that_says_no_leaves_nothing_and_is_asked_before_anything_runs(
 ) -> None:
     bound: list[object] = []
 
-    def look() -> None:
-        bound.append(cluster.get("pods", ID)["spec"].get("nodeName"))
-
-    spec = everything()
-
     def look_and_lose() -> None:
-        look()
-        lost()
+        bound.append(cluster.get("pods", ID)["spec"].get("nodeName"))
+        raise LeaseLost(cluster="here", token=1)
 
     with pytest.raises(LeaseLost):
-        provider.create(spec, look_and_lose)
+        provider.create(everything(), look_and_lose)
     assert bound == [None] and cluster.get("pods", ID) is None
     assert cluster.get("resourceclaims", ID) is None
-    keeps_its_promise(provider, spec)
     cluster.is_empty()
 
 

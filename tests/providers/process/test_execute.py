@@ -6,18 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import pexpect
 import pytest
 
 from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
-from schemas.problems.errors.provider import ProviderError
-from tests.providers.process.kernels import ended, output, said, script, seen, spec
+from tests.providers.process.kernels import output, said, script, spec
 
 SYS_ADMIN = 21
 CALLER = """
@@ -48,14 +45,6 @@ def kernel(provider: ProcessProvider) -> ProcessProvider:
     return provider
 
 
-def test_it_sees_the_kernels_files_environment_and_exit_code(kernel: ProcessProvider) -> None:
-    done = run(kernel, "sh", "-c", "cat mine; echo $A$B$HOME; cat; exit 6", text=b"typed")
-    assert done.returncode == 6
-    lines = done.stdout.decode().splitlines()
-    assert lines[0] == "inside" and lines[1].startswith("12/") and lines[2] == "typed"
-    assert done.stderr == b""
-
-
 def test_it_is_limited_as_the_kernel_is(grouped: ProcessProvider) -> None:
     cpu = min(os.sched_getaffinity(0))
     grouped.create(spec(cpus=(cpu,)))
@@ -73,35 +62,6 @@ def test_what_it_leaves_behind_ends_with_the_kernel(kernel: ProcessProvider) -> 
     kernel.stop(spec().id, grace=0)
     record = kernel.root.read(spec().id)
     assert record is not None and cgroup.members(record.groups) == set()
-
-
-def test_a_signal_and_a_missing_command_have_their_codes(kernel: ProcessProvider) -> None:
-    assert run(kernel, "sh", "-c", "kill -KILL $$").returncode == 137
-
-
-@pytest.mark.parametrize(
-    ("program", "code", "said"),
-    [
-        ("no-such-program", 127, b"no-such-program: the session has no such program in its PATH"),
-        ("/no/such", 127, b"/no/such: the session has no such file"),
-        ("/etc/passwd", 126, b"/etc/passwd: cannot be executed: Permission denied"),
-        ("/etc", 126, b"/etc: cannot be executed"),
-    ],
-)
-def test_what_cannot_be_run_is_said_with_a_shells_code(
-    kernel: ProcessProvider, program: str, code: int, said: bytes
-) -> None:
-    done = run(kernel, program)
-    assert (done.returncode, done.stdout) == (code, b"")
-    assert said in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-def test_input_may_be_any_stream(kernel: ProcessProvider) -> None:
-    stream: IO[bytes]
-    with tempfile.TemporaryFile() as stream:
-        stream.write(b"abc")
-        stream.seek(0)
-        assert kernel.execute(spec().id, ("sh", "-c", '[ "$(cat)" = abc ]'), stdin=stream) == 0
 
 
 def test_a_terminal_is_given_when_asked_for(kernel: ProcessProvider) -> None:
@@ -144,14 +104,6 @@ def test_entering_a_sandbox_gives_no_more_power_than_it_has(make: Callable[..., 
     assert not int(inside, 16) >> SYS_ADMIN & 1
 
 
-def test_what_has_ended_cannot_be_entered(provider: ProcessProvider) -> None:
-    provider.create(spec("true"))
-    ended(provider, spec().id)
-    with pytest.raises(ProviderError, match="does not run"):
-        provider.execute(spec().id, ("true",))
-    assert seen(provider, spec().id).state == "exited"
-
-
 def test_who_is_terminated_leaves_the_terminal_in_order(kernel: ProcessProvider) -> None:
     command = caller(kernel, "sh", "-c", "echo ready; sleep 1000", tty=True)
     child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
@@ -167,12 +119,6 @@ def test_who_is_terminated_leaves_the_terminal_in_order(kernel: ProcessProvider)
 def test_what_it_leaves_running_holds_nobody_up(kernel: ProcessProvider) -> None:
     done = run(kernel, "sh", "-c", "(while :; do echo more; sleep 0.01; done) & echo begun")
     assert done.returncode == 0 and done.stdout.startswith((b"begun", b"more"))
-
-
-def test_output_and_input_of_any_size_arrive(kernel: ProcessProvider) -> None:
-    text = os.urandom(1 << 20) * 3
-    done = run(kernel, "cat", text=text)
-    assert (done.returncode, done.stdout, done.stderr) == (0, text, b"")
 
 
 def test_input_that_nobody_reads_holds_nobody_up(kernel: ProcessProvider) -> None:

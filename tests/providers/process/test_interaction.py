@@ -9,11 +9,9 @@ import re
 import socket
 import sys
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pexpect
@@ -23,17 +21,16 @@ from providers.abilities import (
     AttachesTerminal,
     CopiesFiles,
     ForwardsPorts,
-    KernelEvent,
     MeasuresUsage,
     RecallsLogs,
     StreamsEvents,
     Usage,
 )
-from providers.base import Observation, RestartRule
+from providers.base import RestartRule
 from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
 from providers.process.supervision.console import MOST_BEHIND, PATIENCE, Client, Console, frame
-from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning, PortRefused
+from schemas.problems.errors.kernel import CopyRefused, NotRunning, PortRefused
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
 
@@ -293,21 +290,6 @@ def test_files_go_in_and_out_while_it_runs_and_after(provider: ProcessProvider) 
     assert "late" in unpacked(provider.copy_out(NAME, "late"))
 
 
-def test_what_cannot_be_copied_is_refused(provider: ProcessProvider) -> None:
-    provider.create(script("echo x >file; echo up; sleep 300"))
-    said(provider, NAME, b"up")
-    for path in ("nope", "nope/.", "file/.", "a\0b"):
-        with pytest.raises(CopyRefused):
-            list(provider.copy_out(NAME, path))
-    for path in ("nope", "file"):
-        with pytest.raises(CopyRefused):
-            provider.copy_in(NAME, path, packed({"a": b""}))
-    with pytest.raises(CopyRefused):
-        provider.copy_in(NAME, "", iter([b"this is no archive" * 1000]))
-    with pytest.raises(KernelNotFound):
-        provider.copy_out("s-nobody", "/")
-
-
 def test_copies_see_what_the_kernel_sees(make: Callable[..., ProcessProvider]) -> None:
     provider = make("sandbox")
     provider.create(script("echo secret >/tmp/own; ln -s /root out; echo up; sleep 300"))
@@ -383,46 +365,6 @@ def measured(provider: ProcessProvider, memory: int = 0) -> Usage | None:
 
 
 # events
-
-
-def test_what_happens_is_told(provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = threading.Event()
-    heard: list[KernelEvent] = []
-    looks: list[Observation] = []
-    provider.create(spec(name="s-first"))
-    look = provider.observe
-
-    def observe() -> Observation:
-        looks.append(look())
-        return looks[-1]
-
-    monkeypatch.setattr(provider, "observe", observe)
-    listener = threading.Thread(target=collect, args=(provider, stop, heard))
-    listener.start()
-    try:
-        until(lambda: looks, "it has looked once")
-        provider.create(spec())
-        for what in ("started", "ended", "removed"):
-            until(partial(told, heard, what), f"{what} is told")
-            if what == "started":
-                provider.stop(NAME, grace=0)
-            else:
-                provider.remove(NAME)
-    finally:
-        stop.set()
-        listener.join(60)
-    assert [event.what for event in heard] == ["created", "started", "ended", "removed"]
-    assert heard[2].exit_code == 137 and heard[0].node == "node"
-    assert {event.kernel for event in heard} == {NAME}
-
-
-def told(heard: list[KernelEvent], what: str) -> bool:
-    return any(event.what == what for event in heard)
-
-
-def collect(provider: ProcessProvider, stop: threading.Event, heard: list[KernelEvent]) -> None:
-    for event in provider.events(stop.is_set):
-        heard.append(event)
 
 
 # logs

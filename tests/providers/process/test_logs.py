@@ -15,12 +15,6 @@ from tests.providers.process.kernels import ended, output, said, script, spec
 from tests.waiting import until
 
 
-def test_both_streams_are_kept_in_order(provider: ProcessProvider) -> None:
-    provider.create(script("echo one; echo two >&2; echo three"))
-    ended(provider, spec().id)
-    assert output(provider, spec().id) == b"one\ntwo\nthree\n"
-
-
 def test_the_log_is_bounded_and_keeps_the_newest(make: Callable[..., ProcessProvider]) -> None:
     provider = make("groups", log=LogRotation(8192, 3))
     provider.create(script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"))

@@ -13,13 +13,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from providers.process.linux import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
-from tests.providers.process.kernels import MODES, groups_of, running_of, said, script, seen, spec, state
+from tests.providers.process.kernels import groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until
 
 KILLS = int(os.environ.get("BAI_SUPERVISOR_KILLS", "8"))
@@ -96,45 +95,6 @@ def _kill_supervisor_after(kernel_id: str, seconds: float) -> bool:
                 if procfs.send(pid, procfs.start_time(pid), signal.SIGKILL):
                     return True
     return False
-
-
-@pytest.mark.parametrize("mode", list(MODES))
-def test_creators_killed_at_random_moments(make: Callable[..., ProcessProvider], mode: str) -> None:
-    """After a creator's death the next create finishes or adopts: exactly one kernel runs."""
-    provider = make(mode)
-    dice = random.Random(7)
-    for round_ in range(6):
-        one = spec(name=f"s-c{round_}-{os.getpid()}-g1")
-        pid = os.fork()
-        if pid == 0:
-            try:
-                provider.create(one)
-            finally:
-                os._exit(0)
-        time.sleep(dice.random() * 0.06)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        for kernel in provider.observe().kernels:
-            assert kernel.state in ("creating", "running")
-        assert provider.create(one).state == "running"
-        mark = provider.root.mark(one.id)
-        assert len(_sleepers(mark)) <= 1
-        until(partial(_sleepers, mark), "the command runs")
-        assert len(_sleepers(mark)) == 1
-        provider.remove(one.id)
-    assert running_of(provider) == []
-
-
-def _sleepers(mark: str) -> list[int]:
-    return [pid for pid in procfs.marked(mark) if _command(pid) == [b"sleep", b"300"]]
-
-
-def _command(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as stream:
-            return stream.read().rstrip(b"\0").split(b"\0")
-    except OSError:
-        return []
 
 
 def test_a_half_made_kernel_is_seen_finished_and_removable(make: Callable[..., ProcessProvider]) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
-
 import pytest
 
 from providers.kubernetes.interaction.forward import dial
@@ -38,15 +34,6 @@ def read_all(stream: Stream) -> bytes:
         parts.append(data)
     stream.close()
     return b"".join(parts)
-
-
-def test_a_port_is_reached_and_carries_much_both_ways(pods: Pods) -> None:
-    stream = reached(pods, pods.run(ECHO), 7070)
-    text = os.urandom(5_000_000)
-    sender = threading.Thread(target=lambda: (stream.sendall(text), stream.shutdown(socket.SHUT_WR)))
-    sender.start()
-    assert read_all(stream) == b"hello\n" + text
-    sender.join()
 
 
 def test_what_listens_on_its_loopback_only_is_reached_too(pods: Pods) -> None:

@@ -15,9 +15,6 @@ def pod_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
     if cluster.spec.provider != "kubernetes":
         return
     spec = session.spec
-    if spec.mounts:
-        message = "volumes are not mounted in pods"
-        yield Issue(("spec", "mounts"), message, "leave it out", "BAI-V050", key=True)
     if spec.container.ulimits:
         message = "Kubernetes gives pods no ulimits"
         hint = "leave it out, or set them for the nodes' container runtime"

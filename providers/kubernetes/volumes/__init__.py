@@ -1,0 +1,1 @@
+"""What is done about volumes beside the pods that mount them. Read `storage` first."""
