@@ -36,11 +36,12 @@ def base() -> Path:
 
 
 def started(pid: int) -> str:
-    """When a process began, in clock ticks; empty when it is gone or waits to be reaped."""
+    """When a process began, in clock ticks; empty when it is gone or waits to be reaped. Raises OSError where
+    that cannot be seen, as by who has too many files open."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] == "Z" else fields[19]
-    except (OSError, IndexError):
+    except (FileNotFoundError, ProcessLookupError, IndexError):
         return ""
 
 
@@ -194,7 +195,7 @@ def sweep() -> None:
     for folder in sorted(base().glob("bl*")):
         try:
             owner = json.loads((folder / "owner.json").read_text())
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             owner = {"pid": 0, "started": ""}
         if started(owner["pid"]) != owner["started"] or not owner["started"]:
             _clear_all_but_files(folder)
