@@ -46,6 +46,7 @@ def terminal(repo: Repo, *words: str) -> pexpect.spawn:  # type: ignore[type-arg
         cwd=str(ROOT),
         encoding="utf-8",
         timeout=60,
+        use_poll=True,
         dimensions=(30, 100),
     )
 

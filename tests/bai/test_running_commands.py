@@ -345,6 +345,7 @@ def test_a_person_at_a_terminal_is_asked_and_sees_colour(repo: Repo) -> None:
             cwd=str(Path(__file__).parents[2]),
             encoding="utf-8",
             timeout=60,
+            use_poll=True,
             dimensions=(50, 120),
         )
         child.expect("\x1b\\[")

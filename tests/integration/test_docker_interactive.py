@@ -146,6 +146,7 @@ def test_a_terminal_over_ssh(world: Repo) -> None:
         cwd=str(ROOT),
         encoding="utf-8",
         timeout=60,
+        use_poll=True,
         dimensions=(33, 99),
     )
     child.expect("leaves")

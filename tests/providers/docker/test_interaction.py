@@ -68,7 +68,14 @@ def run(engines: Engines, *argv: str, text: bytes = b"") -> subprocess.Completed
 def spawn(engines: Engines, what: str, *argv: str) -> pexpect.spawn:  # type: ignore[type-arg]
     first, *rest = command(engines, what, *argv)
     return pexpect.spawn(
-        first, rest, env=ENVIRONMENT, cwd=str(REPOSITORY), timeout=60, encoding="utf-8", dimensions=(31, 97)
+        first,
+        rest,
+        env=ENVIRONMENT,
+        cwd=str(REPOSITORY),
+        timeout=60,
+        use_poll=True,
+        encoding="utf-8",
+        dimensions=(31, 97),
     )
 
 

@@ -68,7 +68,9 @@ def test_a_terminal_is_given_when_asked_for(kernel: ProcessProvider) -> None:
     command = caller(
         kernel, "sh", "-c", "test -t 0 && test -t 1 && stty size && read x && echo got-$x; exit 4", tty=True
     )
-    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60, dimensions=(33, 77))
+    child = pexpect.spawn(
+        command[0], command[1:], cwd=str(REPOSITORY), timeout=60, use_poll=True, dimensions=(33, 77)
+    )
     child.expect("33 77")
     child.sendline("word")
     child.expect("got-word")
@@ -85,7 +87,7 @@ def test_control_c_reaches_the_command_in_a_terminal(kernel: ProcessProvider) ->
         "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done",
         tty=True,
     )
-    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
+    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60, use_poll=True)
     child.expect("ready")
     child.sendintr()
     child.expect("interrupted")
@@ -106,7 +108,7 @@ def test_entering_a_sandbox_gives_no_more_power_than_it_has(make: Callable[..., 
 
 def test_who_is_terminated_leaves_the_terminal_in_order(kernel: ProcessProvider) -> None:
     command = caller(kernel, "sh", "-c", "echo ready; sleep 1000", tty=True)
-    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60)
+    child = pexpect.spawn(command[0], command[1:], cwd=str(REPOSITORY), timeout=60, use_poll=True)
     child.expect("ready")
     assert not child.getecho()
     child.kill(signal.SIGTERM)

@@ -54,6 +54,7 @@ def attach(provider: ProcessProvider) -> pexpect.spawn:  # type: ignore[type-arg
         env={**os.environ, "TERM": "xterm"},
         cwd=str(REPOSITORY),
         timeout=60,
+        use_poll=True,
         encoding="utf-8",
         dimensions=(31, 97),
     )

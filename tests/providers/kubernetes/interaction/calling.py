@@ -55,7 +55,7 @@ class Caller:
     def terminal(self, what: str, *argv: str) -> pexpect.spawn:  # type: ignore[type-arg]
         first, *rest = [*self._words, what, *argv]
         return pexpect.spawn(
-            first, rest, env=ENVIRONMENT, cwd=str(REPOSITORY), timeout=60, encoding="utf-8",
+            first, rest, env=ENVIRONMENT, cwd=str(REPOSITORY), timeout=60, use_poll=True, encoding="utf-8",
             dimensions=(31, 97),
         )  # fmt: skip
 
