@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -134,7 +133,7 @@ def _resources(cluster: ServedCluster, user: Principal) -> Iterator[dict[str, An
     done, actual, plan = last_plan(cluster, user)
     wanted = done.desired.digests if done.desired is not None else {}
     waits = {wait.session: wait for wait in plan.waits}
-    for row in session_rows(actual, wanted, time.time()):
+    for row in session_rows(actual, wanted, cluster.loop.workspace.clock.now()):
         yield session_json(row, actual.existing.get(row.id), waits.get(row.id))
     for identity, state, generation in resource_rows(actual, wanted, ""):
         kind = ref_of(identity).kind
