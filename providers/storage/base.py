@@ -154,3 +154,7 @@ class Storage(Protocol):
     def purge(self, trash: TrashLocation, entry: str) -> None:
         """Delete it for good."""
         ...
+
+    def close(self) -> None:
+        """Give up connections of its own. Those to nodes are the process's (`providers.machines`)."""
+        ...

@@ -73,6 +73,9 @@ class NodeStorage:
     def purge(self, trash: TrashLocation, entry: str) -> None:
         self._ask_one(trash.node, "purge", {**_trash_request(trash), "entry": entry})
 
+    def close(self) -> None:
+        """See `Storage`: it has none of its own."""
+
     def _ask_one(self, node: str, verb: str, folder: dict[str, object]) -> FolderAnswer:
         answer = self._ask(node, verb, [folder])[0]
         if "refused" in answer:

@@ -94,9 +94,30 @@ class ClusterConnections(KernelAccess):
     def _reconnect(self) -> None:
         """Nodes are not what they were: they are reached and probed anew."""
         self.forget_hardware()
-        if self._provider is not None:
-            self._provider.close()
-            self._provider = None
+        self._close_provider()
+
+    def close(self) -> None:
+        self._close_storage()
+        super().close()
+
+    def _close_storage(self) -> None:
+        if (opened := vars(self).pop("storage", None)) is not None:
+            opened.close()
+
+    def take_connections(self, before: ClusterConnections) -> None:
+        """Those of a workspace that is not used any more: its store, and what else rests on nothing that
+        has changed since. The rest of them is closed."""
+        self._store, self._reader, self._repo = before._store, before._reader, before._repo
+        self.secrets = before.secrets
+        self.secrets.use_stores(self.repository.stores)
+        if before.cluster == self.cluster and before.nodes == self.nodes:
+            self._provider, self._given_provider = before._provider, before._given_provider
+            self._hardware = before._hardware
+            if "storage" in vars(before):
+                vars(self)["storage"] = before.storage
+        else:
+            before._close_provider()
+            before._close_storage()
 
     @contextlib.contextmanager
     def lease(self, holder: str) -> Iterator[Lease]:

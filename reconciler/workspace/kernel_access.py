@@ -54,6 +54,16 @@ class KernelAccess(StoreAccess):
         """Another one than the cluster's document names, from here on."""
         self._provider = self._given_provider = provider
 
+    def close(self) -> None:
+        """A provider that was given goes on: it is who gave it that closes it."""
+        self._close_provider()
+        super().close()
+
+    def _close_provider(self) -> None:
+        if self._provider is not None and self._provider is not self._given_provider:
+            self._provider.close()
+        self._provider = None
+
     def _open_provider(self) -> Provider:
         from providers.registry import open_provider
 

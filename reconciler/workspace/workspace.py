@@ -313,19 +313,13 @@ class Workspace(ClusterConnections):
             return self
         cluster = choose_cluster(repository, self.cluster.name)
         new = Workspace(source, repository, commit, cluster, self.state, self.clock)
-        new._store, new._repo, new.secrets = self._store, self._repo, self.secrets
+        new.take_connections(self)
         new.registry_lookups = self.registry_lookups
         new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
         new._plan_cache, new.existing_memo = self._plan_cache, self.existing_memo
         new.enforcement.postponed = self.enforcement.postponed
         new.activity = self.activity
-        new.secrets.use_stores(repository.stores)
         new.node_provisioning.adopt(self.node_provisioning)
-        if cluster == self.cluster and new.nodes == self.nodes:
-            new._provider, new._given_provider = self._provider, self._given_provider
-            new._hardware = self._hardware
-        elif self._provider is not None:
-            self._provider.close()
         return new
 
     def rebuild(self, *, holder: str, log: Callable[[str], None] = lambda _: None) -> tuple[str, ...]:

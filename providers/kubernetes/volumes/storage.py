@@ -47,6 +47,10 @@ class KubernetesStorage:
     def _client(self) -> ApiClient:
         return self._connect()
 
+    def close(self) -> None:
+        if (opened := vars(self).pop("_client", None)) is not None:
+            opened.close()
+
     def observe(self, folders: Sequence[VolumeFolder], *, usage: bool = False) -> Mapping[str, FolderState]:
         """One list for each namespace with claims. How much is in a volume only kubelets know: `usage` makes
         no difference. Folders that pods may mount are left out: nobody looks at them."""
