@@ -2,7 +2,7 @@
 
     python -m benchmarks.loop --nodes 1250 --sessions 1000 --json result.json
 
-The real loop, documents in files, a store in a file, and the fake provider, which holds kernels in memory and
+The real loop, which looks for garbage as seldom as `bai` does, documents in files, a store in a file, and the fake provider, which holds kernels in memory and
 takes no time of its own. Wall-clock and CPU seconds of one pass, in which the documents are read, the cluster
 is observed, planned and applied:
 
@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bai.cli.main import start_lightly
 from benchmarks.results import parser_of, show
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.loop import Loop
@@ -143,6 +144,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1250)
     parser.add_argument("--sessions", type=int, default=1000)
     given = parser.parse_args()
+    start_lightly()  # as every `bai` does
     with tempfile.TemporaryDirectory(prefix="bai-loop-") as folder:
         found = measure(given.nodes, given.sessions, Path(folder))
     show(found, given.json)

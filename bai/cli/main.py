@@ -185,7 +185,7 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _start_lightly() -> None:
+def start_lightly() -> None:
     """Without what a command of half a second does not need: looking for garbage again and again while
     modules are imported, and for plugins of Pydantic in every installed package."""
     gc.set_threshold(50_000, 20, 20)
@@ -194,7 +194,7 @@ def _start_lightly() -> None:
 
 def main() -> None:
     """The console script."""
-    _start_lightly()
+    start_lightly()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete, update
 
 from reconciler.store.database.column_types import Timestamp
-from reconciler.store.database.tables import audit, events, journal, leases, metadata, samples
+from reconciler.store.database.tables import audit, events, journal, leases, metadata, resources, samples
+from reconciler.store.record_cache import new_version
 
 _SKIPPED_TABLES = {audit, events, journal, leases, samples}
 """History; leases, which come and go; samples, which have no other name than their time."""
@@ -19,6 +20,7 @@ def clamp_future_times(connection: Connection, cluster: str, now: float) -> int:
         for column in table.columns if table not in _SKIPPED_TABLES else ():
             if isinstance(column.type, Timestamp):
                 ours = (table.c.cluster == cluster,) if "cluster" in table.c else ()
-                change = update(table).where(column > now, *ours).values({column: now})
+                rewritten = {table.c.version: new_version()} if table is resources else {}
+                change = update(table).where(column > now, *ours).values({column: now, **rewritten})
                 count += connection.execute(change).rowcount
     return count

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Unpack
 from urllib.parse import quote
 
 from reconciler.store import reads
-from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_parameters, plain_row
+from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_parameters, plain_rows
 from reconciler.store.database.revision import MOVED_KEY, REVISION
+from reconciler.store.record_cache import RecordCache
 from reconciler.values.records import ClusterRecords, Recorded
 from schemas.files.regular_files import require_regular_path
-from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,7 +39,7 @@ class StoreReader(ABC):
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
-        self._records: dict[str, reads.RecordMemo] = defaultdict(Memo)
+        self._records: dict[str, RecordCache] = defaultdict(RecordCache)
 
     @abstractmethod
     def _asking(self, *, one_moment: bool = False) -> AbstractContextManager[Ask]:
@@ -50,8 +50,10 @@ class StoreReader(ABC):
 
     def recorded(self, cluster: str, kind: str = "") -> dict[str, Recorded]:
         """Everything recorded of one cluster, or of one kind in it, by identity, in their order."""
-        with self._asking() as ask:
-            return reads.read_recorded(ask, cluster, kind, self._records[cluster])
+        with self._asking(one_moment=not kind) as ask:
+            if kind:
+                return reads.read_recorded(ask, cluster, kind)
+            return self._records[cluster].read(ask, cluster)
 
     def recorded_identities(self, cluster: str) -> tuple[str, ...]:
         """Whose records `recorded` has, without reading these."""
@@ -62,7 +64,7 @@ class StoreReader(ABC):
         """All that decisions about a cluster rest on, in one look: nobody writes in between."""
         with self._asking(one_moment=True) as ask:
             return ClusterRecords(
-                reads.read_recorded(ask, cluster, memo=self._records[cluster]),
+                self._records[cluster].read(ask, cluster),
                 reads.read_contacts(ask, cluster),
                 reads.read_samples(ask, cluster),
                 reads.read_accounts(ask, cluster),
@@ -158,7 +160,7 @@ class FileReader(StoreReader):
     def _ask(self, sql: str, **parameters: object) -> Sequence[Row]:
         cursor = self._connection.execute(sql, plain_parameters(parameters))
         names = [column[0] for column in cursor.description]
-        return [plain_row(dict(zip(names, row, strict=True))) for row in cursor]
+        return plain_rows(names, cursor)
 
 
 def open_file_reader(address: StoreAddress) -> FileReader | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from pydantic import ValidationError
@@ -23,13 +22,9 @@ from reconciler.values.records import (
     Recorded,
     Sample,
 )
-from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
     from schemas.images.facts import ImageFacts
-
-RecordMemo = Memo[str, Recorded]
-"""Identity → the record of its row: what has not changed is not parsed again."""
 
 
 class AuditQuery(TypedDict, total=False):
@@ -50,23 +45,12 @@ class AuditQuery(TypedDict, total=False):
     """Only the newest so many."""
 
 
-def read_recorded(
-    ask: Ask, cluster: str, kind: str = "", memo: RecordMemo | None = None
-) -> dict[str, Recorded]:
-    """Everything recorded of one cluster, or of one kind in it, in the order of identities. `memo`: of this
-    cluster."""
-    memo = Memo() if memo is None else memo
+def read_recorded(ask: Ask, cluster: str, kind: str) -> dict[str, Recorded]:
+    """What is recorded of one kind in a cluster, in the order of identities."""
     sql, first = "SELECT * FROM resources WHERE cluster = :cluster", f"{kind}/"
-    if kind:
-        mine = f"{sql} AND substr(resource, 1, :size) = :first"
-        found = ask(mine, cluster=cluster, size=len(first), first=first)
-    else:
-        memo.begin()
-        found = ask(sql, cluster=cluster)
-    records = [
-        memo.get(row["resource"], tuple(row.values()), partial(rows.record_from_row, row)) for row in found
-    ]
-    return {record.resource: record for record in sorted(records, key=lambda record: record.resource)}
+    mine = f"{sql} AND substr(resource, 1, :size) = :first ORDER BY resource"
+    found = ask(mine, cluster=cluster, size=len(first), first=first)
+    return {row["resource"]: rows.record_from_row(row) for row in found}
 
 
 def read_identities(ask: Ask, cluster: str) -> tuple[str, ...]:

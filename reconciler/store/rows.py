@@ -70,6 +70,7 @@ def record_from_row(row: Row) -> Recorded:
     data["ghosts"] = () if ghosts == "[]" else tuple(Ghost(**ghost) for ghost in json.loads(ghosts))
     data["account"] = Account(**json.loads(row["account"])) if row["account"] else None
     data["protected"] = bool(row["protected"])
+    del data["version"]
     return Recorded(**data)
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Executable, Table, and_, bindparam, delete, i
 
 from reconciler.store import allocations, audit, nodes, rows, usage_and_contact
 from reconciler.store.database.tables import events, journal, open_intents, resources
+from reconciler.store.record_cache import new_version
 from reconciler.values.records import (
     Allocation,
     Audit,
@@ -112,6 +113,7 @@ def _write_records(connection: Connection, lease: Lease, records: dict[str, Reco
             raise StoreError(
                 store=lease.cluster, why=f"{record.resource} belongs to cluster {record.cluster}"
             )
+    written = {"version": new_version()}
     _execute_many(
         connection,
         _DELETE_RECORD,
@@ -120,7 +122,7 @@ def _write_records(connection: Connection, lease: Lease, records: dict[str, Reco
     _execute_many(
         connection,
         _INSERT_RECORD,
-        [rows.resource_row(record) for record in records.values() if record is not None],
+        [rows.resource_row(record) | written for record in records.values() if record is not None],
     )
 
 

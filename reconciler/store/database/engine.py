@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from reconciler.store.database.database_errors import is_conflict, translate_errors
-from reconciler.store.database.questions import Ask, Row, plain_parameters, plain_row
+from reconciler.store.database.questions import Ask, Row, plain_parameters, plain_rows
 from reconciler.store.database.sqlite import BEGIN, IMMEDIATE, sqlite_engine
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def asking(connection: Connection) -> Ask:
 
     def ask(sql: str, **parameters: object) -> Sequence[Row]:
         found = connection.execute(text(sql), plain_parameters(parameters))
-        return [plain_row(row) for row in found.mappings()]
+        return plain_rows(tuple(found.keys()), found)
 
     return ask
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from reconciler.values.times import clamped
@@ -11,7 +11,7 @@ BUSY_MS = 30_000
 """Milliseconds to wait for others who write to the same file."""
 Row = Mapping[Any, Any]
 """Column → value."""
-_TIMES = ("at", "enqueued_at", "started_at", "finished_at", "reached", "lost", "seen")
+_TIMES = {"at", "enqueued_at", "started_at", "finished_at", "reached", "lost", "seen"}
 """Columns in seconds since the epoch: what a wrong clock has written harms nobody later."""
 
 
@@ -36,10 +36,12 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def plain_row(row: Row) -> Row:
-    """A row with its times as a calendar has them."""
-    found = dict(row)
-    for name in _TIMES:
-        if (at := found.get(name)) is not None:
-            found[name] = clamped(at)
-    return found
+def plain_rows(columns: Sequence[str], found: Iterable[Iterable[Any]]) -> list[Row]:
+    """Rows by the names of their columns, with their times as a calendar has them."""
+    made = [dict(zip(columns, row, strict=True)) for row in found]
+    times = [name for name in columns if name in _TIMES]
+    for row in made if times else ():
+        for name in times:
+            if (at := row[name]) is not None:
+                row[name] = clamped(at)
+    return made

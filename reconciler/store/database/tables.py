@@ -31,7 +31,9 @@ resources = Table(
     Column("reason", EscapedText, nullable=False),
     Column("ghosts", EscapedText, nullable=False, server_default="[]"),
     Column("account", EscapedText),
+    Column("version", EscapedText, nullable=False, server_default=""),
 )
+"""`version` is another one with each write of a row; empty where that was before there were versions."""
 
 contacts = Table(
     "contacts",

@@ -71,6 +71,7 @@ def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
             "DROP TABLE enforcement",
             "DROP TABLE allocations",
             "ALTER TABLE samples DROP COLUMN total",
+            "ALTER TABLE resources DROP COLUMN version",
             "UPDATE alembic_version SET version_num = '0006'",
         ):
             connection.execute(text(statement))
