@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.loop import Bench
+from benchmarks.measured_command import run_measured
 from benchmarks.results import parser_of, show
 from benchmarks.startup import APP, ROOT
 
@@ -37,18 +38,7 @@ MANY = ("get", "get --format json", "history", "events", "events s1", "audit")
 
 def cpu_seconds(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
     """User and system time of one run, which must succeed."""
-    child = subprocess.Popen(
-        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert child.stderr is not None
-    said = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    child.stderr.close()
-    if child.returncode:
-        raise SystemExit(f"{' '.join(argv)} ended with {child.returncode}: {said.decode(errors='replace')}")
-    return usage.ru_utime + usage.ru_stime
+    return run_measured(argv, folder, environment).cpu
 
 
 def measure(commands: Sequence[str], folder: Path, environment: Mapping[str, str], runs: int) -> object:

@@ -35,6 +35,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measured_command import run_measured
 from benchmarks.results import parser_of, show
 from providers.base import KernelSpec, Labels
 from providers.docker.container.config import LOG_FILES, LOG_SIZE, container_payload
@@ -242,17 +243,8 @@ def _child(argv: list[str]) -> dict[str, float]:
 
 def _timed(argv: list[str], **env: str) -> dict[str, float]:
     """Wall seconds and peak of memory of a command."""
-    begin = time.perf_counter()
-    with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(
-            argv, cwd=ROOT, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            output.seek(0)
-            raise SystemExit(f"{argv}: {output.read().decode(errors='replace')[-2000:]}")
-    return {"seconds": time.perf_counter() - begin, "peak_mib": usage.ru_maxrss / 1024}
+    found = run_measured(argv, ROOT, {**os.environ, **env})
+    return {"seconds": found.wall, "peak_mib": found.peak_mib}
 
 
 def compare(engine: Engine, count: int, runs: int, parallel: int) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.loop --nodes 1250 --sessions 1000 --json result.json
 
-The real loop, which looks for garbage as seldom as `bai` does, documents in files, a store in a file, and the fake provider, which holds kernels in memory and
-takes no time of its own. Wall-clock and CPU seconds of one pass, in which the documents are read, the cluster
-is observed, planned and applied:
+The real loop, which looks for garbage as seldom as `bai` does, documents in files, a store in a file, and the
+fake provider, which holds kernels in memory and takes no time of its own. Wall-clock and CPU seconds of one
+pass, in which the documents are read, the cluster is observed, planned and applied:
 
 - `first`: nothing is there yet: every node is recorded, every session placed and made that has room.
 - `idle`: nothing has changed (median of several).

@@ -24,6 +24,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from benchmarks.measured_command import Sample, run_measured
 from benchmarks.results import keep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,15 +50,6 @@ class Measured:
     runs: int
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One command: seconds on the wall and of CPU, peak memory in MiB."""
-
-    seconds: float
-    cpu: float
-    peak: float
-
-
 class Machine:
     """The command in a folder of its own."""
 
@@ -72,20 +64,11 @@ class Machine:
 
     def bai(self, *words: str, **environment: str) -> Sample:
         """One command, which must succeed."""
-        begin = time.perf_counter()
-        child = subprocess.Popen(
+        return run_measured(
             [sys.executable, "-c", "from bai.cli.main import main; main()", *words],
-            cwd=self.repository,
-            env=self.env | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            self.repository,
+            self.env | environment,
         )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise SystemExit(f"bai {' '.join(words)} ended with {child.returncode}")
-        cpu = usage.ru_utime + usage.ru_stime
-        return Sample(time.perf_counter() - begin, cpu, usage.ru_maxrss / 1024)
 
     def running(self) -> int:
         """Sessions whose kernels are all running, by `bai get`."""
@@ -150,9 +133,9 @@ def applies(count: int) -> list[Measured]:
 
 
 def row(what: str, found: list[Sample]) -> Measured:
-    seconds = round(statistics.median(each.seconds for each in found), 3)
+    seconds = round(statistics.median(each.wall for each in found), 3)
     cpu = round(statistics.median(each.cpu for each in found), 3)
-    return Measured(what, seconds, cpu, round(max(each.peak for each in found), 1), len(found))
+    return Measured(what, seconds, cpu, round(max(each.peak_mib for each in found), 1), len(found))
 
 
 def main() -> int:

@@ -9,14 +9,12 @@ other work on the machine disturbs least. Two yardsticks: Typer as it comes (hel
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from benchmarks.measured_command import run_measured
 from benchmarks.results import keep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,13 +34,8 @@ app()
 
 def once(argv: list[str]) -> tuple[float, float]:
     """CPU and wall seconds of one run."""
-    begin = time.perf_counter()
-    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, cwd=ROOT)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"{argv} ended with {child.returncode}")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - begin
+    found = run_measured(argv, ROOT)
+    return found.cpu, found.wall
 
 
 def measure(runs: int) -> dict[str, object]:

@@ -15,7 +15,7 @@ _STEPS = (60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 21600.0, 43200.0,
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points (seconds, value), ascending."""
+    """Points (seconds, or what the panel's marks are in, and value), ascending."""
 
     colour: str
     dash: str
@@ -24,12 +24,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Curves over seconds from 0 to `span`; values from 0 to `most` (None: as far as they go)."""
+    """Curves over seconds from 0 to `span`; values from 0 to `most` (None: as far as they go). `marks`: what
+    stands below the axis in place of round times, and where."""
 
     title: str
     curves: Sequence[Curve]
     span: float
     most: float | None = None
+    marks: Sequence[tuple[float, str]] | None = None
 
 
 def panel_lines(panel: Panel, x: int, y: int, width: int, height: int) -> Iterator[str]:
@@ -43,11 +45,10 @@ def panel_lines(panel: Panel, x: int, y: int, width: int, height: int) -> Iterat
         at = lower - (lower - upper) * value / top
         yield f'<path d="M{left} {at:.1f} H{right}" stroke="#e8eaed"/>'
         yield f'<text x="{left - 6}" y="{at + 4:.1f}" class="small" text-anchor="end">{value:g}</text>'
-    for seconds in time_ticks(panel.span):
-        at = left + (right - left) * seconds / max(panel.span, 1e-9)
+    for place, label in panel.marks or [(at, duration(at)) for at in time_ticks(panel.span)]:
+        at = left + (right - left) * place / max(panel.span, 1e-9)
         yield f'<path d="M{at:.1f} {lower} v4" stroke="#5f6368"/>'
-        label = escape(duration(seconds))
-        yield f'<text x="{at:.1f}" y="{lower + 17}" class="small" text-anchor="middle">{label}</text>'
+        yield f'<text x="{at:.1f}" y="{lower + 17}" class="small" text-anchor="middle">{escape(label)}</text>'
     yield f'<path d="M{left} {lower} H{right}" stroke="#5f6368"/>'
     for one in panel.curves:
         path = " ".join(

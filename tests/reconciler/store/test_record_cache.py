@@ -1,4 +1,4 @@
-"""What is read again is what was written, whoever wrote: a store that has read before answers as a new one."""
+"""What is read again is what was written, whoever wrote: who has read before sees what a new reader sees."""
 
 from __future__ import annotations
 
