@@ -57,6 +57,10 @@ class Model(BaseModel):
         """What was worked out from the fields (`cached_property`) is not the copy's, whose fields change."""
         return without_derived(super().__copy__(), type(self).__pydantic_fields__)
 
+    def __deepcopy__(self, memo: Any = None) -> Self:
+        # It never changes. Pydantic would copy each default that is a model for each document.
+        return self
+
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
         # Threads of a server may need a model at once; older releases of Pydantic have no lock for that.
