@@ -24,6 +24,7 @@ from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
 from providers.foreign_use import ForeignUse
+from providers.outside_quota import OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
@@ -301,6 +302,8 @@ class Observation:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Node → why what runs kernels there wants no new ones."""
     foreign: tuple[ForeignUse, ...] = ()
+    quotas: tuple[OutsideQuota, ...] = ()
+    """What others hold kernels to, beside the room of the nodes."""
 
 
 @dataclass(frozen=True, slots=True)

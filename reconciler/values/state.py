@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from providers.base import Capabilities, Claim, Observed
     from providers.health.values import NodeHealth
     from providers.images import NodeImage
+    from providers.outside_quota import OutsideQuota
     from providers.storage.base import FolderState
     from reconciler.values.provision_status import ProvisionStatus
     from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
@@ -177,6 +178,8 @@ class Actual:
     """Kernels that nodes show which do not have them: reported, never touched."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Node → why what runs kernels there wants no new ones."""
+    outside_quotas: tuple[OutsideQuota, ...] = ()
+    """What others than bai hold projects' kernels to."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

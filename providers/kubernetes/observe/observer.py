@@ -17,6 +17,7 @@ from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
+from providers.kubernetes.observe.quotas import NamespaceQuota, NamespaceQuotas, outside_quotas
 from providers.kubernetes.observe.volume_waits import VolumeWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
@@ -33,6 +34,8 @@ class ClusterViews:
     claims: View[HeldClaim]
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]]
     devices: DeviceIndex
+    quotas: View[NamespaceQuota] | None
+    """None: they may not be seen."""
 
     @property
     def known_nodes(self) -> dict[str, ClusterNode]:
@@ -49,6 +52,7 @@ class Observer:
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.ledger = DeviceLedger(client)
+        self.quotas = NamespaceQuotas(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self._last: tuple[tuple[object, ...], Observation] | None = None
         self._seen: ClusterViews | None = None
@@ -64,7 +68,10 @@ class Observer:
         except ProviderError as error:
             return Observation((), complete=False, errors=(str(error),))
         self._unused = False
-        revisions = (views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0])
+        quotas = views.quotas.revision if views.quotas is not None else -1
+        revisions = (
+            views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0], quotas,
+        )  # fmt: skip
         self._waits.look()
         if self._last is not None and self._last[0] == (*revisions, *self._waits.revisions):
             return self._last[1]
@@ -86,10 +93,13 @@ class Observer:
         return self._seen
 
     def _look(self) -> ClusterViews:
-        looks: list[Callable[[], Any]] = [self.pods.look, self.nodes.look, self.ledger.look, self.devices]
+        looks: list[Callable[[], Any]] = [
+            self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.quotas.look,
+        ]  # fmt: skip
         with ThreadPoolExecutor(len(looks), "bai-look") as pool:
-            pods, nodes, claims, devices = [each.result() for each in [pool.submit(look) for look in looks]]
-        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices)
+            begun = [pool.submit(look) for look in looks]
+            pods, nodes, claims, devices, quotas = [each.result() for each in begun]
+        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices, quotas)
         return self._seen
 
     def devices(self) -> DeviceIndex:
@@ -146,10 +156,17 @@ class Observer:
             unreachable=_unreachable(wanted, known),
             cordoned={node.name: node.cordoned for node in there if node.cordoned},
             foreign=uses,
+            quotas=outside_quotas(
+                views.quotas.objects.values() if views.quotas is not None else (),
+                own,
+                views.claims.objects.values(),
+                devices.by_key,
+                self._options,
+            ),
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger, self._waits):
+        for each in (self.pods, self.nodes, self.slices, self.ledger, self.quotas, self._waits):
             each.close()
 
 

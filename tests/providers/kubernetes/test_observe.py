@@ -142,7 +142,7 @@ def test_who_has_a_device() -> None:
     holders = holders_of(*claims)
     devices = DeviceIndex(devices_of([resource_slice(gpu(1), gpu(2))]))
     nothing: View[Any] = View({}, 0)
-    twice = double_allocations(ClusterViews(nothing, nothing, nothing, holders, devices))
+    twice = double_allocations(ClusterViews(nothing, nothing, nothing, holders, devices, nothing))
     assert twice == {"GPU-1": ("others/one", "others/two")}
 
 
