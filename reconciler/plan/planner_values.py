@@ -16,7 +16,7 @@ from planner.model.types import (
     SessionRequest,
     SlotMap,
 )
-from providers.outside_quota import OutsideQuota
+from providers.foreign_use import OutsideQuota
 from reconciler.values.documents.session_subjects import session_domain, session_user
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node

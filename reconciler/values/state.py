@@ -17,9 +17,9 @@ from reconciler.values.session_phase import ENDED
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement
     from providers.base import Capabilities, Claim, Observed
+    from providers.foreign_use import OutsideQuota
     from providers.health.values import NodeHealth
     from providers.images import NodeImage
-    from providers.outside_quota import OutsideQuota
     from providers.storage.base import FolderState
     from reconciler.values.provision_status import ProvisionStatus
     from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample

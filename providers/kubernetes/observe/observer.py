@@ -171,9 +171,13 @@ class Observer:
 
 
 def double_allocations(views: ClusterViews) -> dict[str, tuple[str, ...]]:
-    """Devices that were given to more than one claim, with these claims: the API server does not look.
-    Pure."""
-    twice = {key: found for key, found in views.holders.items() if len(found) > 1}
+    """Devices that were given to more than one claim, with these claims, where one has it for itself: the
+    API server does not look. Pure."""
+    twice = {
+        key: found
+        for key, found in views.holders.items()
+        if len(found) > 1 and any(key not in each.shares for each in found)
+    }
     return {
         views.devices.id_of(key): tuple(f"{each.namespace}/{each.name}" for each in found)
         for key, found in sorted(twice.items())

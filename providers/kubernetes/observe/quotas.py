@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from providers.foreign_use import CLAIMS, PODS, OutsideQuota
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import FORBIDDEN, NOT_FOUND, ApiRefusal
 from providers.kubernetes.api.reflector import Key, Reflector, View
@@ -16,7 +17,6 @@ from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
 from providers.kubernetes.observe.ledger import HeldClaim
 from providers.kubernetes.observe.pods import OwnPod
-from providers.outside_quota import CLAIMS, PODS, OutsideQuota
 from schemas.kinds.parts.kubernetes import Kubernetes
 
 _CPU, _MEMORY = "cpu", "mem"

@@ -132,12 +132,13 @@ def holders_of(*claims: dict[str, Any]) -> dict[DeviceKey, tuple[HeldClaim, ...]
 def test_who_has_a_device() -> None:
     claims = [
         claim("one", "gpu-1"), claim("two", "gpu-1", "gpu-2"), claim("admin", "gpu-3", adminAccess=True),
-        claim("shared", "gpu-4", shareID="s"), {"metadata": {"name": "waits"}},
-        {"metadata": {}, "status": {}},
+        claim("shared", "gpu-4", shareID="s"), claim("too", "gpu-4", shareID="t"),
+        {"metadata": {"name": "waits"}}, {"metadata": {}, "status": {}},
     ]  # fmt: skip
     held = [parse_claim(each) for each in claims]
     assert [each and (each.name, [key[2] for key in each.devices]) for each in held] == [
-        ("one", ["gpu-1"]), ("two", ["gpu-1", "gpu-2"]), None, None, None, None,
+        ("one", ["gpu-1"]), ("two", ["gpu-1", "gpu-2"]), None, ("shared", ["gpu-4"]), ("too", ["gpu-4"]),
+        None, None,
     ]  # fmt: skip
     holders = holders_of(*claims)
     devices = DeviceIndex(devices_of([resource_slice(gpu(1), gpu(2))]))

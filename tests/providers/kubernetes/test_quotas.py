@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from providers.foreign_use import OutsideQuota
 from providers.kubernetes.api.reflector import Key, View
 from providers.kubernetes.observe.devices import devices_of
 from providers.kubernetes.observe.ledger import HeldClaim, parse_claim
@@ -16,7 +17,6 @@ from providers.kubernetes.observe.quotas import (
     parse_quota,
     quota_cautions,
 )
-from providers.outside_quota import OutsideQuota
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from tests.providers.kubernetes.specs import MIB, claim, gpu, pod, resource_slice
 
