@@ -18,7 +18,7 @@ from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldCla
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
 from providers.kubernetes.observe.quotas import NamespaceQuota, NamespaceQuotas, outside_quotas
-from providers.kubernetes.observe.volume_waits import VolumeWaits
+from providers.kubernetes.observe.start_waits import StartWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
 
@@ -58,7 +58,7 @@ class Observer:
         self._seen: ClusterViews | None = None
         self._unused = False
         self._spent: dict[Key, OwnPod] = {}
-        self._waits = VolumeWaits(client)
+        self._waits = StartWaits(client)
 
     def observe(self) -> Observation:
         """Never raises: where the cluster cannot be asked, it is not complete."""

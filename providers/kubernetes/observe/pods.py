@@ -37,8 +37,6 @@ class OwnPod:
     given_up: bool = False
     claims: tuple[str, ...] = ()
     """That it mounts, by name."""
-    mounts: bool = False
-    """Whether it mounts volumes, claims or not."""
     charged: tuple[int, int] | None = None
     """Thousandths of cores and bytes of memory that quotas count of it; None: it has ended, and counts no
     more."""
@@ -93,7 +91,6 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         given_up=told is not None,
         spent=spent,
         claims=volumes.claims_of(pod),
-        mounts=volumes.mounts_volumes(pod),
         charged=None if status.get("phase") in ("Succeeded", "Failed") else _requests(spec),
     )
 
