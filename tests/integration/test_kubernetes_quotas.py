@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bai.conftest import Repo
-from tests.integration.test_kubernetes_cluster import CLUSTER, NODE, phase, squeezed, want
+from tests.integration.test_kubernetes_cluster import phase, squeezed, want
 from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
@@ -27,18 +25,6 @@ GANG = """
 """
 
 
-@pytest.fixture
-def repo(kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path) -> Iterator[Repo]:
-    """On two simulated nodes: what a quota lets in, the API server alone decides."""
-    (tmp_path / "repository").mkdir()
-    environment = {"KUBECONFIG": str(kubernetes.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
-    made = Repo(tmp_path / "repository", {"XDG_STATE_HOME": str(tmp_path / "state"), **environment})
-    nodes = "".join(NODE.format(name=name) for name in kubernetes.kwok(2))
-    made.write("lab.yaml", CLUSTER.format(namespace=kube_namespace) + nodes)
-    yield made
-    made.ok("destroy", "--yes")
-
-
 def limit(lab: Kubernetes, namespace: str, **hard: str) -> None:
     """A quota, once it is counted; `devices`: GPUs of claims."""
     amounts = {GPUS if name == "devices" else name: amount for name, amount in hard.items()}
@@ -52,8 +38,9 @@ def limit(lab: Kubernetes, namespace: str, **hard: str) -> None:
 
 
 def test_a_session_that_the_quota_has_no_room_for_waits_for_it(
-    repo: Repo, kubernetes: Kubernetes, kube_namespace: str
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str
 ) -> None:
+    repo = on_simulated_nodes
     pods = f"{CORE}/namespaces/{kube_namespace}/pods"
     asked = {"cpu": "1", "memory": "32Mi"}
     main = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
@@ -75,8 +62,9 @@ def test_a_session_that_the_quota_has_no_room_for_waits_for_it(
 
 
 def test_what_a_quota_refuses_leaves_no_half_of_a_gang_and_is_tried_again(
-    repo: Repo, kubernetes: Kubernetes, kube_namespace: str
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str
 ) -> None:
+    repo = on_simulated_nodes
     want(repo, "gang", GANG)
     repo.ok("plan", "--out", "saved.plan")
     limit(kubernetes, kube_namespace, pods="1")
