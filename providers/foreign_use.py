@@ -4,7 +4,7 @@ kernels together."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PODS = "pods"
 CLAIMS = "resourceclaims"
@@ -37,3 +37,7 @@ class OutsideQuota:
     hard: Mapping[str, int]
     others: Mapping[str, int]
     """What others than bai use of it, of each name in `hard`."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """Of each slot, for one kernel."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """That one kernel has to ask for."""

@@ -225,6 +225,7 @@ def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMa
         yield _reason(
             limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}"
         )
+    yield from _kernel_violations(limit, session)
     if limit.max_priority is not None and session.priority > limit.max_priority:
         yield _reason(
             limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}"
@@ -232,6 +233,17 @@ def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMa
     if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
         asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
+
+
+def _kernel_violations(limit: QuotaLimit, session: SessionRequest) -> Iterator[Reason]:
+    """What one kernel alone asks too much or too little of; kernels that are alike are told once."""
+    for bounds, word in ((limit.per_kernel, "at most"), (limit.per_kernel_least, "at least")):
+        for slot, bound in sorted(bounds.items()):
+            asked = {kernel.slots[slot] for kernel in session.kernels if kernel.slots.get(slot)}
+            wrong = (each for each in asked if (each > bound if word == "at most" else each < bound))
+            for each in sorted(wrong):
+                text = f"allows {word} {slots.amount_text(slot, bound)} per container"
+                yield _reason(limit, f"{text}; this session asks for {slots.amount_text(slot, each)} in one")
 
 
 def _request_text(slot: str, given: int, asked: int) -> str:

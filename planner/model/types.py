@@ -313,6 +313,10 @@ class QuotaLimit:
     others: SlotMap | None = None
     """What others than sessions use of it, where the world holds pods to it, such as a ResourceQuota: the
     slots `pods` and `resourceclaims` count then, too. None: a quota that bai alone keeps."""
+    per_kernel: SlotMap = field(default_factory=dict)
+    """Most that one kernel may ask for."""
+    per_kernel_least: SlotMap = field(default_factory=dict)
+    """Least that one kernel has to ask for, where it asks for any."""
 
 
 @dataclass(frozen=True, slots=True)

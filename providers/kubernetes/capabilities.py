@@ -8,7 +8,6 @@ from providers.base import Capabilities, Limit
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.objects.device import CPU_DRIVER
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
-from providers.kubernetes.observe.quotas import quota_cautions
 
 IN_PLACE = frozenset({"labels"})
 _MISSING = {
@@ -33,7 +32,7 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
             f"other schedulers may use the same nodes ({_shown(open_nodes)}): what they take between a plan "
             "and its apply is refused then; the taint bai.dev/node keeps them away"
         )
-    cautions += quota_cautions(views.quotas)
+    cautions += views.limits.cautions
     cores = _numa_nodes(views)
     without = [name for name in names if name not in cores]
     several = frozenset(name for name in names if len(cores.get(name, ())) > 1)

@@ -113,7 +113,15 @@ def quota_limit(quota: Quota) -> QuotaLimit:
 def outside_limit(quota: OutsideQuota, cluster: str) -> QuotaLimit:
     """A limit of somebody else's; `cluster`: whose all projects are, where it is not one's alone."""
     kind: Literal["project", "cluster"] = "project" if quota.project else "cluster"
-    return QuotaLimit(quota.name, kind, quota.project or cluster, slots=quota.hard, others=quota.others)
+    return QuotaLimit(
+        quota.name,
+        kind,
+        quota.project or cluster,
+        slots=quota.hard,
+        others=quota.others,
+        per_kernel=quota.most,
+        per_kernel_least=quota.least,
+    )
 
 
 def session_request(

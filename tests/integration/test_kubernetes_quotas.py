@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,16 +63,33 @@ def test_a_session_that_the_quota_has_no_room_for_waits_for_it(
 
 
 def test_what_a_quota_refuses_leaves_no_half_of_a_gang_and_is_tried_again(
-    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path
 ) -> None:
     repo = on_simulated_nodes
     want(repo, "gang", GANG)
-    repo.ok("plan", "--out", "saved.plan")
+    saved = str(tmp_path / "saved.plan")
+    repo.ok("plan", "--out", saved)
     limit(kubernetes, kube_namespace, pods="1")
-    failed = repo("apply", "saved.plan", "--yes")
+    failed = repo("apply", saved, "--yes")
     assert failed.code != 0 and "exceeded quota: q" in squeezed(failed.out + failed.err)
     assert kubernetes.api.get(f"{CORE}/namespaces/{kube_namespace}/pods")["items"] == []
     said = squeezed(repo("plan").out)
     assert f"ResourceQuota/{kube_namespace}/q" in said and "asks for 2 pods more" in said
     kubernetes.api.delete(f"{CORE}/namespaces/{kube_namespace}/resourcequotas/q")
+    until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made", seconds=60)
+
+
+def test_a_container_that_a_limit_range_refuses_waits_and_says_so(
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str
+) -> None:
+    repo = on_simulated_nodes
+    path = f"{CORE}/namespaces/{kube_namespace}/limitranges"
+    bound = {"type": "Container", "max": {"cpu": "500m"}, "min": {"memory": "1Mi"}}
+    kubernetes.api.create(path, {"metadata": {"name": "r"}, "spec": {"limits": [bound]}})
+    want(repo, "gang", GANG)
+    limit = f"LimitRange/{kube_namespace}/r (cluster lab): allows at most 0.5 cores per container"
+    assert f"{limit}; this session asks for 1 core in one" in squeezed(repo.ok("plan").out)
+    assert phase(repo, "gang")["phase"] == "PENDING"
+    assert kubernetes.api.get(f"{CORE}/namespaces/{kube_namespace}/pods")["items"] == []
+    kubernetes.api.delete(f"{path}/r")
     until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made", seconds=60)

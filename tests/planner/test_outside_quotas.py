@@ -51,3 +51,13 @@ def test_pods_and_claims_count() -> None:
 def test_a_quota_of_bai_counts_neither() -> None:
     own = QuotaLimit("q", "project", "p-a", slots={"pods": 0, "cpu": 4000})
     assert not plan(own, "a").waits
+
+
+def test_one_kernel_may_ask_too_much_or_too_little() -> None:
+    bounds = QuotaLimit(
+        "r", "cluster", "lab", others={}, per_kernel={"cpu": 500}, per_kernel_least={"mem": 2**40}
+    )
+    assert said(plan(bounds, "a")) == [
+        "quota r (cluster lab): allows at most 0.5 cores per container; this session asks for 1 core in one",
+        "quota r (cluster lab): allows at least 1 TiB per container; this session asks for 1 GiB in one",
+    ]

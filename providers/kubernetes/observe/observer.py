@@ -15,9 +15,9 @@ from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse_foreign_pod
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
+from providers.kubernetes.observe.namespace_limits import NamespaceLimits, SeenLimits
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
-from providers.kubernetes.observe.quotas import NamespaceQuota, NamespaceQuotas, outside_quotas
 from providers.kubernetes.observe.start_waits import StartWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
@@ -34,8 +34,7 @@ class ClusterViews:
     claims: View[HeldClaim]
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]]
     devices: DeviceIndex
-    quotas: View[NamespaceQuota] | None
-    """None: they may not be seen."""
+    limits: SeenLimits
 
     @property
     def known_nodes(self) -> dict[str, ClusterNode]:
@@ -52,7 +51,7 @@ class Observer:
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.ledger = DeviceLedger(client)
-        self.quotas = NamespaceQuotas(client, options)
+        self.limits = NamespaceLimits(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self._last: tuple[tuple[object, ...], Observation] | None = None
         self._seen: ClusterViews | None = None
@@ -68,9 +67,9 @@ class Observer:
         except ProviderError as error:
             return Observation((), complete=False, errors=(str(error),))
         self._unused = False
-        quotas = views.quotas.revision if views.quotas is not None else -1
         revisions = (
-            views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0], quotas,
+            views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0],
+            views.limits.revisions,
         )  # fmt: skip
         self._waits.look()
         if self._last is not None and self._last[0] == (*revisions, *self._waits.revisions):
@@ -94,12 +93,12 @@ class Observer:
 
     def _look(self) -> ClusterViews:
         looks: list[Callable[[], Any]] = [
-            self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.quotas.look,
+            self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.limits.look,
         ]  # fmt: skip
         with ThreadPoolExecutor(len(looks), "bai-look") as pool:
             begun = [pool.submit(look) for look in looks]
-            pods, nodes, claims, devices, quotas = [each.result() for each in begun]
-        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices, quotas)
+            pods, nodes, claims, devices, limits = [each.result() for each in begun]
+        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices, limits)
         return self._seen
 
     def devices(self) -> DeviceIndex:
@@ -156,17 +155,11 @@ class Observer:
             unreachable=_unreachable(wanted, known),
             cordoned={node.name: node.cordoned for node in there if node.cordoned},
             foreign=uses,
-            quotas=outside_quotas(
-                views.quotas.objects.values() if views.quotas is not None else (),
-                own,
-                views.claims.objects.values(),
-                devices.by_key,
-                self._options,
-            ),
+            quotas=views.limits.outside(own, views.claims.objects.values(), devices, self._options),
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger, self.quotas, self._waits):
+        for each in (self.pods, self.nodes, self.slices, self.ledger, self.limits, self._waits):
             each.close()
 
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers.foreign_use import CLAIMS, PODS, OutsideQuota
-from providers.kubernetes.api.client import ApiClient
-from providers.kubernetes.api.errors import FORBIDDEN, NOT_FOUND, ApiRefusal
-from providers.kubernetes.api.reflector import Key, Reflector, View
+from providers.kubernetes.api.reflector import Key
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
@@ -62,30 +60,6 @@ class _Use:
 
     def add(self, slot: str, amount: int) -> None:
         self.amounts[slot] = self.amounts.get(slot, 0) + amount
-
-
-class NamespaceQuotas:
-    """Whoever may not see quotas plans without them, and is told."""
-
-    def __init__(self, client: ApiClient, options: Kubernetes) -> None:
-        self._options = options
-        self._reflector: Reflector[NamespaceQuota] = Reflector(client, "/api/v1/resourcequotas", self._parse)
-
-    def look(self) -> View[NamespaceQuota] | None:
-        """None where they may not be seen. Raises ApiRefusal, OSError."""
-        try:
-            return self._reflector.look()
-        except ApiRefusal as refusal:
-            if refusal.status not in (FORBIDDEN, NOT_FOUND):
-                raise
-            return None
-
-    def close(self) -> None:
-        self._reflector.close()
-
-    def _parse(self, found: Mapping[str, Any]) -> NamespaceQuota | None:
-        namespace = str(found["metadata"].get("namespace") or "")
-        return parse_quota(found) if self._options.may_be_ours(namespace) else None
 
 
 def parse_quota(found: Mapping[str, Any]) -> NamespaceQuota:
@@ -157,15 +131,10 @@ def _own_use(
     return found
 
 
-def quota_cautions(view: View[NamespaceQuota] | None) -> list[str]:
+def unplanned_parts(quotas: Iterable[NamespaceQuota]) -> list[str]:
     """What of quotas is not part of plans, in words. Pure."""
-    if view is None:
-        return [
-            "ResourceQuotas may not be seen, and are no part of plans: what they refuse fails when it is "
-            "made; deploy/kubernetes/rbac.yaml has the permission"
-        ]
     said = []
-    for quota in sorted(view.objects.values(), key=lambda each: (each.namespace, each.name)):
+    for quota in sorted(quotas, key=lambda each: (each.namespace, each.name)):
         where = f"ResourceQuota {quota.namespace}/{quota.name}"
         if quota.scoped:
             said.append(f"{where} counts some pods only, by scopes, and is no part of plans")

@@ -13,6 +13,7 @@ from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import foreign_uses, parse_foreign_pod
 from providers.kubernetes.observe.hardware import hardware_of
 from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim, parse_claim
+from providers.kubernetes.observe.namespace_limits import SeenLimits
 from providers.kubernetes.observe.nodes import parse_node
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
 from providers.kubernetes.observe.pods import parse_pod
@@ -143,7 +144,9 @@ def test_who_has_a_device() -> None:
     holders = holders_of(*claims)
     devices = DeviceIndex(devices_of([resource_slice(gpu(1), gpu(2))]))
     nothing: View[Any] = View({}, 0)
-    twice = double_allocations(ClusterViews(nothing, nothing, nothing, holders, devices, nothing))
+    twice = double_allocations(
+        ClusterViews(nothing, nothing, nothing, holders, devices, SeenLimits(None, None))
+    )
     assert twice == {"GPU-1": ("others/one", "others/two")}
 
 

@@ -1,4 +1,4 @@
-"""What ResourceQuotas leave to bai's pods."""
+"""What ResourceQuotas leave to bai's pods, and what LimitRanges allow one of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import pytest
 
 from providers.foreign_use import OutsideQuota
 from providers.kubernetes.api.reflector import Key, View
-from providers.kubernetes.observe.devices import devices_of
+from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.ledger import HeldClaim, parse_claim
+from providers.kubernetes.observe.limit_ranges import outside_ranges, parse_limit_range
+from providers.kubernetes.observe.namespace_limits import SeenLimits
 from providers.kubernetes.observe.pods import OwnPod, parse_pod
 from providers.kubernetes.observe.quotas import (
     NamespaceQuota,
     outside_quotas,
     parse_quota,
-    quota_cautions,
+    unplanned_parts,
 )
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from tests.providers.kubernetes.specs import MIB, claim, gpu, pod, resource_slice
@@ -87,14 +89,37 @@ def test_what_is_no_part_of_plans_is_said() -> None:
         quota(scopes=["NotBestEffort"], namespace="c"),
         quota(scopeSelector={"matchExpressions": []}, namespace="d"),
     ]
-    view = View({(each.namespace, each.name): each for each in seen}, 1)
-    assert quota_cautions(view) == [
+    assert unplanned_parts(seen) == [
         "ResourceQuota a/q limits also services, which plans do not count",
         "ResourceQuota b/q counts some pods only, by scopes, and is no part of plans",
         "ResourceQuota d/q counts some pods only, by scopes, and is no part of plans",
     ]
     kept = outside_quotas(seen, {}, (), {}, Options(namespace="bai"))
     assert [one.name for one in kept] == ["ResourceQuota/a/q", "ResourceQuota/c/q"]
-    many = View({("n", str(at)): seen[1] for at in range(9)}, 1)
-    assert len(quota_cautions(many)) == 6 and quota_cautions(many)[-1].startswith("4 more")
-    assert "rbac.yaml" in quota_cautions(None)[0]
+    many = unplanned_parts([seen[1]] * 9)
+    assert len(many) == 6 and many[-1].startswith("4 more")
+
+
+def test_who_may_not_see_them_is_told() -> None:
+    none: View[Any] = View({}, 0)
+    assert SeenLimits(none, none).cautions == []
+    (said,) = SeenLimits(None, none).cautions
+    assert said.startswith("ResourceQuotas may not be seen") and "rbac.yaml" in said
+    (said,) = SeenLimits(None, None).cautions
+    assert said.startswith("ResourceQuotas and LimitRanges may not")
+    assert SeenLimits(None, None).outside({}, (), DeviceIndex(()), Options()) == ()
+
+
+def test_of_a_limit_range_the_tighter_bound_counts() -> None:
+    limits = [
+        {"type": "Container", "max": {"cpu": "4", "memory": "2Gi"}, "min": {"cpu": "100m"}},
+        {"type": "Pod", "max": {"cpu": "2", "nvidia.com/gpu": "1"}, "min": {"cpu": "200m"}},
+        {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}},
+        {"type": "Container", "default": {"cpu": "1"}},
+    ]
+    metadata = {"name": "r", "namespace": "team-vision"}
+    found = parse_limit_range({"metadata": metadata, "spec": {"limits": limits}})
+    empty = parse_limit_range({"metadata": metadata, "spec": {"limits": limits[2:]}})
+    (one,) = outside_ranges([found, empty], Options(namespace="team-{project}"))
+    assert (one.name, one.project) == ("LimitRange/team-vision/r", "vision")
+    assert (one.most, one.least) == ({"cpu": 2000, "mem": 2048 * MIB}, {"cpu": 200})
