@@ -1,12 +1,9 @@
 """The seam between bai and whatever runs kernels.
 
 A *kernel* is one container (or process tree, pod, VM) of a session. A provider is asked for five things: what
-it can
-enforce, what runs, and to create, update or remove one kernel. Everything is keyed by the kernel's id, which
-is derived from the
-resource's identity and generation: creating twice finds the first. Every provider stores `Labels` where it
-survives
-the loss of bai's store, and gives them back in `Observed`.
+it can enforce, what runs, and to create, update or remove one kernel. Everything is keyed by the kernel's id,
+which is derived from the resource's identity and generation: creating twice finds the first. Every provider
+stores `Labels` where it survives the loss of bai's store, and gives them back in `Observed`.
 
 What only some providers can do besides (`attach`, copy, forward, measure, ...) stands in `abilities.py`. What
 all of them promise is tested by `providers.conformance`.
@@ -23,7 +20,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
-from providers.foreign_use import ForeignUse
+from providers.foreign_use import ForeignUse, OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
@@ -301,6 +298,8 @@ class Observation:
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Node → why what runs kernels there wants no new ones."""
     foreign: tuple[ForeignUse, ...] = ()
+    quotas: tuple[OutsideQuota, ...] = ()
+    """What others hold kernels to, beside the room of the nodes."""
 
 
 @dataclass(frozen=True, slots=True)

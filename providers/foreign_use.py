@@ -1,8 +1,14 @@
-"""What others than bai use of the nodes, where somebody else gives their room away, too."""
+"""What others than bai use of the nodes, where somebody else gives their room away, too; and what they allow
+kernels together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PODS = "pods"
+CLAIMS = "resourceclaims"
+"""Beside the slots of the planner: kernels, and the claims by which they have their devices."""
 
 
 @dataclass(frozen=True)
@@ -17,3 +23,21 @@ class ForeignUse:
     """Bytes."""
     devices: tuple[str, ...] = ()
     """Ids, as the node's hardware has them."""
+
+
+@dataclass(frozen=True)
+class OutsideQuota:
+    """One limit, as it stands now. Amounts are in the smallest unit of each slot (`cpu` in thousandths of a
+    core, `mem` in bytes), and whole pods and claims."""
+
+    name: str
+    """Who limits: `ResourceQuota/team-vision/compute`."""
+    project: str
+    """Whose kernels count; empty: those of all projects."""
+    hard: Mapping[str, int]
+    others: Mapping[str, int]
+    """What others than bai use of it, of each name in `hard`."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """Of each slot, for one kernel."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """That one kernel has to ask for."""

@@ -19,7 +19,7 @@ class _QuotaAccount:
 
     def __init__(self, limit: QuotaLimit) -> None:
         self.limit = limit
-        self.used: dict[str, int] = {}
+        self.used: dict[str, int] = dict(limit.others or {})
         self.sessions = 0
         self.waiting = 0
         self.before: dict[str, int] = {}
@@ -49,6 +49,7 @@ class QuotaLedger:
         for account in self._accounts:
             key = (account.limit.subject_kind, account.limit.subject)
             self._by_subject.setdefault(key, []).append(account)
+        self._of_cluster = [one for one in self._accounts if one.limit.subject_kind == "cluster"]
         cohorts: dict[tuple[str, str, str | None], list[_QuotaAccount]] = {}
         for account in self._accounts:
             if account.limit.cohort is not None:
@@ -84,7 +85,7 @@ class QuotaLedger:
         for account in self._accounts_of(session):
             if request is None:
                 request = self._granted_slots(session)
-            reasons.extend(_violations(account, session, request))
+            reasons.extend(_violations(account, session, _counted(account.limit, session, request)))
         return reasons
 
     def may_reclaim(self, session: SessionRequest, victim: SessionRequest) -> bool:
@@ -152,7 +153,7 @@ class QuotaLedger:
             if request is None:
                 request = self._granted_slots(session)
             account.sessions += sign
-            for slot, amount in request.items():
+            for slot, amount in _counted(account.limit, session, request).items():
                 account.used[slot] = account.used.get(slot, 0) + sign * amount
 
     def _granted_slots(self, session: SessionRequest) -> SlotMap:
@@ -173,11 +174,27 @@ class QuotaLedger:
             for account in self._by_subject.get(key, ()):
                 if account.limit.group is None or account.limit.group == session.group:
                     yield account
+        if session.project:  # Others' use has none, and is counted already.
+            yield from self._of_cluster
 
 
 def requested_slots(session: SessionRequest) -> dict[str, int]:
     """A session's slots in total, as requested."""
     return slots.total(kernel.slots for kernel in session.kernels)
+
+
+def _counted(limit: QuotaLimit, session: SessionRequest, request: SlotMap) -> SlotMap:
+    """What a quota counts of a session."""
+    if limit.others is None:
+        return request
+    held = [sum(map(_devices, kernel.slots.items())) for kernel in session.kernels]
+    claims = sum(-(-count // slots.DEVICES_OF_A_CLAIM) for count in held)
+    return {**request, slots.PODS: len(session.kernels), slots.CLAIMS: claims}
+
+
+def _devices(slot: tuple[str, int]) -> int:
+    name, amount = slot
+    return amount if slots.is_device(name) and not name.endswith(slots.SHARES) else 0
 
 
 def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMap) -> Iterator[Reason]:
@@ -191,7 +208,10 @@ def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMa
             )
         elif asked > 0 and allowed is not None and used + asked > allowed:
             numbers = f"uses {slots.amount_text(slot, used)} of {slots.amount_text(slot, allowed)}"
-            yield _reason(limit, f"{numbers}; this session {_request_text(slot, asked, own[slot])}")
+            if limit.others is not None:
+                numbers = f"{numbers}, {slots.amount_text(slot, limit.others.get(slot, 0))} by others"
+            asks = _request_text(slot, asked, own.get(slot, asked))
+            yield _reason(limit, f"{numbers}; this session {asks}")
         single = limit.per_session.get(slot)
         if single is not None and own[slot] > single:
             asks = f"this session asks for {slots.amount_text(slot, own[slot])}"
@@ -205,6 +225,7 @@ def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMa
         yield _reason(
             limit, f"allows {limit.kernels_per_session} containers per session; this session has {kernels}"
         )
+    yield from _kernel_violations(limit, session)
     if limit.max_priority is not None and session.priority > limit.max_priority:
         yield _reason(
             limit, f"allows priorities up to {limit.max_priority}; this session has {session.priority}"
@@ -212,6 +233,17 @@ def _violations(account: _QuotaAccount, session: SessionRequest, request: SlotMa
     if limit.max_lifetime is not None and (session.timeout is None or session.timeout > limit.max_lifetime):
         asks = "has no timeout" if session.timeout is None else f"may run {session.timeout:g} s"
         yield _reason(limit, f"allows sessions of at most {limit.max_lifetime:g} s; this session {asks}")
+
+
+def _kernel_violations(limit: QuotaLimit, session: SessionRequest) -> Iterator[Reason]:
+    """What one kernel alone asks too much or too little of; kernels that are alike are told once."""
+    for bounds, word in ((limit.per_kernel, "at most"), (limit.per_kernel_least, "at least")):
+        for slot, bound in sorted(bounds.items()):
+            asked = {kernel.slots[slot] for kernel in session.kernels if kernel.slots.get(slot)}
+            wrong = (each for each in asked if (each > bound if word == "at most" else each < bound))
+            for each in sorted(wrong):
+                text = f"allows {word} {slots.amount_text(slot, bound)} per container"
+                yield _reason(limit, f"{text}; this session asks for {slots.amount_text(slot, each)} in one")
 
 
 def _request_text(slot: str, given: int, asked: int) -> str:

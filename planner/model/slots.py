@@ -12,6 +12,10 @@ CPU = "cpu"
 MEMORY = "mem"
 SHARES = ".shares"
 DEVICE = ".device"
+PODS = "pods"
+CLAIMS = "resourceclaims"
+DEVICES_OF_A_CLAIM = 32
+"""Of Kubernetes: pods, and the claims that these have their devices by."""
 
 _BINARY = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
@@ -71,6 +75,10 @@ def amount_text(slot: str, amount: int) -> str:
         return bytes_text(amount)
     if slot.endswith(SHARES):
         return f"{decimal(amount)} {slot}"
+    if slot == PODS:
+        return plural(amount, "pod")
+    if slot == CLAIMS:
+        return plural(amount, "resource claim")
     if slot.endswith(DEVICE) and device_word(slot) == "GPU":
         return plural(amount, "GPU")
     return f"{amount} {slot}"

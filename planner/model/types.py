@@ -294,7 +294,8 @@ class QuotaLimit:
     `zero`."""
 
     name: str
-    subject_kind: Literal["domain", "project", "user"]
+    subject_kind: Literal["domain", "project", "user", "cluster"]
+    """`cluster`: all that have a project, together; the subject is the cluster's name."""
     subject: str
     group: str | None = None
     slots: SlotMap = field(default_factory=dict)
@@ -309,6 +310,13 @@ class QuotaLimit:
     """Quotas of one cohort, kind of subject and group lend each other what they do not use."""
     borrowing: SlotMap | None = None
     """Most that may be borrowed, a slot that is missing not at all; None: whatever is unused."""
+    others: SlotMap | None = None
+    """What others than sessions use of it, where the world holds pods to it, such as a ResourceQuota: the
+    slots `pods` and `resourceclaims` count then, too. None: a quota that bai alone keeps."""
+    per_kernel: SlotMap = field(default_factory=dict)
+    """Most that one kernel may ask for."""
+    per_kernel_least: SlotMap = field(default_factory=dict)
+    """Least that one kernel has to ask for, where it asks for any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
             f"other schedulers may use the same nodes ({_shown(open_nodes)}): what they take between a plan "
             "and its apply is refused then; the taint bai.dev/node keeps them away"
         )
+    cautions += views.limits.cautions
     cores = _numa_nodes(views)
     without = [name for name in names if name not in cores]
     several = frozenset(name for name in names if len(cores.get(name, ())) > 1)

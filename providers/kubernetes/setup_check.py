@@ -17,6 +17,8 @@ _RESOURCE = "resource.k8s.io"
 _CLAIM_VERBS = ("create", "delete", "get", "list", "patch", "watch")
 EVERYWHERE = (
     ("", "nodes", "", "list"), ("", "pods", "", "list"), ("", "pods", "", "watch"),
+    ("", "resourcequotas", "", "list"), ("", "resourcequotas", "", "watch"),
+    ("", "limitranges", "", "list"), ("", "limitranges", "", "watch"),
     (_RESOURCE, "resourceslices", "", "list"), (_RESOURCE, "resourceclaims", "", "list"),
     (_RESOURCE, "deviceclasses", "", "list"), (_RESOURCE, "resourceclaims", "binding", "update"),
 )  # fmt: skip

@@ -176,6 +176,8 @@ def _quota_headroom(
 def _is_charged_to(each: ProposedChange, use: QuotaUse, facts: GuardFacts) -> bool:
     kind, _, name = use.subject.partition(" ")
     metadata, spec = each.after.get("metadata", {}), each.after.get("spec", {})
+    if kind == "cluster":
+        return True
     if kind == "project":
         return bool(metadata.get("project") == name)
     if kind == "user":

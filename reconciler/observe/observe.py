@@ -157,6 +157,7 @@ def actual_state(
         unlabelled=seen.unlabelled if seen else (),
         claimed=claimed,
         cordoned=seen.cordoned if seen else {},
+        outside_quotas=seen.quotas if seen else (),
         missed=unreachable_nodes(seen, {}),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from planner.model.types import (
     Fractional,
     GroupInfo,
@@ -14,6 +16,7 @@ from planner.model.types import (
     SessionRequest,
     SlotMap,
 )
+from providers.foreign_use import OutsideQuota
 from reconciler.values.documents.session_subjects import session_domain, session_user
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
@@ -104,6 +107,20 @@ def quota_limit(quota: Quota) -> QuotaLimit:
         max_lifetime=spec.max_lifetime,
         cohort=spec.cohort,
         borrowing=None if spec.borrowing is None else spec.borrowing.slots,
+    )
+
+
+def outside_limit(quota: OutsideQuota, cluster: str) -> QuotaLimit:
+    """A limit of somebody else's; `cluster`: whose all projects are, where it is not one's alone."""
+    kind: Literal["project", "cluster"] = "project" if quota.project else "cluster"
+    return QuotaLimit(
+        quota.name,
+        kind,
+        quota.project or cluster,
+        slots=quota.hard,
+        others=quota.others,
+        per_kernel=quota.most,
+        per_kernel_least=quota.least,
     )
 
 

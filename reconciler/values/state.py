@@ -17,6 +17,7 @@ from reconciler.values.session_phase import ENDED
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement
     from providers.base import Capabilities, Claim, Observed
+    from providers.foreign_use import OutsideQuota
     from providers.health.values import NodeHealth
     from providers.images import NodeImage
     from providers.storage.base import FolderState
@@ -177,6 +178,8 @@ class Actual:
     """Kernels that nodes show which do not have them: reported, never touched."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Node → why what runs kernels there wants no new ones."""
+    outside_quotas: tuple[OutsideQuota, ...] = ()
+    """What others than bai hold projects' kernels to."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

@@ -15,6 +15,13 @@ NOT_FOUND, CONFLICT, GONE = 404, 409, 410
 UNAUTHORIZED, FORBIDDEN = 401, 403
 _PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Statuses that the same request may not get a moment later."""
+_ADMISSION = (
+    ("exceeded quota:", "the next plan counts what the quota has left, and waits for it"),
+    ("failed quota:", "say in the session what the quota has pods name"),
+    ("PodSecurity", "the namespace's label pod-security.kubernetes.io/enforce says what it admits"),
+    (" usage per ", "`kubectl describe limitrange` in its namespace has the bounds of one pod"),
+)
+"""What is in a refusal of admission, which is forbidden (403) as is what we may not do → what to do."""
 
 
 class ApiRefusal(Exception):
@@ -55,11 +62,12 @@ def _meaning(refusal: ApiRefusal, kernel: str, *, making: bool) -> ProviderError
         return ProviderUnavailable(provider=NAME, why=said)
     if refusal.status == UNAUTHORIZED:
         return ProviderUnavailable(provider=NAME, why="the API server does not know who we are (401)")
-    if refusal.status == FORBIDDEN and "quota" not in said:
+    remedy = next((hint for part, hint in _ADMISSION if part in said), "")
+    if refusal.status == FORBIDDEN and not remedy:
         hint = "docs/kubernetes.md has the permissions that bai needs"
         return ProviderError(provider=NAME, why=said, hint=hint)
     if kernel and making:
-        return KernelRefused(provider=NAME, kernel=kernel, why=said)
+        return KernelRefused(provider=NAME, kernel=kernel, why=said, hint=remedy)
     if kernel and refusal.status == NOT_FOUND:
         return KernelNotFound(provider=NAME, kernel=kernel)
-    return ProviderError(provider=NAME, why=said)
+    return ProviderError(provider=NAME, why=said, hint=remedy)

@@ -8,18 +8,13 @@ from typing import Any
 
 from providers.kubernetes.inventory.documents import Document, document, marked_name, safe_name
 from providers.kubernetes.objects.quantity import parse_quantity
+from providers.kubernetes.observe.quotas import DEVICE_QUOTAS
 from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
 from schemas.values.quantities import format_cpu, format_memory
 
 _CPU = ("requests.cpu", "cpu")
 _MEMORY = ("requests.memory", "memory")
 _COUNTS = ("pods", "count/pods")
-_DEVICES = {
-    "requests.nvidia.com/gpu": "cuda.device",
-    "gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "cuda.device",
-    "requests.amd.com/gpu": "rocm.device",
-    "gpu.amd.com.deviceclass.resource.k8s.io/devices": "rocm.device",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,7 @@ def project_of(namespace: str, options: Kubernetes) -> str:
     """Empty where no session's pod may be there."""
     if namespace.startswith("kube-"):
         return ""
-    before, several, after = options.namespace.partition(PROJECT)
-    if not several:
-        return namespace
-    inner = namespace[len(before) : len(namespace) - len(after)]
-    return inner if inner and options.namespace_of(inner) == namespace else ""
+    return options.project_of(namespace) if PROJECT in options.namespace else namespace
 
 
 def _namespace(found: Mapping[str, Any]) -> str:
@@ -96,8 +87,8 @@ def _limits(hard: Mapping[str, str]) -> tuple[dict[str, Any], set[str]]:
         total["cpu"] = format_cpu(cpu)
     if (memory := least(_MEMORY)) is not None:
         total["memory"] = format_memory(memory)
-    for slot in sorted(set(_DEVICES.values())):
-        amount = least([name for name, its in _DEVICES.items() if its == slot])
+    for slot in sorted(set(DEVICE_QUOTAS.values())):
+        amount = least([name for name, its in DEVICE_QUOTAS.items() if its == slot])
         if amount is not None:
             total[slot] = amount
     wanted: dict[str, Any] = {"total": total} if total else {}

@@ -26,6 +26,11 @@ RESTARTS = f"{PREFIX}max-restarts"
 """The annotation with the most restarts, which the kubelet does not count."""
 KERNEL = f"{PREFIX}kernel"
 """The label of a pod that bai has adopted: its kernel's id, since the pod has a name of its own."""
+STAYS = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Annotations by which autoscalers leave a pod, and so its node, where a plan has put it."""
 _VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LONGEST = 63
 _TEXTS = frozenset(each.name for each in fields(Labels)) - {"generation", "protected"}

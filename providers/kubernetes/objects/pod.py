@@ -33,7 +33,7 @@ def pod_manifest(
     claims it has. Raises KernelRefused for what pods cannot have."""
     refuse_what_pods_lack(spec, options)
     network = spec.network.name
-    annotations = {labels.LABELS: labels.to_annotation(spec.labels)}
+    annotations = {labels.LABELS: labels.to_annotation(spec.labels), **labels.STAYS}
     if spec.restart.max and spec.restart.policy != "never":
         annotations[labels.RESTARTS] = str(spec.restart.max)
     return {

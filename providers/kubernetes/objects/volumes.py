@@ -72,9 +72,3 @@ def claims_of(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the claims that a pod mounts."""
     found = (each.get("persistentVolumeClaim") or {} for each in (pod.get("spec") or {}).get("volumes") or ())
     return tuple(str(each["claimName"]) for each in found if each.get("claimName"))
-
-
-def mounts_volumes(pod: Mapping[str, Any]) -> bool:
-    """Whether it mounts anything that is not its own."""
-    found = (pod.get("spec") or {}).get("volumes") or ()
-    return any(each.keys() & {"persistentVolumeClaim", "nfs", "hostPath"} for each in found)

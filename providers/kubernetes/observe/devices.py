@@ -20,14 +20,15 @@ class DeviceIndex:
         self._by_node: dict[str, list[Device]] = {}
         for device in self.all:
             self._by_node.setdefault(device.node, []).append(device)
-        self._ids = {device.key: device.id for device in self.all}
+        self.by_key = {device.key: device for device in self.all}
 
     def of(self, node: str) -> Sequence[Device]:
         return self._by_node.get(node, ())
 
     def id_of(self, key: tuple[str, str, str]) -> str:
         """What bai knows it by; its names in the API where nobody publishes it any more."""
-        return self._ids.get(key, "/".join(key))
+        device = self.by_key.get(key)
+        return device.id if device is not None else "/".join(key)
 
 
 def devices_of(slices: Iterable[Mapping[str, Any]]) -> tuple[Device, ...]:

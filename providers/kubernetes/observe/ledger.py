@@ -26,6 +26,8 @@ class HeldClaim:
     name: str
     owner: str
     devices: tuple[DeviceKey, ...]
+    shares: frozenset[DeviceKey] = frozenset()
+    """Those that it has a share of, beside others (`allowMultipleAllocations`)."""
 
 
 class DeviceLedger:
@@ -76,15 +78,11 @@ class DeviceLedger:
 
 
 def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
-    """None for one without devices. Looks of administrators (adminAccess) hold nothing, nor do shares of a
-    device that may be given several times. Pure."""
+    """None for one without devices. Looks of administrators (adminAccess) hold nothing. Pure."""
     metadata, status = claim["metadata"], claim.get("status") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    keys = tuple(
-        (str(each.get("driver")), str(each.get("pool")), str(each.get("device")))
-        for each in results
-        if not each.get("adminAccess") and not each.get("shareID")
-    )
+    held = [each for each in results if not each.get("adminAccess")]
+    keys = tuple(dict.fromkeys(map(_device_key, held)))
     if not keys:
         return None
     owners = (each for each in metadata.get("ownerReferences") or () if each.get("kind") == "Pod")
@@ -92,7 +90,12 @@ def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
     # A claim of no pod's own, but used by one alone, is that one's.
     alone = users if len(users) == 1 and not metadata.get("ownerReferences") else ()
     owner = next((str(each.get("uid")) for each in (*owners, *alone)), "")
-    return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys)
+    shares = frozenset(_device_key(each) for each in held if each.get("shareID"))
+    return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys, shares)
+
+
+def _device_key(result: Mapping[str, Any]) -> DeviceKey:
+    return str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
 
 
 def look_if_there(reflector: Reflector[Any]) -> View[Any]:

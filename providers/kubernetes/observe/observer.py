@@ -15,9 +15,10 @@ from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse_foreign_pod
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
+from providers.kubernetes.observe.namespace_limits import NamespaceLimits, SeenLimits
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
-from providers.kubernetes.observe.volume_waits import VolumeWaits
+from providers.kubernetes.observe.start_waits import StartWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
 
@@ -33,6 +34,7 @@ class ClusterViews:
     claims: View[HeldClaim]
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]]
     devices: DeviceIndex
+    limits: SeenLimits
 
     @property
     def known_nodes(self) -> dict[str, ClusterNode]:
@@ -49,12 +51,13 @@ class Observer:
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.ledger = DeviceLedger(client)
+        self.limits = NamespaceLimits(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self._last: tuple[tuple[object, ...], Observation] | None = None
         self._seen: ClusterViews | None = None
         self._unused = False
         self._spent: dict[Key, OwnPod] = {}
-        self._waits = VolumeWaits(client)
+        self._waits = StartWaits(client)
 
     def observe(self) -> Observation:
         """Never raises: where the cluster cannot be asked, it is not complete."""
@@ -64,7 +67,10 @@ class Observer:
         except ProviderError as error:
             return Observation((), complete=False, errors=(str(error),))
         self._unused = False
-        revisions = (views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0])
+        revisions = (
+            views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0],
+            views.limits.revisions,
+        )  # fmt: skip
         self._waits.look()
         if self._last is not None and self._last[0] == (*revisions, *self._waits.revisions):
             return self._last[1]
@@ -86,10 +92,13 @@ class Observer:
         return self._seen
 
     def _look(self) -> ClusterViews:
-        looks: list[Callable[[], Any]] = [self.pods.look, self.nodes.look, self.ledger.look, self.devices]
+        looks: list[Callable[[], Any]] = [
+            self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.limits.look,
+        ]  # fmt: skip
         with ThreadPoolExecutor(len(looks), "bai-look") as pool:
-            pods, nodes, claims, devices = [each.result() for each in [pool.submit(look) for look in looks]]
-        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices)
+            begun = [pool.submit(look) for look in looks]
+            pods, nodes, claims, devices, limits = [each.result() for each in begun]
+        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices, limits)
         return self._seen
 
     def devices(self) -> DeviceIndex:
@@ -146,17 +155,22 @@ class Observer:
             unreachable=_unreachable(wanted, known),
             cordoned={node.name: node.cordoned for node in there if node.cordoned},
             foreign=uses,
+            quotas=views.limits.outside(own, views.claims.objects.values(), devices, self._options),
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger, self._waits):
+        for each in (self.pods, self.nodes, self.slices, self.ledger, self.limits, self._waits):
             each.close()
 
 
 def double_allocations(views: ClusterViews) -> dict[str, tuple[str, ...]]:
-    """Devices that were given to more than one claim, with these claims: the API server does not look.
-    Pure."""
-    twice = {key: found for key, found in views.holders.items() if len(found) > 1}
+    """Devices that were given to more than one claim, with these claims, where one has it for itself: the
+    API server does not look. Pure."""
+    twice = {
+        key: found
+        for key, found in views.holders.items()
+        if len(found) > 1 and any(key not in each.shares for each in found)
+    }
     return {
         views.devices.id_of(key): tuple(f"{each.namespace}/{each.name}" for each in found)
         for key, found in sorted(twice.items())

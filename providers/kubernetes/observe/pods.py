@@ -37,8 +37,9 @@ class OwnPod:
     given_up: bool = False
     claims: tuple[str, ...] = ()
     """That it mounts, by name."""
-    mounts: bool = False
-    """Whether it mounts volumes, claims or not."""
+    charged: tuple[int, int] | None = None
+    """Thousandths of cores and bytes of memory that quotas count of it; None: it has ended, and counts no
+    more."""
 
 
 def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
@@ -90,7 +91,7 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         given_up=told is not None,
         spent=spent,
         claims=volumes.claims_of(pod),
-        mounts=volumes.mounts_volumes(pod),
+        charged=None if status.get("phase") in ("Succeeded", "Failed") else _requests(spec),
     )
 
 
@@ -189,6 +190,13 @@ def _memory(spec: Mapping[str, Any]) -> int:
         "memory"
     )
     return parse_quantity(str(text)) if text else 0
+
+
+def _requests(spec: Mapping[str, Any]) -> tuple[int, int]:
+    asked = (kernel_container(spec.get("containers")).get("resources") or {}).get("requests") or {}
+    return parse_quantity(str(asked.get("cpu") or "0"), milli=True), parse_quantity(
+        str(asked.get("memory") or "0")
+    )
 
 
 def _image(spec: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from reconciler.plan.decide.node_health import without_unfit_gpus
 from reconciler.plan.planner_values import (
     group_info,
     node_info,
+    outside_limit,
     quota_limit,
     request_of_placement,
     session_request,
@@ -117,7 +118,7 @@ def make_snapshot(
     return Snapshot(
         nodes=tuple(nodes[name] for name in sorted(nodes)),
         groups=tuple(group_info(group) for _, group in sorted(desired.groups.items())),
-        quotas=_quotas(desired),
+        quotas=_quotas(desired, actual),
         running=tuple(_on_known_nodes(each, nodes) for each in held),
         pending=tuple(sorted(pending, key=lambda each: each.id)),
         now=now,
@@ -125,9 +126,13 @@ def make_snapshot(
     )
 
 
-def _quotas(desired: Desired) -> tuple[QuotaLimit, ...]:
+def _quotas(desired: Desired, actual: Actual) -> tuple[QuotaLimit, ...]:
+    """Those of the documents, and what others hold projects to."""
     quotas = (item for item in desired.resources.values() if isinstance(item, Quota))
-    return tuple(quota_limit(quota) for quota in quotas)
+    return (
+        *(quota_limit(quota) for quota in quotas),
+        *(outside_limit(quota, desired.cluster) for quota in actual.outside_quotas),
+    )
 
 
 def _running_session(existing: Existing, placement: Placement, desired: Desired) -> Running:

@@ -64,6 +64,12 @@ class Kubernetes(Model):
     def namespace_of(self, project: str) -> str:
         return self.namespace.replace(PROJECT, project)
 
+    def project_of(self, namespace: str) -> str:
+        """The project that has this namespace for itself; empty where none has."""
+        before, several, after = self.namespace.partition(PROJECT)
+        inner = namespace[len(before) : len(namespace) - len(after)] if several else ""
+        return inner if inner and self.namespace_of(inner) == namespace else ""
+
     def may_be_ours(self, namespace: str) -> bool:
         """Whether it is the namespace, or may be a project's."""
         before, found, after = self.namespace.partition(PROJECT)

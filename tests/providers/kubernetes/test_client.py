@@ -179,6 +179,21 @@ def test_what_a_refusal_means(code: int, reason: str, making: bool, error: type[
         assert "said" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1", "next plan"),
+        ("failed quota: q: must specify limits.memory for: main", "pods name"),
+        ('violates PodSecurity "restricted:latest": runAsNonRoot', "enforce"),
+        ("maximum memory usage per Container is 1Gi, but limit is 2Gi", "limitrange"),
+    ],
+)
+def test_what_admission_refuses_is_about_the_kernel(said: str, hint: str) -> None:
+    with pytest.raises(KernelRefused, match="forbidden") as caught, api_errors("k", making=True):
+        raise ApiRefusal(403, "Forbidden", f'pods "x" is forbidden: {said}')
+    assert hint in caught.value.hint
+
+
 def test_a_watch_tells_what_changes_and_nothing_is_listed_again(script: tuple[Script, ApiServer]) -> None:
     found, server = script
     reflector = watched(server, found)

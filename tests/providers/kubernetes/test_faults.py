@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from schemas.problems.errors.provider import ProviderUnavailable
 from tests.lab.kubernetes.api import ApiError
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.node import Node
+from tests.lab.spaces import inside
 from tests.providers.kubernetes.conftest import Cluster, once, seen
 from tests.providers.kubernetes.specs import ID, kernel, script
 from tests.waiting import until
@@ -181,3 +183,20 @@ def test_what_happens_to_kernels_is_told_as_it_happens(
     finally:
         stop.set()
         listener.join()
+
+
+def test_what_a_pull_is_at_is_said(pair: Cluster) -> None:
+    """By a registry that is silent, for as long as containerd waits for a word of it."""
+    node = pair.lab.nodes["n0"]
+    with inside(node.namespace):
+        silent = socket.create_server(("127.0.0.1", 5999))
+    with silent:
+        provider = pair.open()
+        provider.create(kernel(image="127.0.0.1:5999/slow:1"))
+
+        def said() -> str:
+            return getattr(seen(provider), "reason", "")
+
+        until(lambda: "pulling 127.0.0.1:5999/slow:1 since 20" in said(), said, pause=0.1)
+        until(lambda: "ErrImagePull" in said() or "ImagePullBackOff" in said(), said, seconds=120, pause=0.2)
+        provider.remove(ID)

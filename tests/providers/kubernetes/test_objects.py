@@ -161,6 +161,8 @@ def test_times_restarts_and_options() -> None:
     assert body["spec"]["containers"][0]["tty"] and "activeDeadlineSeconds" not in made(kernel())["spec"]
     plain = made(kernel(restart=RestartRule("always")))
     assert "bai.dev/max-restarts" not in plain["metadata"]["annotations"]
+    stays = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+    assert plain["metadata"]["annotations"].items() >= stays.items()
 
 
 def test_a_stop_signal_of_its_own_is_sent_by_a_hook() -> None:

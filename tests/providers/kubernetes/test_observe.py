@@ -13,6 +13,7 @@ from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import foreign_uses, parse_foreign_pod
 from providers.kubernetes.observe.hardware import hardware_of
 from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim, parse_claim
+from providers.kubernetes.observe.namespace_limits import SeenLimits
 from providers.kubernetes.observe.nodes import parse_node
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
 from providers.kubernetes.observe.pods import parse_pod
@@ -132,17 +133,20 @@ def holders_of(*claims: dict[str, Any]) -> dict[DeviceKey, tuple[HeldClaim, ...]
 def test_who_has_a_device() -> None:
     claims = [
         claim("one", "gpu-1"), claim("two", "gpu-1", "gpu-2"), claim("admin", "gpu-3", adminAccess=True),
-        claim("shared", "gpu-4", shareID="s"), {"metadata": {"name": "waits"}},
-        {"metadata": {}, "status": {}},
+        claim("shared", "gpu-4", shareID="s"), claim("too", "gpu-4", shareID="t"),
+        {"metadata": {"name": "waits"}}, {"metadata": {}, "status": {}},
     ]  # fmt: skip
     held = [parse_claim(each) for each in claims]
     assert [each and (each.name, [key[2] for key in each.devices]) for each in held] == [
-        ("one", ["gpu-1"]), ("two", ["gpu-1", "gpu-2"]), None, None, None, None,
+        ("one", ["gpu-1"]), ("two", ["gpu-1", "gpu-2"]), None, ("shared", ["gpu-4"]), ("too", ["gpu-4"]),
+        None, None,
     ]  # fmt: skip
     holders = holders_of(*claims)
     devices = DeviceIndex(devices_of([resource_slice(gpu(1), gpu(2))]))
     nothing: View[Any] = View({}, 0)
-    twice = double_allocations(ClusterViews(nothing, nothing, nothing, holders, devices))
+    twice = double_allocations(
+        ClusterViews(nothing, nothing, nothing, holders, devices, SeenLimits(None, None))
+    )
     assert twice == {"GPU-1": ("others/one", "others/two")}
 
 

@@ -4,6 +4,7 @@ nothing of this is for a kubelet to decide."""
 from __future__ import annotations
 
 import threading
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -192,14 +193,27 @@ def test_devices_of_others_are_seen_and_never_taken(cluster: Cluster, provider: 
     assert cluster.get("pods", "u-main1-0-g1") is None
 
 
-def take(cluster: Cluster, namespace: str, name: str, device: str) -> None:
+def test_a_gpu_that_others_have_shares_of_is_not_given(
+    cluster: Cluster, provider: KubernetesProvider
+) -> None:
+    """As with ConsumableShares of NVIDIA's driver: several claims of any namespace have one GPU."""
+    with cluster.lab.namespace() as theirs:
+        for name in ("one", "two"):
+            take(cluster, theirs, name, "gpu-0", shareID=str(uuid.uuid4()))
+        assert gpu(0) in cluster.use(provider, SIM).devices
+        with pytest.raises(KernelRefused, match=f"given to claim {theirs}/one"):
+            provider.create(kernel(node=SIM, devices=(gpu(0),)))
+        assert not [said for said in cluster.open().capabilities().cautions if "several claims" in said]
+
+
+def take(cluster: Cluster, namespace: str, name: str, device: str, **more: str) -> None:
     """A claim of somebody else gets a device of the node, as a scheduler gives it."""
     path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
     request = {"name": "r", "exactly": {"deviceClassName": DRIVER}}
     made = cluster.lab.api.create(
         path, {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
     )
-    result = {"request": "r", "driver": DRIVER, "pool": SIM, "device": device}
+    result = {"request": "r", "driver": DRIVER, "pool": SIM, "device": device, **more}
     status = {"allocation": {"devices": {"results": [result]}}}
     cluster.lab.api.replace(f"{path}/{name}/status", {**made, "status": status})
 

@@ -1,4 +1,4 @@
-"""What is said of pods that wait for their volumes, and which requests that takes."""
+"""What is said of pods that do not start yet, and which requests that takes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from providers.kubernetes.observe.pods import OwnPod, parse_pod
-from providers.kubernetes.observe.volume_waits import VolumeEvent, VolumeWaits, parse_event, wait_reason
+from providers.kubernetes.observe.start_waits import StartEvent, StartWaits, parse_event, wait_reason
 from tests.providers.kubernetes.specs import pod
 
 CLAIM = {"name": "volume-1", "persistentVolumeClaim": {"claimName": "data-1"}}
@@ -56,24 +56,46 @@ def told(pods: dict[Any, OwnPod], events: list[Any], claims: dict[str, str] | No
             ]
             return ObjectList(tuple(listed), "10")
 
-    waits = VolumeWaits(Client())  # type: ignore[arg-type]
+    waits = StartWaits(Client())  # type: ignore[arg-type]
     waits.look()
     found = waits.reasons(pods)
     waits.close()
     return found.get(KEY, ""), asked
 
 
-def test_nothing_is_asked_while_no_pod_waits_for_volumes() -> None:
+def test_nothing_is_asked_while_every_pod_runs_or_says_itself_why_not() -> None:
     running = waiting(CLAIM, state={"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-    pulling = waiting(CLAIM, state={"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
-    for found in (
-        waiting(),
-        waiting({"name": "home", "emptyDir": {}}),
-        running,
-        pulling,
-        waiting(CLAIM, nodeName=""),
-    ):
+    failing = waiting(CLAIM, state={"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
+    for found in (running, failing, waiting(CLAIM, nodeName="")):
         assert told({KEY: found}, [], {}) == ("", [])
+    assert told({KEY: waiting(FOLDER)}, [], {}) == ("", ["events"])
+
+
+PULLED = 'Successfully pulled image "r/i:1" in 3.2s (5s including waiting). Image size: 1234567890 bytes.'
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (
+            [event("Pod", "u1", "Pulling", 'Pulling image "r/i:1"')],
+            "pulling r/i:1 since 2026-01-01 00:00:00 UTC",
+        ),
+        (
+            [
+                event("Pod", "u1", "FailedMount", "of before", "2026-01-01T00:00:00Z"),
+                event("Pod", "u1", "Pulled", PULLED, "2026-01-01T00:00:09Z"),
+                event("Pod", "u1", "Pulling", 'Pulling image "r/i:1"', "2026-01-01T00:00:01Z"),
+            ],
+            "pulled r/i:1 in 3.2s, 1235 MB",
+        ),
+        ([event("Pod", "u1", "Pulled", 'Container image "r/i:1" already present on machine')], ""),
+        ([event("Pod", "another", "Pulling", 'Pulling image "r/i:1"')], ""),
+        ([event("Pod", "u1", "Pulling", "x" * 500)], "pulling its image since 2026-01-01 00:00:00 UTC"),
+    ],
+)
+def test_how_far_its_image_is(events: list[Any], said: str) -> None:
+    assert told({KEY: waiting()}, events, {}) == (said, ["events"])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +118,7 @@ def test_nothing_is_asked_while_no_pod_waits_for_volumes() -> None:
             "there, or give its storage host ReadWriteMany",
         ),
         ({"data-1": "Bound"}, [event("Pod", "another", "FailedMount", "x")], ""),
-        ({"data-1": "Bound"}, [event("Pod", "u1", "Pulled", "x")], ""),
+        ({"data-1": "Bound"}, [event("Pod", "u1", "Created", "x")], ""),
         (None, [event("Pod", "u1", "FailedMount", "node affinity conflict")], "placement.nodes"),
     ],
 )
@@ -120,7 +142,7 @@ def test_the_last_word_counts_and_not_that_time_is_up() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    found = VolumeEvent(("Pod", "u1"), "FailedMount", "x" * 5000, "")
+    found = StartEvent(("Pod", "u1"), "FailedMount", "x" * 5000, "")
     assert len(wait_reason(waiting(FOLDER), {found.subject: found}, {})) < 400
 
 

@@ -1,9 +1,10 @@
-"""Why pods that mount volumes do not start. That stands in no pod's status: it is in events, and in claims,
-which are watched from the moment that such a pod waits.
+"""What pods that do not start yet wait for: their volumes, or their image. That stands in no pod's status: it
+is in events, and in claims of volumes, which are watched from the moment that such a pod waits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ from providers.kubernetes.observe.pods import OwnPod
 from schemas.problems.errors.provider import ProviderError
 
 T = TypeVar("T")
-POD_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+PULLING, PULLED = "Pulling", "Pulled"
+POD_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", PULLING, PULLED})
 CLAIM_EVENTS = frozenset({"FailedBinding", "ProvisioningFailed", "ExternalProvisioning"})
 _REMEDIES = (
     ("hostpath type check failed", "make the folder on that node, for the project's user"),
@@ -36,11 +38,14 @@ _REMEDIES = (
 """What is in a message, in lower case → what to do."""
 _LONGEST = 300
 _TIME_IS_UP = "Unable to attach or mount volumes"
+_QUOTED = re.compile(r'"([^"]{1,300})"')
+_PULLED = re.compile(r"pulled image .* in (\S{1,30}) \(.* Image size: ([0-9]{1,18}) bytes")
+"""As kubelets word it (pkg/kubelet/images/image_manager.go): the size is told with the end alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeEvent:
-    """What happened to a pod's volume or to a claim; `at` sorts by time."""
+class StartEvent:
+    """What happened to a pod's volume or image, or to a claim; `at` sorts by time."""
 
     subject: tuple[str, str]
     """Kind, and the UID of a pod or the name of a claim."""
@@ -49,14 +54,14 @@ class VolumeEvent:
     at: str
 
 
-class VolumeWaits:
+class StartWaits:
     """Whoever may not see events or claims gets no reasons, and everything else."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._events: dict[str, Reflector[VolumeEvent]] = {}
+        self._events: dict[str, Reflector[StartEvent]] = {}
         self._claims: dict[str, Reflector[str]] = {}
-        self._views: dict[str, tuple[View[VolumeEvent], View[str]]] = {}
+        self._views: dict[str, tuple[View[StartEvent], View[str]]] = {}
         """Namespace with pods that wait → what was last seen there."""
 
     @property
@@ -70,12 +75,15 @@ class VolumeWaits:
             self._views[namespace] = self._look_at(namespace)
 
     def reasons(self, pods: Mapping[Key, OwnPod]) -> dict[Key, str]:
-        """Pod → why it waits for its volumes, of those that seem to."""
+        """Pod → what it waits for before it starts, of those that have not."""
         waiting: dict[str, dict[Key, OwnPod]] = {}
         for key, pod in pods.items():
             if _may_wait(pod):
                 waiting.setdefault(key[0], {})[key] = pod
-        self._views = {name: self._views.get(name) or self._look_at(name) for name in waiting}
+        mounting = {name for name, its in waiting.items() if any(pod.claims for pod in its.values())}
+        self._views = {
+            name: self._view_for(name, claims=name in mounting or name in self._claims) for name in waiting
+        }
         found = {}
         for namespace, its in waiting.items():
             events, claims = self._views[namespace]
@@ -86,13 +94,21 @@ class VolumeWaits:
                     found[key] = why
         return found
 
-    def _look_at(self, namespace: str) -> tuple[View[VolumeEvent], View[str]]:
+    def _view_for(self, namespace: str, *, claims: bool) -> tuple[View[StartEvent], View[str]]:
+        """As looked at just now, or for the first time."""
         if namespace not in self._events:
             path = namespaced("events", namespace)
             self._events[namespace] = Reflector(self._client, path, parse_event)
+        new = claims and namespace not in self._claims
+        if new:
             path = namespaced(RESOURCE, namespace)
             self._claims[namespace] = Reflector(self._client, path, _claim_phase)
-        return _seen(self._events[namespace]), _seen(self._claims[namespace])
+        known = None if new else self._views.get(namespace)
+        return known or self._look_at(namespace)
+
+    def _look_at(self, namespace: str) -> tuple[View[StartEvent], View[str]]:
+        claims = self._claims.get(namespace)
+        return _seen(self._events[namespace]), View({}, -1) if claims is None else _seen(claims)
 
     def close(self) -> None:
         watched: tuple[Reflector[Any], ...] = (*self._events.values(), *self._claims.values())
@@ -110,11 +126,11 @@ def _seen(view: Reflector[T]) -> View[T]:
 
 
 def _may_wait(pod: OwnPod) -> bool:
-    return pod.mounts and bool(pod.node) and pod.kernel.state == "creating" and not pod.kernel.reason
+    return bool(pod.node) and pod.kernel.state == "creating" and not pod.kernel.reason
 
 
-def parse_event(found: Mapping[str, Any]) -> VolumeEvent | None:
-    """None for what is about no volume."""
+def parse_event(found: Mapping[str, Any]) -> StartEvent | None:
+    """None for what is about neither a volume nor an image."""
     about, reason = found.get("involvedObject") or {}, str(found.get("reason"))
     if about.get("kind") == "Pod" and reason in POD_EVENTS:
         subject = ("Pod", str(about.get("uid")))
@@ -125,23 +141,23 @@ def parse_event(found: Mapping[str, Any]) -> VolumeEvent | None:
     series, metadata = found.get("series") or {}, found.get("metadata") or {}
     times = (series.get("lastObservedTime"), found.get("lastTimestamp"), found.get("eventTime"))
     at = next((str(time) for time in times if time), str(metadata.get("creationTimestamp")))
-    return VolumeEvent(subject, reason, str(found.get("message") or ""), at)
+    return StartEvent(subject, reason, str(found.get("message") or ""), at)
 
 
 def _claim_phase(found: Mapping[str, Any]) -> str:
     return str((found.get("status") or {}).get("phase") or "Pending")
 
 
-def _latest(events: Iterable[VolumeEvent]) -> dict[tuple[str, str], VolumeEvent]:
+def _latest(events: Iterable[StartEvent]) -> dict[tuple[str, str], StartEvent]:
     """What was said last of each; that time is up says less than what took it."""
-    found: dict[tuple[str, str], VolumeEvent] = {}
+    found: dict[tuple[str, str], StartEvent] = {}
     for event in sorted(events, key=lambda each: (not each.message.startswith(_TIME_IS_UP), each.at)):
         found[event.subject] = event
     return found
 
 
-def wait_reason(pod: OwnPod, events: Mapping[tuple[str, str], VolumeEvent], phases: Mapping[str, str]) -> str:
-    """In words, with what to do; empty where its volumes are no reason. Pure."""
+def wait_reason(pod: OwnPod, events: Mapping[tuple[str, str], StartEvent], phases: Mapping[str, str]) -> str:
+    """In words, with what to do; empty where nothing is known. Pure."""
     for name in pod.claims if phases else ():
         phase = phases.get(name)
         if phase is None:
@@ -153,7 +169,20 @@ def wait_reason(pod: OwnPod, events: Mapping[tuple[str, str], VolumeEvent], phas
     return _words(event) if event is not None else ""
 
 
-def _words(event: VolumeEvent) -> str:
+def _words(event: StartEvent) -> str:
     said = " ".join(event.message.split())
+    if event.reason in (PULLING, PULLED):
+        return _image_words(event, said)
     remedy = next((remedy for part, remedy in _REMEDIES if part in said.lower()), "")
     return f"{event.reason}: {said[:_LONGEST]}" + (f"; {remedy}" if remedy else "")
+
+
+def _image_words(event: StartEvent, said: str) -> str:
+    """How far a pull is, as far as kubelets tell: when it began, and in the end how long it took and how
+    large the image is. One that was there already is no wait."""
+    name = _QUOTED.search(said)
+    image = name[1] if name else "its image"
+    if event.reason == PULLING:
+        return f"pulling {image} since {event.at[:19].replace('T', ' ')} UTC"
+    pulled = _PULLED.search(said)
+    return f"pulled {image} in {pulled[1]}, {-(-int(pulled[2]) // 10**6)} MB" if pulled else ""

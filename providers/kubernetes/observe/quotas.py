@@ -1,0 +1,144 @@
+"""ResourceQuotas of the namespaces where bai makes pods: a pod or a claim beyond one is refused when it is
+made (https://kubernetes.io/docs/concepts/policy/resource-quotas/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from providers.foreign_use import CLAIMS, PODS, OutsideQuota
+from providers.kubernetes.api.reflector import Key
+from providers.kubernetes.objects.device import Device
+from providers.kubernetes.objects.quantity import parse_quantity
+from providers.kubernetes.observe.hardware import VENDORS
+from providers.kubernetes.observe.ledger import HeldClaim
+from providers.kubernetes.observe.pods import OwnPod
+from schemas.kinds.parts.kubernetes import Kubernetes
+
+_CPU, _MEMORY = "cpu", "mem"
+DEVICE_QUOTAS = {
+    "requests.nvidia.com/gpu": "cuda.device",
+    "requests.deviceclass.resource.kubernetes.io/gpu.nvidia.com": "cuda.device",
+    "gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "cuda.device",
+    "requests.amd.com/gpu": "rocm.device",
+    "requests.deviceclass.resource.kubernetes.io/gpu.amd.com": "rocm.device",
+    "gpu.amd.com.deviceclass.resource.k8s.io/devices": "rocm.device",
+}
+"""What limits whole GPUs, of claims as of extended resources, and the slot that they are."""
+_LIMITED = {
+    "requests.cpu": _CPU, "cpu": _CPU, "limits.cpu": _CPU,
+    "requests.memory": _MEMORY, "memory": _MEMORY, "limits.memory": _MEMORY,
+    "pods": PODS, "count/pods": PODS,
+    "count/resourceclaims.resource.k8s.io": CLAIMS,
+    **DEVICE_QUOTAS,
+}  # fmt: skip
+_NAMED = 5
+_ALL_OURS = ["NotBestEffort"]
+"""Scopes of all pods of bai's: they have requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuota:
+    """`hard` and `used` by slot, in its smallest unit; where several names limit one slot, the one that has
+    the least left. `unplanned`: what else it limits; `scoped`: it counts some pods only."""
+
+    namespace: str
+    name: str
+    hard: Mapping[str, int]
+    used: Mapping[str, int]
+    unplanned: tuple[str, ...] = ()
+    scoped: bool = False
+
+
+@dataclass(slots=True)
+class _Use:
+    """What bai's pods have of a namespace."""
+
+    amounts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, slot: str, amount: int) -> None:
+        self.amounts[slot] = self.amounts.get(slot, 0) + amount
+
+
+def parse_quota(found: Mapping[str, Any]) -> NamespaceQuota:
+    """Pure."""
+    metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    limits, uses = status.get("hard") or spec.get("hard") or {}, status.get("used") or {}
+    hard: dict[str, int] = {}
+    used: dict[str, int] = {}
+    unplanned = []
+    for name in sorted(limits):
+        slot = _LIMITED.get(name)
+        if slot is None:
+            unplanned.append(name)
+            continue
+        most, has = (
+            parse_quantity(str(each.get(name) or "0"), milli=slot == _CPU) for each in (limits, uses)
+        )
+        if slot not in hard or most - has < hard[slot] - used[slot]:
+            hard[slot], used[slot] = most, has
+    scopes = spec.get("scopes") or []
+    return NamespaceQuota(
+        str(metadata.get("namespace")), str(metadata["name"]), hard, used, tuple(unplanned),
+        scoped=bool(spec.get("scopeSelector")) or scopes not in ([], _ALL_OURS),
+    )  # fmt: skip
+
+
+def outside_quotas(
+    quotas: Iterable[NamespaceQuota],
+    pods: Mapping[Key, OwnPod],
+    claims: Iterable[HeldClaim],
+    devices: Mapping[tuple[str, str, str], Device],
+    options: Kubernetes,
+) -> tuple[OutsideQuota, ...]:
+    """What each allows bai's pods, and what others have of it. Pure."""
+    planned = [each for each in quotas if not each.scoped and each.hard]
+    if not planned:
+        return ()
+    own = _own_use(pods, claims, devices)
+    found = []
+    for quota in sorted(planned, key=lambda each: (each.namespace, each.name)):
+        ours = own.get(quota.namespace, _Use()).amounts
+        # A pod that has just gone may be in `used` for some seconds: then it is others' for so long.
+        others = {slot: max(0, quota.used[slot] - ours.get(slot, 0)) for slot in quota.hard}
+        name = f"ResourceQuota/{quota.namespace}/{quota.name}"
+        found.append(OutsideQuota(name, options.project_of(quota.namespace), quota.hard, others))
+    return tuple(found)
+
+
+def _own_use(
+    pods: Mapping[Key, OwnPod],
+    claims: Iterable[HeldClaim],
+    devices: Mapping[tuple[str, str, str], Device],
+) -> dict[str, _Use]:
+    found: dict[str, _Use] = {}
+    owners = set()
+    for (namespace, _), pod in pods.items():
+        owners.add((namespace, pod.uid))
+        if pod.charged is not None:
+            use = found.setdefault(namespace, _Use())
+            for slot, amount in zip((_CPU, _MEMORY, PODS), (*pod.charged, 1), strict=True):
+                use.add(slot, amount)
+    for claim in claims:
+        if (claim.namespace, claim.owner) in owners:
+            use = found.setdefault(claim.namespace, _Use())
+            use.add(CLAIMS, 1)
+            for device in filter(None, map(devices.get, claim.devices)):
+                if device.driver in VENDORS and device.attributes.get("type", "gpu") == "gpu":
+                    use.add(f"{VENDORS[device.driver][1]}.device", 1)
+    return found
+
+
+def unplanned_parts(quotas: Iterable[NamespaceQuota]) -> list[str]:
+    """What of quotas is not part of plans, in words. Pure."""
+    said = []
+    for quota in sorted(quotas, key=lambda each: (each.namespace, each.name)):
+        where = f"ResourceQuota {quota.namespace}/{quota.name}"
+        if quota.scoped:
+            said.append(f"{where} counts some pods only, by scopes, and is no part of plans")
+        elif quota.unplanned:
+            said.append(f"{where} limits also {', '.join(quota.unplanned)}, which plans do not count")
+    more = [f"{len(said) - _NAMED} more ResourceQuotas are only part of plans, or none"]
+    return said if len(said) <= _NAMED else [*said[:_NAMED], *more]
