@@ -48,6 +48,7 @@ class Observer:
         self.pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", self._parse_pod)
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
+        self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
         self.ledger = DeviceLedger(client)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self._last: tuple[tuple[object, ...], Observation] | None = None
@@ -103,6 +104,10 @@ class Observer:
         """As last seen; looks where nobody has yet. Raises ApiRefusal, OSError."""
         return self._devices[1] if self._devices[0] >= 0 else self.devices()
 
+    def device_classes(self) -> dict[str, Object]:
+        """By name. Raises ApiRefusal, OSError."""
+        return {name: found for (_, name), found in self.classes.look().objects.items()}
+
     def _parse_pod(self, pod: Object) -> Pod | None:
         if is_ours(pod, self._options):
             return parse_pod(pod)
@@ -149,7 +154,7 @@ class Observer:
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger, self._waits):
+        for each in (self.pods, self.nodes, self.slices, self.classes, self.ledger, self._waits):
             each.close()
 
 
@@ -175,3 +180,7 @@ def _unreachable(wanted: Iterable[str], known: Mapping[str, ClusterNode]) -> dic
 
 def _slice(found: Object) -> Object:
     return {"spec": found.get("spec") or {}}
+
+
+def _class(found: Object) -> Object:
+    return {"metadata": {"name": found["metadata"]["name"]}, "spec": found.get("spec") or {}}
