@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
+from reconciler.controller.stages import NoStageListener, Stage
 from reconciler.workspace.workspace import Workspace
 from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.lab import Kubernetes
@@ -44,6 +46,7 @@ kind: Node
 metadata: {{name: n1}}
 spec: {{resourceGroup: all}}
 """
+UNTIL_TOLD = "until [ -e told ]; do sleep 0.1; done"
 RUNS = "trap exit TERM; while :; do sleep 0.1; done"
 
 
@@ -52,7 +55,7 @@ class Site:
 
     def __init__(self, lab: Kubernetes, namespace: str, folder: Path) -> None:
         folder.mkdir()
-        self.lab, self.folder = lab, folder
+        self.lab, self.namespace, self.folder = lab, namespace, folder
         self.pods_at = f"{CORE}/namespaces/{namespace}/pods"
         self.claims_at = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
         (folder / "lab.yaml").write_text(CLUSTER.format(namespace=namespace))
@@ -117,6 +120,7 @@ class Site:
         until(there, lambda: f"{sessions} run: {sorted(self.pods())}, said {self.said[-10:]}", pause=0.2)
 
     def close(self) -> None:
+        self.lab.mend()
         for each in self.folder.glob("*.yaml"):
             if each.name != "lab.yaml":
                 each.unlink()
@@ -138,6 +142,11 @@ def site(
     found.close()
 
 
+def tell_it_to_end(site: Site, session: str) -> None:
+    (kernel,) = (name for name in site.pods() if name.startswith(f"{session}-"))
+    site.lab.kubectl("-n", site.namespace, "exec", kernel, "--", "touch", "/home/work/told")
+
+
 def restart_kubelets(lab: Kubernetes) -> None:
     """As administrators do after a restore: they go on from what they have seen otherwise."""
     for name in ("n0", "n1"):
@@ -149,10 +158,12 @@ def restart_kubelets(lab: Kubernetes) -> None:
 def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_path: Path) -> None:
     site.want("kept", 3)
     site.want("ended", 5)
-    site.want("batch", 2, node="n1", script="sleep 5; echo done", type="batch")
+    site.want("batch", 2, node="n1", script=UNTIL_TOLD, type="batch")
     site.settled("kept", "ended", "batch")
     before = site.running()
     site.lab.control_plane.snapshot(tmp_path / "etcd")
+
+    tell_it_to_end(site, "batch")
 
     def batch_has_ended() -> bool:
         return site.loop.once() and site.phase("batch") == "TERMINATED"
@@ -171,4 +182,92 @@ def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_pat
     assert site.running()["kept"] == before["kept"], "it was not touched"
     assert site.phase("batch") == "TERMINATED"
     assert site.given() == devices
-    assert any("Session/p/made RUNNING ->" in line for line in site.said), "\n".join(site.said)
+    for line in (
+        "Session/p/ended new -> RUNNING: found by its labels",
+        "deleted Session/p/ended: no longer in the repository",
+        "updated Session/p/made: main1 is gone",
+    ):
+        assert line in site.said, "\n".join(dict.fromkeys(site.said))
+
+
+class Outage(NoStageListener):
+    """The API server goes as soon as a pass of the loop is at this stage."""
+
+    def __init__(self, lab: Kubernetes, at: Stage) -> None:
+        self.lab, self.at = lab, at
+
+    @contextlib.contextmanager
+    def stage(self, stage: Stage, cluster: str) -> Iterator[None]:
+        if stage == self.at:
+            self.lab.control_plane.stop_api_server()
+        yield
+
+
+@pytest.mark.parametrize("at", ["plan", "apply"])
+def test_an_api_server_that_goes_in_the_middle_of_a_pass_costs_no_session(site: Site, at: Stage) -> None:
+    site.want("kept", 3)
+    site.settled("kept")
+    before = site.running()
+    site.want("late", 2)
+    site.said.clear()
+    site.loop.stages = Outage(site.lab, at)
+    assert not site.loop.once()
+    site.loop.stages = NoStageListener()
+    (why,) = (line for line in site.said if not line.startswith("warning: "))
+    assert "not everything can be observed any more" in why and "API server" in why
+    for _ in range(3):
+        assert not site.loop.once()
+        assert site.phase("kept") == "RUNNING"
+    said = [line for line in site.said if line.startswith("not everything could be observed: ")]
+    assert len(said) == 1 and "API server" in said[0], site.said
+    assert not any("Session/p/kept" in line for line in site.said), site.said
+    site.lab.mend()
+    site.settled("kept", "late")
+    assert "created Session/p/late: new" in site.said
+    assert site.running()["kept"] == before["kept"]
+
+
+def test_what_others_take_away_is_made_again_and_a_kubelet_that_restarts_is_nothing(site: Site) -> None:
+    site.want("evicted", 3)
+    site.want("deleted", 2)
+    site.want("kept", 3, node="n1")
+    site.settled("evicted", "deleted", "kept")
+    before, pods = site.running(), site.pods()
+    site.said.clear()
+    (evicted,) = (name for name in pods if name.startswith("evicted-"))
+    (deleted,) = (name for name in pods if name.startswith("deleted-"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
+    site.lab.api.create(f"{site.pods_at}/{evicted}/eviction", eviction)
+    site.lab.api.delete(f"{site.pods_at}/{deleted}?gracePeriodSeconds=1")
+    restart_kubelets(site.lab)
+    for name in (evicted, deleted):
+        site.lab.api.gone(f"{site.pods_at}/{name}", name)
+    site.settled("evicted", "deleted", "kept")
+    now = site.running()
+    assert now["kept"] == before["kept"] and now["evicted"] != before["evicted"]
+    for name in ("evicted", "deleted"):
+        assert any(line.startswith(f"updated Session/p/{name}: main1 ") for line in site.said), site.said
+    assert not any("Session/p/kept" in line for line in site.said), site.said
+
+
+def test_a_node_that_goes_for_good_and_comes_back_as_another_runs_its_sessions_anew(site: Site) -> None:
+    site.want("kept", 3)
+    site.want("moved", 2, node="n1")
+    site.settled("kept", "moved")
+    before = site.running()
+    site.lab.nodes["n1"].kill()
+    site.lab.api.delete(f"{CORE}/nodes/n1")
+    site.said.clear()
+
+    def forgotten() -> bool:
+        site.loop.once()
+        return not any(name.startswith("moved-") for name in site.pods())
+
+    until(forgotten, lambda: f"the cluster takes its pods away: {sorted(site.pods())}", pause=0.5)
+    assert any(line.startswith("no contact with n1: the cluster has no node") for line in site.said), (
+        site.said
+    )
+    site.lab.pair()
+    site.settled("kept", "moved")
+    now = site.running()
+    assert now["kept"] == before["kept"] and now["moved"] != before["moved"]

@@ -86,6 +86,10 @@ class Observer:
         assert self._seen is not None
         return self._seen
 
+    def has_seen(self, pod: Key) -> bool:
+        """Whether it was there at the last look; asks nobody."""
+        return self._seen is not None and pod in self._seen.pods.objects
+
     def _look(self) -> ClusterViews:
         looks: list[Callable[[], Any]] = [self.pods.look, self.nodes.look, self.ledger.look, self.devices]
         with ThreadPoolExecutor(len(looks), "bai-look") as pool:

@@ -20,28 +20,30 @@ from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.pods.volume_claims import tell_provisioners
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelRefused
-from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
+from schemas.problems.errors.provider import ProviderUnavailable
 
 
 def create_pod(
-    client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, observer: Observer, fence: Fence
+    client: ApiClient,
+    options: Kubernetes,
+    ref: PodRef,
+    spec: KernelSpec,
+    observer: Observer,
+    fence: Fence,
+    *,
+    again: bool = False,
 ) -> Object:
-    """The pod, bound to its node; one that is bound already is left as it is. Raises KernelRefused,
-    ProviderUnavailable, ProviderError, and what `fence` raises."""
+    """The pod, bound to its node; one that is bound already is left as it is. `again`: it is looked for
+    before it is made. Raises KernelRefused, ProviderUnavailable, ProviderError, and what `fence` raises."""
     with api_errors(spec.id, making=True):
-        try:
-            _require_node(observer, spec)
-            asked = spec.devices or spec.nics or spec.cpus
-            devices = _find_devices(observer, spec) if asked else ()
-        except ProviderError:
-            found = get_or_none(client, ref.path)
-            if found is None:
-                raise
-            _require_ours(found, options, spec)
-            if not _is_bound(found):
-                raise
-            return found
-        pod = _make_or_find(client, options, ref, spec, claims=len(split_devices(devices)))
+        pod = get_or_none(client, ref.path) if again else None
+        if pod is not None and _is_bound(_ours(pod, options, spec)):
+            return pod
+        _require_node(observer, spec)
+        asked = spec.devices or spec.nics or spec.cpus
+        devices = _find_devices(observer, spec) if asked else ()
+        if pod is None:
+            pod = _make_or_find(client, options, ref, spec, claims=len(split_devices(devices)))
         if _is_bound(pod):
             return pod
         for resource, body in beside(spec, pod):
@@ -59,8 +61,8 @@ def _is_bound(pod: Object) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
-def _require_ours(pod: Object, options: Kubernetes, spec: KernelSpec) -> None:
-    """A pod of this name is what an attempt that was cut off has made. Raises KernelRefused where it is not
+def _ours(pod: Object, options: Kubernetes, spec: KernelSpec) -> Object:
+    """A pod of this name, as an attempt that was cut off has made it. Raises KernelRefused where it is not
     bai's, ProviderUnavailable where it is going."""
     about = pod["metadata"]
     if not is_ours(pod, options):
@@ -68,6 +70,7 @@ def _require_ours(pod: Object, options: Kubernetes, spec: KernelSpec) -> None:
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
     if about.get("deletionTimestamp"):
         raise ProviderUnavailable(provider=NAME, why=f"pod {about['name']} is still being deleted")
+    return pod
 
 
 def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
@@ -104,8 +107,7 @@ def _make_or_find(
         found = get_or_none(client, ref.path)
         if found is None:
             raise
-        _require_ours(found, options, spec)
-        return found
+        return _ours(found, options, spec)
 
 
 def _make_if_missing(client: ApiClient, path: str, body: Object) -> None:
