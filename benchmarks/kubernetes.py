@@ -38,6 +38,8 @@ from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.kubernetes.needs import why_not
 
 GPUS = 2
+NODE_GRACE = 300
+"""So that simulated nodes leave the machine to what is measured."""
 EACH = 8
 """GPUs of a node."""
 LOOKS = 5
@@ -56,7 +58,7 @@ def main() -> None:
         return
     if reason := why_not():
         sys.exit(reason)
-    lab = Kubernetes()
+    lab = Kubernetes(NODE_GRACE)
     try:
         show(measure(lab, given.nodes, given.pods, given.parallel), given.json)
     finally:

@@ -29,6 +29,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.kubernetes import NODE_GRACE
 from benchmarks.kubernetes_repository import Repository, session
 from benchmarks.results import parser_of, show
 from providers.kubernetes.objects.names import PREFIX
@@ -265,7 +266,7 @@ def main() -> None:
     given = parser.parse_args()
     if reason := why_not():
         sys.exit(reason)
-    lab = Kubernetes()
+    lab = Kubernetes(NODE_GRACE)
     try:
         show(measure(lab, given.nodes, given.rounds, given.seed), given.json)
     finally:

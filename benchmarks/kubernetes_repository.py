@@ -15,7 +15,7 @@ class Repository:
     """`selection`: the strategy of its one resource group; empty: the default."""
 
     def __init__(self, folder: Path, namespace: str, nodes: Sequence[str], selection: str = "") -> None:
-        self.folder = folder
+        self.folder, self.namespace = folder, namespace
         cluster = {
             "provider": "kubernetes",
             "kubernetes": {"namespace": namespace},

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.counted_apply import Requests
-from benchmarks.kubernetes import EACH, await_running, leave_to_scheduler
+from benchmarks.kubernetes import EACH, NODE_GRACE, await_running, leave_to_scheduler
 from benchmarks.kubernetes_repository import Repository, session
 from benchmarks.loop import AGAIN, Bench
 from benchmarks.results import parser_of, show
@@ -67,15 +67,7 @@ def pods_of(gpus: int) -> list[int]:
 
 def placed(lab: Kubernetes, folder: Path, namespace: str, pods: int) -> dict[str, Any]:
     told = folder.parent / "applied.json"
-    argv = [
-        sys.executable,
-        "-m",
-        "benchmarks.kubernetes_sessions",
-        "--apply",
-        str(folder),
-        "--json",
-        str(told),
-    ]
+    argv = [sys.executable, "-m", "benchmarks.counted_apply", str(folder), "--json", str(told)]
     client = ApiClient(kubeconfig_access([lab.kubeconfig]))
     begin = time.perf_counter()
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
@@ -168,7 +160,7 @@ def main() -> None:
         return
     if reason := why_not():
         sys.exit(reason)
-    lab = Kubernetes()
+    lab = Kubernetes(NODE_GRACE)
     os.environ["KUBECONFIG"] = str(lab.kubeconfig)
     try:
         with tempfile.TemporaryDirectory(prefix="bai-sessions-") as folder:
