@@ -20,6 +20,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.kubernetes.needs import why_not
 
 GPUS = 2
+NODE_GRACE = 300
+"""So that simulated nodes leave the machine to what is measured."""
 EACH = 8
 """GPUs of a node."""
 LOOKS = 5
@@ -55,7 +58,7 @@ def main() -> None:
         return
     if reason := why_not():
         sys.exit(reason)
-    lab = Kubernetes()
+    lab = Kubernetes(NODE_GRACE)
     try:
         show(measure(lab, given.nodes, given.pods, given.parallel), given.json)
     finally:
@@ -105,7 +108,7 @@ def placed(lab: Kubernetes, namespace: str, names: list[str], pods: int, paralle
     with ThreadPoolExecutor(parallel) as pool:
         list(pool.map(lambda number: provider.create(_spec(names, number)), range(pods)))
     created, used = time.perf_counter() - begin, time.process_time() - cpu
-    _await_running(client, namespace, pods)
+    await_running(client, namespace, pods)
     seconds = time.perf_counter() - begin
     provider.close()
     return {"seconds": round(seconds, 2), "created_s": round(created, 2), "cpu_s": round(used, 2)}
@@ -124,19 +127,26 @@ def _spec(names: list[str], number: int) -> KernelSpec:
 
 
 def scheduled(lab: Kubernetes, namespace: str, pods: int, parallel: int) -> dict[str, Any]:
+    return leave_to_scheduler(lab, namespace, {f"s{number}": GPUS for number in range(pods)}, parallel)
+
+
+def leave_to_scheduler(
+    lab: Kubernetes, namespace: str, pods: Mapping[str, int], parallel: int
+) -> dict[str, Any]:
+    """Pods by name, with so many GPUs each, created by as many threads, until all run."""
     client = ApiClient(kubeconfig_access([lab.kubeconfig]))
     begin = time.perf_counter()
     with ThreadPoolExecutor(parallel) as pool:
-        list(pool.map(lambda number: _leave_to_scheduler(client, namespace, number), range(pods)))
+        list(pool.map(lambda one: _create_unplaced(client, namespace, *one), pods.items()))
     created = time.perf_counter() - begin
-    _await_running(client, namespace, pods)
+    await_running(client, namespace, len(pods))
+    client.close()
     return {"seconds": round(time.perf_counter() - begin, 2), "created_s": round(created, 2)}
 
 
-def _leave_to_scheduler(client: ApiClient, namespace: str, number: int) -> None:
-    name = f"s{number}"
+def _create_unplaced(client: ApiClient, namespace: str, name: str, gpus: int) -> None:
     cel = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].type == "gpu"'
-    exactly = {"deviceClassName": DRIVER, "count": GPUS, "selectors": [{"cel": {"expression": cel}}]}
+    exactly = {"deviceClassName": DRIVER, "count": gpus, "selectors": [{"cel": {"expression": cel}}]}
     claim = {
         "metadata": {"name": name},
         "spec": {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}},
@@ -158,7 +168,7 @@ def _leave_to_scheduler(client: ApiClient, namespace: str, number: int) -> None:
     client.create(namespaced("pods", namespace), pod)
 
 
-def _await_running(client: ApiClient, namespace: str, pods: int) -> None:
+def await_running(client: ApiClient, namespace: str, pods: int) -> None:
     path, query = namespaced("pods", namespace), {"fieldSelector": "status.phase=Running"}
     while len(client.list(path, query).items) < pods:
         time.sleep(0.1)

@@ -29,6 +29,8 @@ from typing import Any
 
 import yaml
 
+from benchmarks.kubernetes import NODE_GRACE
+from benchmarks.kubernetes_repository import Repository, session
 from benchmarks.results import parser_of, show
 from providers.kubernetes.objects.names import PREFIX
 from reconciler.workspace.workspace import Workspace
@@ -113,47 +115,20 @@ class Bai(Scheduler):
 
     def __init__(self, lab: Kubernetes, namespace: str, folder: Path, nodes: Sequence[str]) -> None:
         super().__init__(lab, namespace)
-        self._folder = folder
         os.environ["KUBECONFIG"] = str(lab.kubeconfig)
-        documents: list[dict[str, Any]] = [
-            {
-                "kind": "Cluster",
-                "metadata": {"name": "bench"},
-                "spec": {
-                    "provider": "kubernetes",
-                    "kubernetes": {"namespace": namespace},
-                    "defaults": {"image": IMAGE},
-                },
-            },
-            {"kind": "ResourceGroup", "metadata": {"name": "all"}, "spec": {}},
-            {"kind": "Project", "metadata": {"name": "p"}, "spec": {}},
-            *({"kind": "Node", "metadata": {"name": name}, "spec": {}} for name in nodes),
-        ]
-        self._write("cluster", *documents)
+        self._repository = Repository(folder, namespace, nodes)
 
     def change(self, new: Sequence[Arrival], over: Sequence[Arrival]) -> None:
         for each in over:
-            (self._folder / f"{each.name}.yaml").unlink()
+            self._repository.take_out(each.name)
         for each in new:
-            spec = {
-                "command": ["sleep", "infinity"],
-                "stop": {"grace": "0s"},
-                "resources": {"cpu": CORES * each.gpus, "memory": "1GiB", "cuda.device": each.gpus},
-            }
-            if each.pods > 1:
-                spec["cluster"] = {"mode": "multi-node", "roles": {"main": 1, "sub": each.pods - 1}}
-            self._write(
-                each.name, {"kind": "Session", "metadata": {"name": each.name, "project": "p"}, "spec": spec}
-            )
-        with Workspace.open(self._folder) as workspace:
+            resources = {"cpu": CORES * each.gpus, "memory": "1GiB", "cuda.device": each.gpus}
+            self._repository.write(each.name, session(each.name, resources, pods=each.pods))
+        with Workspace.open(self._repository.folder) as workspace:
             result = workspace.apply(workspace.plan(), holder="benchmarks.kubernetes_packing")
         failed = [each.error for each in result.results if each.error]
         if failed:
             sys.exit("; ".join(failed))
-
-    def _write(self, name: str, *documents: dict[str, Any]) -> None:
-        text = "---\n".join(yaml.safe_dump({"apiVersion": "bai/v1", **each}) for each in documents)
-        (self._folder / f"{name}.yaml").write_text(text)
 
 
 class KubeScheduler(Scheduler):
@@ -291,7 +266,7 @@ def main() -> None:
     given = parser.parse_args()
     if reason := why_not():
         sys.exit(reason)
-    lab = Kubernetes()
+    lab = Kubernetes(NODE_GRACE)
     try:
         show(measure(lab, given.nodes, given.rounds, given.seed), given.json)
     finally:

@@ -93,9 +93,10 @@ class KubernetesProvider(Interaction):
 
     def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
         ref = PodRef(self.options.namespace_of(ref_of(spec.labels.resource).project), spec.id)
+        again = self.finder.remembers(spec.id) or self.observer.has_seen((ref.namespace, ref.name))
         self.finder.remember(ref)
         try:
-            pod = create_pod(self.client, self.options, ref, spec, self.observer, fence)
+            pod = create_pod(self.client, self.options, ref, spec, self.observer, fence, again=again)
         except BaseException:
             self._take_back(ref)
             raise

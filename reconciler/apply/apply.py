@@ -93,6 +93,9 @@ def _verify_plan(plan: Plan, journal: JournalWriter, targets: ApplyTargets, now:
     memo = targets.existing_memo
     seen = observe(targets.store, targets.provider, plan.cluster, repo=plan.repo, memo=memo)
     if state_fingerprint(seen) != plan.basis:
+        if not seen.complete:
+            why = f"not everything can be observed any more: {'; '.join(seen.errors)}"
+            raise StalePlan(why=why, hint="plan again when it can be asked")
         hint = "plan again, and not with --offline: that does not see what runs"
         raise StalePlan(why="what is recorded or runs is not what it was made from", hint=hint)
     return seen

@@ -67,6 +67,7 @@ class Spaces:
             self.folder.mkdir(mode=0o700)
             owner = {"pid": os.getpid(), "started": started(os.getpid())}
             (self.folder / "owner.json").write_text(json.dumps(owner))
+        self._closed = False
         self.nodes: list[str] = []
         self.switch = f"{self.prefix}-sw"
         _ip("netns", "add", self.switch)
@@ -109,7 +110,11 @@ class Spaces:
         _ip("-n", name, "route", "add", destination, "via", via)
 
     def close(self) -> None:
-        """Everything goes: processes, mounts, control groups, namespaces, files."""
+        """Everything goes: processes, mounts, control groups, namespaces, files. Once: its name may be
+        another lab's by the next time."""
+        if self._closed:
+            return
+        self._closed = True
         _clear_all_but_files(self.folder)
         with _locked():  # Its name is free once they are gone, and not before.
             shutil.rmtree(self.folder, ignore_errors=True)

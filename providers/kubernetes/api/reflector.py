@@ -2,7 +2,9 @@
 
 The first look lists and is done, which is all that a command needs. Whoever looks again is a loop: from the
 second look on, a thread watches, and a look costs nothing while nothing changes. When the watch cannot go on
-(the connection, or history that the server no longer has), the next look lists anew.
+(the connection, or history that the server no longer has), the next look lists anew. So it is where the
+server has gone back to an older state, as after a restore of etcd from a backup: versions are a new history
+then, and a watch from a version that it does not have yet would be silent until it has it.
 """
 
 from __future__ import annotations
@@ -164,7 +166,8 @@ class Reflector(Generic[T]):
     def _watch(self, version: str) -> None:
         """Until it cannot go on; then the next look lists."""
         try:
-            while not self._closed and version:
+            version = self._follow(version)
+            while not self._closed and version and not self._has_gone_back(version):
                 version = self._follow(version)
         except (
             ApiRefusal,
@@ -183,6 +186,11 @@ class Reflector(Generic[T]):
                 self._response = None
                 self._news.notify_all()
 
+    def _has_gone_back(self, version: str) -> bool:
+        """Whether the server has an older state than one that it has told of."""
+        page = self._client.get(self._path, {"limit": 1})
+        return int(page["metadata"]["resourceVersion"]) < int(version)
+
     def _follow(self, version: str) -> str:
         """One watch; the version to go on from, empty where that is no longer known."""
         query = {
@@ -199,6 +207,8 @@ class Reflector(Generic[T]):
                 found = event.get("object") or {}
                 if event.get("type") == "ERROR":
                     return ""
+                if _version_of(found) < int(heard or version):
+                    return ""  # It has gone back.
                 heard = str(found["metadata"]["resourceVersion"])
                 self._hear(event["type"], found)
             return heard  # Who ends watches without a word would be asked again and again.

@@ -50,6 +50,7 @@ class Observer:
         self.pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", self._parse_pod)
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
+        self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
         self.ledger = DeviceLedger(client)
         self.limits = NamespaceLimits(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
@@ -91,6 +92,10 @@ class Observer:
         assert self._seen is not None
         return self._seen
 
+    def has_seen(self, pod: Key) -> bool:
+        """Whether it was there at the last look; asks nobody."""
+        return self._seen is not None and pod in self._seen.pods.objects
+
     def _look(self) -> ClusterViews:
         looks: list[Callable[[], Any]] = [
             self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.limits.look,
@@ -111,6 +116,10 @@ class Observer:
     def last_devices(self) -> DeviceIndex:
         """As last seen; looks where nobody has yet. Raises ApiRefusal, OSError."""
         return self._devices[1] if self._devices[0] >= 0 else self.devices()
+
+    def device_classes(self) -> dict[str, Object]:
+        """By name. Raises ApiRefusal, OSError."""
+        return {name: found for (_, name), found in self.classes.look().objects.items()}
 
     def _parse_pod(self, pod: Object) -> Pod | None:
         if is_ours(pod, self._options):
@@ -159,7 +168,8 @@ class Observer:
         )
 
     def close(self) -> None:
-        for each in (self.pods, self.nodes, self.slices, self.ledger, self.limits, self._waits):
+        watched = (self.pods, self.nodes, self.slices, self.classes, self.ledger, self.limits, self._waits)
+        for each in watched:
             each.close()
 
 
@@ -189,3 +199,7 @@ def _unreachable(wanted: Iterable[str], known: Mapping[str, ClusterNode]) -> dic
 
 def _slice(found: Object) -> Object:
     return {"spec": found.get("spec") or {}}
+
+
+def _class(found: Object) -> Object:
+    return {"metadata": {"name": found["metadata"]["name"]}, "spec": found.get("spec") or {}}

@@ -13,7 +13,6 @@ from providers.kubernetes.objects.claim import split_devices
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import beside, owner_reference, pod_manifest, service_manifest
-from providers.kubernetes.observe.nodes import parse_node
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.observe.pods import is_ours
 from providers.kubernetes.pods.devices import allocate, wanted_devices
@@ -25,33 +24,53 @@ from schemas.problems.errors.provider import ProviderUnavailable
 
 
 def create_pod(
-    client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, observer: Observer, fence: Fence
+    client: ApiClient,
+    options: Kubernetes,
+    ref: PodRef,
+    spec: KernelSpec,
+    observer: Observer,
+    fence: Fence,
+    *,
+    again: bool = False,
 ) -> Object:
-    """The pod, bound to its node; one that is bound already is left as it is. Raises KernelRefused,
-    ProviderUnavailable, ProviderError, and what `fence` raises."""
+    """The pod, bound to its node; one that is bound already is left as it is. `again`: it is looked for
+    before it is made. Raises KernelRefused, ProviderUnavailable, ProviderError, and what `fence` raises."""
     with api_errors(spec.id, making=True):
-        pod = get_or_none(client, ref.path)
-        if pod is not None and not is_ours(pod, options):
-            why = f"a pod of this name is in namespace {ref.namespace} that is not bai's"
-            raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
-        if pod is not None and pod["metadata"].get("deletionTimestamp"):
-            raise ProviderUnavailable(provider=NAME, why=f"pod {ref.name} is still being deleted")
-        if pod is not None and pod["spec"].get("nodeName"):
+        pod = get_or_none(client, ref.path) if again else None
+        if pod is not None and _is_bound(_ours(pod, options, spec)):
             return pod
-        _require_node(client, spec)
+        _require_node(observer, spec)
         asked = spec.devices or spec.nics or spec.cpus
         devices = _find_devices(observer, spec) if asked else ()
         if pod is None:
-            pod = _make(client, options, ref, spec, claims=len(split_devices(devices)))
+            pod = _make_or_find(client, options, ref, spec, claims=len(split_devices(devices)))
+        if _is_bound(pod):
+            return pod
         for resource, body in beside(spec, pod):
             _make_if_missing(client, namespaced(resource, ref.namespace), body)
         tell_provisioners(client, ref.namespace, spec)
         if spec.network.name:
             _join_service(client, ref, spec.network.name, pod)
         if devices:
-            allocate(client, observer.ledger, spec, ref, pod, devices)
+            allocate(client, observer, spec, ref, pod, devices)
         fence()
         return _bind(client, ref, spec.labels.node, pod)
+
+
+def _is_bound(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _ours(pod: Object, options: Kubernetes, spec: KernelSpec) -> Object:
+    """A pod of this name, as an attempt that was cut off has made it. Raises KernelRefused where it is not
+    bai's, ProviderUnavailable where it is going."""
+    about = pod["metadata"]
+    if not is_ours(pod, options):
+        why = f"a pod of this name is in namespace {about['namespace']} that is not bai's"
+        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="remove or rename it")
+    if about.get("deletionTimestamp"):
+        raise ProviderUnavailable(provider=NAME, why=f"pod {about['name']} is still being deleted")
+    return pod
 
 
 def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
@@ -63,29 +82,32 @@ def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
         return wanted_devices(spec, observer.devices().of(node))
 
 
-def _require_node(client: ApiClient, spec: KernelSpec) -> None:
+def _require_node(observer: Observer, spec: KernelSpec) -> None:
     """Binding asks nobody whether the node takes pods: we do. Raises ProviderUnavailable."""
     name = spec.labels.node
-    found = get_or_none(client, f"/api/v1/nodes/{name}")
-    node = parse_node(found) if found is not None else None
+    node = observer.nodes.look().objects.get(("", name))
     if node is None:
         raise ProviderUnavailable(provider=NAME, why=f"the cluster has no node {name}")
     if node.unreachable or node.cordoned:
         raise ProviderUnavailable(provider=NAME, why=f"node {name}: {node.unreachable or node.cordoned}")
 
 
-def _make(client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, *, claims: int) -> Object:
+def _make_or_find(
+    client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, *, claims: int
+) -> Object:
     body = pod_manifest(spec, ref, options, ref.new_given(), claims=claims)
     try:
         return client.create(namespaced("pods", ref.namespace), body)
     except ApiRefusal as refusal:
-        if refusal.status == CONFLICT and refusal.reason == "AlreadyExists":
-            return client.get(ref.path)
         if refusal.status == NOT_FOUND and "namespaces" in refusal.message:
             hint = f"kubectl create namespace {ref.namespace}"
             why = f"the cluster has no namespace {ref.namespace}"
             raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint) from None
-        raise
+        # A quota refuses it as well where it is there already, and counts.
+        found = get_or_none(client, ref.path)
+        if found is None:
+            raise
+        return _ours(found, options, spec)
 
 
 def _make_if_missing(client: ApiClient, path: str, body: Object) -> None:

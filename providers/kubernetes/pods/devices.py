@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from providers.base import KernelSpec
 from providers.kubernetes.api.client import ApiClient, Object
@@ -20,9 +19,10 @@ from providers.kubernetes.objects.claim import (
     split_devices,
 )
 from providers.kubernetes.objects.device import Device
-from providers.kubernetes.objects.names import RESOURCE_API, PodRef, namespaced
+from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import is_owned, owner_reference
 from providers.kubernetes.observe.ledger import DeviceLedger
+from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.pods.find import get_or_none
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
@@ -34,7 +34,7 @@ _ATTEMPTS = 5
 class DeviceClasses:
     """The cluster's device classes, by name."""
 
-    known: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Object]
 
     def class_of(self, device: Device) -> str:
         """The class of such devices: of their kind (`mig.nvidia.com`), else of their driver; empty: none."""
@@ -68,7 +68,7 @@ def _not_published(spec: KernelSpec, what: str) -> KernelRefused:
 
 def allocate(
     client: ApiClient,
-    ledger: DeviceLedger,
+    observer: Observer,
     spec: KernelSpec,
     ref: PodRef,
     pod: Object,
@@ -76,8 +76,7 @@ def allocate(
 ) -> None:
     """Make the kernel's claims and give them these devices; what is so already stays. Raises KernelRefused
     where somebody else has one of them, ProviderUnavailable, ApiRefusal, OSError."""
-    listed = client.list(f"{RESOURCE_API}/deviceclasses").items
-    classes = DeviceClasses({str(each["metadata"]["name"]): each for each in listed})
+    ledger, classes = observer.ledger, DeviceClasses(observer.device_classes())
     names = {device.key: classes.class_of(device) for device in devices}
     lacking = next((device.driver for device in devices if not names[device.key]), None)
     if lacking is not None:
@@ -101,9 +100,7 @@ def _give(
 ) -> Object:
     """The claim, once it gives this pod these devices."""
     uid = pod["metadata"]["uid"]
-    claim = get_or_none(client, claim_path(ref))
-    if claim is None:
-        claim = _new_claim(client, ref, body)
+    claim = _make_or_find(client, ref, body)
     if claim["metadata"].get("deletionTimestamp") or not is_owned(claim, pod):
         why = f"claim {ref.namespace}/{ref.name} of an earlier pod is still there"
         raise ProviderUnavailable(provider=NAME, why=why)
@@ -123,13 +120,15 @@ def _give(
     raise ProviderUnavailable(provider=NAME, why=f"claim {ref.name} changes all the time")
 
 
-def _new_claim(client: ApiClient, ref: PodRef, body: Object) -> Object:
+def _make_or_find(client: ApiClient, ref: PodRef, body: Object) -> Object:
     try:
         return client.create(namespaced("resourceclaims", ref.namespace), body)
-    except ApiRefusal as refusal:
-        if refusal.reason != "AlreadyExists":
+    except ApiRefusal:
+        # An attempt before, or one at the same time; a quota refuses it as well where it is there already.
+        found = get_or_none(client, claim_path(ref))
+        if found is None:
             raise
-        return client.get(claim_path(ref))  # Another attempt at the same time.
+        return found
 
 
 def _require_free(ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]) -> None:

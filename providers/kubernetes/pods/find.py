@@ -28,6 +28,9 @@ class PodFinder:
     def remember(self, ref: PodRef) -> None:
         self._namespaces[ref.name] = ref.namespace
 
+    def remembers(self, kernel: str) -> bool:
+        return kernel in self._namespaces
+
     def forget(self, kernel: str) -> None:
         self._namespaces.pop(kernel, None)
 

@@ -44,8 +44,8 @@ class ControlPlane:
     """`start` brings it up; `kubeconfig` has all rights. Parts can be ended and started one by one.
     Raises NotUp."""
 
-    def __init__(self, spaces: Spaces, programs: Path) -> None:
-        self.spaces, self.programs = spaces, programs
+    def __init__(self, spaces: Spaces, programs: Path, node_grace: int) -> None:
+        self.spaces, self.programs, self.node_grace = spaces, programs, node_grace
         self.folder = spaces.folder / "control-plane"
         self.folder.mkdir()
         self.namespace, self.address = spaces.add()
@@ -186,7 +186,7 @@ class ControlPlane:
             "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000", f"--controllers=*,{without}",
             f"--service-account-private-key-file={self._signing}",
             f"--root-ca-file={self.authority.certificate}", "--node-monitor-period=2s",
-            "--node-monitor-grace-period=25s",
+            f"--node-monitor-grace-period={self.node_grace}s",
         ]  # fmt: skip
 
     def _dns(self) -> list[str]:

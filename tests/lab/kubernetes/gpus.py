@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 DRIVER = "gpu.nvidia.com"
+H100 = "NVIDIA H100 80GB HBM3"
 _SPACE = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 
@@ -15,12 +16,13 @@ def gpu_uuid(node: str, minor: int) -> str:
     return f"GPU-{uuid.uuid5(_SPACE, f'bai-lab/{node}/{minor}')}"
 
 
-def devices(node: str, count: int) -> list[dict[str, Any]]:
-    """`count` H100s: two behind each PCIe root complex, half of them on each of two NUMA nodes."""
+def devices(node: str, count: int, product: str = H100) -> list[dict[str, Any]]:
+    """`count` of them: two behind each PCIe root complex, half of them on each of two NUMA nodes. `product`
+    changes the name alone."""
     return [
         {
             "name": f"gpu-{minor}",
-            "attributes": _attributes(node, minor, count),
+            "attributes": {**_attributes(node, minor, count), "productName": {"string": product}},
             "capacity": {"memory": {"value": "81559Mi"}},
         }
         for minor in range(count)
@@ -32,7 +34,6 @@ def _attributes(node: str, minor: int, count: int) -> dict[str, dict[str, Any]]:
     strings = {
         "type": "gpu",
         "uuid": gpu_uuid(node, minor),
-        "productName": "NVIDIA H100 80GB HBM3",
         "brand": "Nvidia",
         "architecture": "Hopper",
         "resource.kubernetes.io/pciBusID": f"0000:{root + 1 + minor % 2:02x}:00.0",

@@ -36,9 +36,11 @@ CORES = {"n2": NodeOptions(cpu_policy="dra")}
 
 
 class Kubernetes:
-    """One cluster. `kubeconfig` and `api` have all rights. Raises LabUnavailable, BuildFailed, NotUp."""
+    """One cluster. `kubeconfig` and `api` have all rights. `node_grace`: seconds without a word after which a
+    node is not ready; simulated ones speak more rarely with a long one, of which a slow machine bears more.
+    Raises LabUnavailable, BuildFailed, NotUp."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_grace: int = 25) -> None:
         self.programs = binaries()
         self.spaces = Spaces()
         self.nodes: dict[str, Node] = {}
@@ -46,7 +48,7 @@ class Kubernetes:
         self._kwok: Daemon | None = None
         self._numbers = itertools.count(1)
         try:
-            self.control_plane = ControlPlane(self.spaces, self.programs)
+            self.control_plane = ControlPlane(self.spaces, self.programs, node_grace)
             self.folder = self.spaces.folder
             with spent("boot"):
                 self.control_plane.start()
@@ -94,16 +96,21 @@ class Kubernetes:
     def kwok(self, count: int, gpus_each: int = 8, *, cores: bool = False) -> list[str]:
         """So many simulated nodes, by name, Ready: nothing runs there. Those that were there are gone.
         `cores`: their CPUs are devices."""
+        shapes = [simulated.NodeShape(f"k{number:04}", gpus_each) for number in range(count)]
+        return self.simulate(shapes, cores=cores)
+
+    def simulate(self, shapes: Sequence[simulated.NodeShape], *, cores: bool = False) -> list[str]:
+        """The same, of these shapes."""
         if self._simulated:
             simulated.remove(self.api)
-        self._simulated = count
-        if count == 0:
+        self._simulated = len(shapes)
+        if not shapes:
             return []
         if self._kwok is None:
             self._kwok = simulated.keeper(self.control_plane)
         self._kwok.start()
         with spent("boot"):
-            return simulated.add(self.api, count, gpus_each, cores=cores)
+            return simulated.add(self.api, shapes, cores=cores)
 
     def mend(self) -> None:
         """A control plane as it was when it was new, whatever a test has done to it."""

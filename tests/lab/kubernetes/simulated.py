@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from tests.lab.cache import command
@@ -10,6 +12,7 @@ from tests.lab.kubernetes import cpus, gpus
 from tests.lab.kubernetes.api import CORE, RESOURCE, Api
 from tests.lab.kubernetes.control_plane import ControlPlane
 from tests.lab.kubernetes.daemon import Daemon
+from tests.lab.kubernetes.gpus import H100
 from tests.lab.spaces import within
 from tests.waiting import until
 
@@ -45,8 +48,18 @@ spec:
 """What kubelets do to a pod whose time is up, as it is when somebody ends it early."""
 _AT_ONCE = 16
 _ANNOTATION = "kwok.x-k8s.io/node"
-_CPUS = 96
-_CAPACITY = {"cpu": str(_CPUS), "memory": "1Ti", "pods": "110"}
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What a simulated node says that it has."""
+
+    name: str
+    gpus: int = 8
+    cpus: int = 96
+    memory: str = "1Ti"
+    product: str = H100
+    """Of its GPUs."""
 
 
 def keeper(plane: ControlPlane) -> Daemon:
@@ -56,17 +69,17 @@ def keeper(plane: ControlPlane) -> Daemon:
     argv = [
         str(plane.programs / "kwok"), "--kubeconfig", str(plane.inner_kubeconfig), "--config", str(stages),
         "--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={_ANNOTATION}=fake",
-        "--node-lease-duration-seconds=40",
+        f"--node-lease-duration-seconds={max(40, plane.node_grace)}",
     ]  # fmt: skip
     return Daemon("kwok", argv, plane.folder / "kwok.log", within(plane.namespace, []))
 
 
-def add(api: Api, count: int, gpus_each: int, *, cores: bool) -> list[str]:
-    """`count` nodes, once they are Ready; a taint of theirs keeps the scheduler from them. `cores`: a driver
+def add(api: Api, shapes: Sequence[NodeShape], *, cores: bool) -> list[str]:
+    """These nodes, once they are Ready; a taint of theirs keeps the scheduler from them. `cores`: a driver
     publishes their CPUs."""
-    names = [f"k{number:04}" for number in range(count)]
+    names = [shape.name for shape in shapes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: _create(api, name, gpus_each, cores=cores), names))
+        list(pool.map(lambda shape: _create(api, shape, cores=cores), shapes))
     until(
         lambda: set(names) <= _ready(api), f"{len(names)} simulated nodes are Ready", seconds=300, pause=0.2
     )
@@ -79,12 +92,12 @@ def remove(api: Api) -> None:
     api.clear(f"{RESOURCE}/resourceslices?labelSelector={LABEL}")
 
 
-def _create(api: Api, name: str, count: int, *, cores: bool) -> None:
-    node = api.create(f"{CORE}/nodes", _node(name))
-    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+def _create(api: Api, shape: NodeShape, *, cores: bool) -> None:
+    node = api.create(f"{CORE}/nodes", _node(shape))
+    owner = {"apiVersion": "v1", "kind": "Node", "name": shape.name, "uid": node["metadata"]["uid"]}
     published = {
-        gpus.DRIVER: gpus.devices(name, count),
-        cpus.DRIVER: cpus.devices(range(_CPUS), threads=2) if cores else [],
+        gpus.DRIVER: gpus.devices(shape.name, shape.gpus, shape.product),
+        cpus.DRIVER: cpus.devices(range(shape.cpus), threads=2) if cores else [],
     }
     for driver, devices in published.items():
         if devices:
@@ -108,17 +121,18 @@ def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) ->
     }
 
 
-def _node(name: str) -> dict[str, Any]:
+def _node(shape: NodeShape) -> dict[str, Any]:
+    capacity = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": "110"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
-            "name": name,
+            "name": shape.name,
             "annotations": {_ANNOTATION: "fake"},
-            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"},
+            "labels": {"kubernetes.io/hostname": shape.name, "kubernetes.io/os": "linux", "type": "kwok"},
         },
         "spec": {"taints": [{"key": _ANNOTATION, "value": "fake", "effect": "NoSchedule"}]},
-        "status": {"capacity": _CAPACITY, "allocatable": _CAPACITY},
+        "status": {"capacity": capacity, "allocatable": capacity},
     }
 
 

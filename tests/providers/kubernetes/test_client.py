@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -43,6 +44,8 @@ class Script:
         self.watches = self.lists = 0
 
     def __call__(self, request: Request) -> Answer:
+        if request.query.get("limit") == "1":
+            return listed(*self.items[:1], version=self.version)
         if not request.watches:
             self.lists += 1
             return listed(*self.items, version=self.version)
@@ -56,6 +59,8 @@ class Script:
                 request.cut()
                 return None
             request.say(said)
+            with contextlib.suppress(TypeError, KeyError):
+                self.version = max(self.version, int(said["object"]["metadata"]["resourceVersion"]))
 
 
 @pytest.fixture
@@ -218,6 +223,29 @@ def test_history_that_is_gone_is_listed_anew(script: tuple[Script, ApiServer]) -
     until(lambda: values(reflector) == {"c": 3}, "what there is now is listed")
     until(lambda: found.watches == 2, "and watched from there")
     assert server.requests[-1].query["resourceVersion"] == "30"
+    reflector.close()
+
+
+def test_what_is_newer_than_a_server_that_was_restored_is_not_kept(
+    script: tuple[Script, ApiServer],
+) -> None:
+    """Its watch from a version that is still to come says nothing, and then it leaves out what was before."""
+    found, server = script
+    reflector = watched(server, found)
+    found.events.put(event("MODIFIED", thing("a", 20, 5)))
+    found.events.put(event("ADDED", thing("b", 21, 6)))
+    until(lambda: values(reflector) == {"a": 5, "b": 6}, "all is told")
+    reflector.forget(("n", "a"), "a")
+    found.items, found.version = [thing("a", 3)], 12
+    found.events.put("end")
+    until(lambda: values(reflector) == {"a": 0}, lambda: f"it is as the server has it: {values(reflector)}")
+    until(lambda: found.watches == 2, "it watches")
+    assert server.requests[-1].query["resourceVersion"] == "12"
+    found.events.put(event("MODIFIED", thing("a", 13, 7)))
+    until(lambda: values(reflector) == {"a": 7}, "and goes on from there")
+    found.items, found.version = [thing("a", 3)], 11
+    found.events.put(event("MODIFIED", thing("a", 12, 8)))
+    until(lambda: values(reflector) == {"a": 0}, "in the middle of a watch, too")
     reflector.close()
 
 

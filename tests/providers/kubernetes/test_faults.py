@@ -151,7 +151,8 @@ def test_a_cordoned_node_gets_no_kernels_and_keeps_those_it_has(
     provider.create(kernel(node=SIM))
     cluster.lab.api.patch(f"/api/v1/nodes/{SIM}", {"spec": {"unschedulable": True}})
     try:
-        assert SIM in provider.observe().cordoned and once(provider, "running")
+        until(lambda: SIM in provider.observe().cordoned, "that is seen")
+        assert once(provider, "running")
         with pytest.raises(ProviderUnavailable, match="unschedulable in the cluster"):
             provider.create(kernel("t-main1-0-g1", node=SIM))
         assert cluster.get("pods", "t-main1-0-g1") is None

@@ -17,7 +17,7 @@ from tests.lab.kubernetes.build import BuildFailed, binaries
 from tests.lab.kubernetes.gpus import DRIVER, gpu_uuid
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.kubernetes.node import NodeOptions
-from tests.lab.spaces import _members, _processes, base, groups, sweeping
+from tests.lab.spaces import Spaces, _members, _processes, base, groups, sweeping
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
@@ -276,6 +276,22 @@ def test_what_a_killed_process_left_is_swept(kubernetes_lab: Kubernetes) -> None
         pass
     nothing_is_left(prefix)
     assert kubernetes_lab.api.ready()
+
+
+@pytest.mark.usefixtures("kubernetes_lab")
+def test_a_lab_that_is_closed_twice_leaves_the_next_one_of_its_name_alone() -> None:
+    before = Spaces()
+    before.close()
+    after = Spaces()
+    try:
+        assert after.prefix == before.prefix
+        after.add()
+        before.close()
+        assert (after.folder / "owner.json").exists()
+        assert len(list(Path("/run/netns").glob(f"{after.prefix}-*"))) == 2
+    finally:
+        after.close()
+    nothing_is_left(after.prefix)
 
 
 def test_nothing_is_left_of_a_cluster_that_is_closed(kubernetes_lab: Kubernetes) -> None:

@@ -14,11 +14,13 @@ from providers.base import File, KernelSpec, Mount, Network
 from providers.kubernetes.api.access import kubeconfig_access
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal
+from providers.kubernetes.objects.names import PodRef
+from providers.kubernetes.pods.create import create_pod
 from providers.kubernetes.provider import KubernetesProvider
 from providers.kubernetes.volumes.storage import KubernetesStorage
 from providers.storage.base import TrashedVolume, TrashLocation, VolumeClaim, VolumeFolder
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
-from schemas.problems.errors.provider import ProviderError
+from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 from tests.lab.kubernetes.api import CORE, RBAC
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
@@ -104,6 +106,16 @@ def gang(number: int) -> KernelSpec:
     )
 
 
+def cut_off(bai: Recorded, provider: KubernetesProvider, spec: KernelSpec) -> None:
+    """A creation that ends before its pod is bound: the next one has to look at what there is."""
+
+    def fence() -> None:
+        raise TimeoutError
+
+    with pytest.raises(ProviderUnavailable):
+        create_pod(bai, provider.options, PodRef("bai", spec.id), spec, provider.observer, fence)
+
+
 def look_after_a_volume(bai: Recorded, provider: KubernetesProvider) -> None:
     """Made, waited for, deleted, brought back and deleted for good."""
     claim = VolumeClaim("bai", "data-0", ("ReadWriteOnce",), 2**20, "none-such")
@@ -131,6 +143,7 @@ def test_the_permissions_of_the_manifest_suffice_and_are_used(
     bai: Recorded, capfd: pytest.CaptureFixture[str]
 ) -> None:
     provider = KubernetesProvider(bai, Options(namespace="bai"))
+    cut_off(bai, provider, gang(1))
     for number in (1, 2):
         provider.create(gang(number))
     kernels = ("s-main1-0-g1", "s-main2-0-g1")

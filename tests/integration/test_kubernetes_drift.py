@@ -1,0 +1,273 @@
+"""The loop on a real Kubernetes that is not as it was: what is repaired, and what is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
+from reconciler.controller.stages import NoStageListener, Stage
+from reconciler.workspace.workspace import Workspace
+from tests.lab.kubernetes.api import CORE, RESOURCE
+from tests.lab.kubernetes.lab import Kubernetes
+from tests.waiting import until
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+CLUSTER = """
+apiVersion: bai/v1
+kind: Cluster
+metadata: {{name: lab}}
+spec: {{provider: kubernetes, kubernetes: {{namespace: {namespace}}}}}
+---
+apiVersion: bai/v1
+kind: ResourceGroup
+metadata: {{name: all}}
+spec: {{}}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {{name: p}}
+spec: {{}}
+---
+apiVersion: bai/v1
+kind: Node
+metadata: {{name: n0}}
+spec: {{resourceGroup: all}}
+---
+apiVersion: bai/v1
+kind: Node
+metadata: {{name: n1}}
+spec: {{resourceGroup: all}}
+"""
+UNTIL_TOLD = "until [ -e told ]; do sleep 0.1; done"
+RUNS = "trap exit TERM; while :; do sleep 0.1; done"
+
+
+class Site:
+    """A repository, the loop over it, what it has said, and what the cluster holds, asked without it."""
+
+    def __init__(self, lab: Kubernetes, namespace: str, folder: Path) -> None:
+        folder.mkdir()
+        self.lab, self.namespace, self.folder = lab, namespace, folder
+        self.pods_at = f"{CORE}/namespaces/{namespace}/pods"
+        self.claims_at = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
+        (folder / "lab.yaml").write_text(CLUSTER.format(namespace=namespace))
+        self.said: list[str] = []
+        workspace = Workspace.open(folder)
+        self.loop = Loop(workspace, LoopOptions("the test", 1), log=self.said.append)
+
+    def want(self, name: str, gpus: int, *, node: str = "n0", script: str = RUNS, **more: Any) -> None:
+        spec = {
+            "image": "bai-lab:1",
+            "command": ["sh", "-c", script],
+            "resources": {"cpu": "10m", "memory": "16MiB", "cuda.device": gpus},
+            "placement": {"nodes": [node]},
+            "stop": {"grace": "2s"},
+            **more,
+        }
+        about = {"name": name, "project": "p"}
+        document = {"apiVersion": "bai/v1", "kind": "Session", "metadata": about, "spec": spec}
+        (self.folder / f"{name}.yaml").write_text(json.dumps(document))
+
+    def want_no_more(self, *names: str) -> None:
+        for name in names:
+            (self.folder / f"{name}.yaml").unlink()
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """By name, those that are not going."""
+        found = self.lab.api.get(self.pods_at)["items"]
+        return {one["metadata"]["name"]: one for one in found if "deletionTimestamp" not in one["metadata"]}
+
+    def running(self) -> dict[str, str]:
+        """Session → when its only container began."""
+        return {
+            name.partition("-")[0]: status["state"]["running"]["startedAt"]
+            for name, pod in self.pods().items()
+            for status in pod["status"].get("containerStatuses", ())
+            if "running" in status["state"]
+        }
+
+    def given(self) -> Counter[tuple[str, str]]:
+        """(node, device) → how many claims have it."""
+        found: Counter[tuple[str, str]] = Counter()
+        for claim in self.lab.api.get(self.claims_at)["items"]:
+            allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
+            found.update((one["pool"], one["device"]) for one in allocation["devices"]["results"])
+        return found
+
+    def phase(self, name: str) -> str:
+        store = self.loop.workspace.store
+        recorded = store.recorded("lab").get(f"Session/p/{name}")
+        return recorded.phase if recorded is not None else ""
+
+    def settled(self, *sessions: str) -> None:
+        """Pass after pass, until these sessions run and no other pod is there."""
+
+        def there() -> bool:
+            good = self.loop.once()
+            twice = {device for device, count in self.given().items() if count > 1}
+            assert not twice, f"given twice: {twice}"
+            alive = {name for name, pod in self.pods().items() if pod["status"]["phase"] == "Running"}
+            return good and sorted(self.running()) == sorted(sessions) and len(alive) == len(sessions)
+
+        until(there, lambda: f"{sessions} run: {sorted(self.pods())}, said {self.said[-10:]}", pause=0.2)
+
+    def close(self) -> None:
+        self.lab.mend()
+        for each in self.folder.glob("*.yaml"):
+            if each.name != "lab.yaml":
+                each.unlink()
+        try:
+            self.settled()
+            until(lambda: not self.given(), lambda: f"no claim is left: {self.given()}", pause=0.2)
+        finally:
+            self.loop.workspace.close()
+
+
+@pytest.fixture
+def site(
+    kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    kubernetes.pair()
+    monkeypatch.setenv("KUBECONFIG", str(kubernetes.kubeconfig))
+    found = Site(kubernetes, kube_namespace, tmp_path / "repository")
+    yield found
+    found.close()
+
+
+def tell_it_to_end(site: Site, session: str) -> None:
+    (kernel,) = (name for name in site.pods() if name.startswith(f"{session}-"))
+    site.lab.kubectl("-n", site.namespace, "exec", kernel, "--", "touch", "/home/work/told")
+
+
+def restart_kubelets(lab: Kubernetes) -> None:
+    """As administrators do after a restore: they go on from what they have seen otherwise."""
+    for name in ("n0", "n1"):
+        node = lab.nodes[name]
+        node.kubelet.kill()
+        node.start_daemon(node.kubelet)
+
+
+def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_path: Path) -> None:
+    site.want("kept", 3)
+    site.want("ended", 5)
+    site.want("batch", 2, node="n1", script=UNTIL_TOLD, type="batch")
+    site.settled("kept", "ended", "batch")
+    before = site.running()
+    site.lab.control_plane.snapshot(tmp_path / "etcd")
+
+    tell_it_to_end(site, "batch")
+
+    def batch_has_ended() -> bool:
+        return site.loop.once() and site.phase("batch") == "TERMINATED"
+
+    until(batch_has_ended, "the batch session has ended", pause=0.2)
+    site.want_no_more("ended")
+    site.want("made", 5)
+    site.settled("kept", "made")
+    devices = site.given()
+
+    site.said.clear()
+    site.lab.control_plane.restore(tmp_path / "etcd")
+    restart_kubelets(site.lab)
+    assert {"kept", "ended", "batch"} <= {name.partition("-")[0] for name in site.pods()}
+    site.settled("kept", "made")
+    assert site.running()["kept"] == before["kept"], "it was not touched"
+    assert site.phase("batch") == "TERMINATED"
+    assert site.given() == devices
+    for line in (
+        "Session/p/ended new -> RUNNING: found by its labels",
+        "deleted Session/p/ended: no longer in the repository",
+        "updated Session/p/made: main1 is gone",
+    ):
+        assert line in site.said, "\n".join(dict.fromkeys(site.said))
+
+
+class Outage(NoStageListener):
+    """The API server goes as soon as a pass of the loop is at this stage."""
+
+    def __init__(self, lab: Kubernetes, at: Stage) -> None:
+        self.lab, self.at = lab, at
+
+    @contextlib.contextmanager
+    def stage(self, stage: Stage, cluster: str) -> Iterator[None]:
+        if stage == self.at:
+            self.lab.control_plane.stop_api_server()
+        yield
+
+
+@pytest.mark.parametrize("at", ["plan", "apply"])
+def test_an_api_server_that_goes_in_the_middle_of_a_pass_costs_no_session(site: Site, at: Stage) -> None:
+    site.want("kept", 3)
+    site.settled("kept")
+    before = site.running()
+    site.want("late", 2)
+    site.said.clear()
+    site.loop.stages = Outage(site.lab, at)
+    assert not site.loop.once()
+    site.loop.stages = NoStageListener()
+    (why,) = (line for line in site.said if not line.startswith("warning: "))
+    assert "not everything can be observed any more" in why and "API server" in why
+    for _ in range(3):
+        assert not site.loop.once()
+        assert site.phase("kept") == "RUNNING"
+    said = [line for line in site.said if line.startswith("not everything could be observed: ")]
+    assert len(said) == 1 and "API server" in said[0], site.said
+    assert not any("Session/p/kept" in line for line in site.said), site.said
+    site.lab.mend()
+    site.settled("kept", "late")
+    assert "created Session/p/late: new" in site.said
+    assert site.running()["kept"] == before["kept"]
+
+
+def test_what_others_take_away_is_made_again_and_a_kubelet_that_restarts_is_nothing(site: Site) -> None:
+    site.want("evicted", 3)
+    site.want("deleted", 2)
+    site.want("kept", 3, node="n1")
+    site.settled("evicted", "deleted", "kept")
+    before, pods = site.running(), site.pods()
+    site.said.clear()
+    (evicted,) = (name for name in pods if name.startswith("evicted-"))
+    (deleted,) = (name for name in pods if name.startswith("deleted-"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
+    site.lab.api.create(f"{site.pods_at}/{evicted}/eviction", eviction)
+    site.lab.api.delete(f"{site.pods_at}/{deleted}?gracePeriodSeconds=1")
+    restart_kubelets(site.lab)
+    for name in (evicted, deleted):
+        site.lab.api.gone(f"{site.pods_at}/{name}", name)
+    site.settled("evicted", "deleted", "kept")
+    now = site.running()
+    assert now["kept"] == before["kept"] and now["evicted"] != before["evicted"]
+    for name in ("evicted", "deleted"):
+        assert any(line.startswith(f"updated Session/p/{name}: main1 ") for line in site.said), site.said
+    assert not any("Session/p/kept" in line for line in site.said), site.said
+
+
+def test_a_node_that_goes_for_good_and_comes_back_as_another_runs_its_sessions_anew(site: Site) -> None:
+    site.want("kept", 3)
+    site.want("moved", 2, node="n1")
+    site.settled("kept", "moved")
+    before = site.running()
+    site.lab.nodes["n1"].kill()
+    site.lab.api.delete(f"{CORE}/nodes/n1")
+    site.said.clear()
+
+    def forgotten() -> bool:
+        site.loop.once()
+        return not any(name.startswith("moved-") for name in site.pods())
+
+    until(forgotten, lambda: f"the cluster takes its pods away: {sorted(site.pods())}", pause=0.5)
+    assert any(line.startswith("no contact with n1: the cluster has no node") for line in site.said), (
+        site.said
+    )
+    site.lab.pair()
+    site.settled("kept", "moved")
+    now = site.running()
+    assert now["kept"] == before["kept"] and now["moved"] != before["moved"]
