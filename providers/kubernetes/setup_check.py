@@ -15,13 +15,14 @@ from schemas.problems.errors.base import BaiError
 
 _RESOURCE = "resource.k8s.io"
 _CLAIM_VERBS = ("create", "delete", "get", "list", "patch", "watch")
-EVERYWHERE = (
-    ("", "nodes", "", "list"), ("", "pods", "", "list"), ("", "pods", "", "watch"),
-    ("", "resourcequotas", "", "list"), ("", "resourcequotas", "", "watch"),
-    ("", "limitranges", "", "list"), ("", "limitranges", "", "watch"),
-    (_RESOURCE, "resourceslices", "", "list"), (_RESOURCE, "resourceclaims", "", "list"),
-    (_RESOURCE, "deviceclasses", "", "list"), (_RESOURCE, "resourceclaims", "binding", "update"),
+_WATCHED = (
+    ("", "nodes"), ("", "pods"), ("", "resourcequotas"), ("", "limitranges"),
+    (_RESOURCE, "resourceslices"), (_RESOURCE, "deviceclasses"), (_RESOURCE, "resourceclaims"),
 )  # fmt: skip
+EVERYWHERE = (
+    *((group, resource, "", verb) for group, resource in _WATCHED for verb in ("list", "watch")),
+    (_RESOURCE, "resourceclaims", "binding", "update"),
+)
 """API group, resource, subresource and verb that bai needs in the whole cluster."""
 INSIDE = (
     ("", "pods", "", "create"), ("", "pods", "", "delete"), ("", "pods", "", "patch"),
