@@ -35,7 +35,7 @@ PAGE = ROOT / "docs" / "kubernetes-server.md"
 SYSTEM, SESSIONS = "bai-system", "bai"
 PODS = f"{CORE}/namespaces/{SYSTEM}/pods"
 SECRETS = {
-    "store-password": PASSWORD, "git-user": USER, "git-password": GIT_PASSWORD, "webhook-secret": "canary-1",
+    "store-password": PASSWORD, "git-user": USER, "git-password": GIT_PASSWORD, "webhook-secret": "canary-2f9a",
 }  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def site(kubernetes: Kubernetes, postgres: Server, helm: Helm, tmp_path: Path) -
         store = stack.enter_context(kubernetes.shown(postgres.port))
         (folder / "values.yaml").write_text(
             values()
-            .replace("registry.example/bai, tag: \"0.1.0\"", recipe_image.IMAGE.replace(":", ', tag: "') + '"')
+            .replace('registry.example/bai, tag: "0.1.0"', recipe_image.IMAGE.replace(":", ', tag: "') + '"')
             .replace("https://git.example", f"http://{stack.enter_context(kubernetes.shown(forge.port))}")
             .replace("db.example/bai", f"{store}/{url.partition('?')[0].rpartition('/')[2]}")
         )
@@ -161,7 +161,9 @@ def test_installed_as_the_page_says_and_without_its_leader(site: Site) -> None:
     port = str(free_port())
     before, _, steps = install.partition("## Install it")
     assert "podman build" in before, "which the image of the lab is made by, too"
-    said = site.follow(steps.replace("8080:8080", f"{port}:8080").replace("127.0.0.1:8080", f"127.0.0.1:{port}"))
+    said = site.follow(
+        steps.replace("8080:8080", f"{port}:8080").replace("127.0.0.1:8080", f"127.0.0.1:{port}")
+    )
     assert said.count("1/1     Running") == 2 and '"leads":' in said, said
     api = site.kubernetes.api
     deployment = api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/bai")
@@ -172,6 +174,12 @@ def test_installed_as_the_page_says_and_without_its_leader(site: Site) -> None:
     pod = site.sessions()["first"]
     assert pod["spec"]["schedulerName"] == "bai" and pod["spec"]["nodeName"] in ("n0", "n1")
     begun = pod["metadata"]["uid"]
+
+    words = ("-n", SYSTEM, "get", "deployments,pods,configmaps,events", "-o", "yaml")
+    told = site.kubernetes.kubectl(*words) + site.state()
+    assert not [
+        name for name in ("store-password", "git-password", "webhook-secret") if SECRETS[name] in told
+    ]
 
     leader = site.leader()
     assert leader

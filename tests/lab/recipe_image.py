@@ -48,7 +48,10 @@ def _build(draft: Path, files: list[str], base: Path) -> None:
     if lacks := why_not():
         raise LabUnavailable(lacks)
     packages = wheels.from_lock(_LOCK, python=_PYTHON)
-    with tempfile.TemporaryDirectory(prefix="bai-serve-image-") as place, contextlib.closing(Engines()) as lab:
+    with (
+        tempfile.TemporaryDirectory(prefix="bai-serve-image-") as place,
+        contextlib.closing(Engines()) as lab,
+    ):
         context = Path(place)
         for name in files:
             (context / name).parent.mkdir(parents=True, exist_ok=True)
