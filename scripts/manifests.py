@@ -1,46 +1,39 @@
-"""deploy/kubernetes/serve.yaml, made from the chart of deploy/helm: `make manifests`. `scripts/helm.sh` builds
-the helm that it needs.
+"""deploy/kubernetes/serve.yaml, made from the chart of deploy/helm: `make manifests`. It takes the helm that
+`scripts/helm.sh` builds.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CHART, VALUES = ROOT / "deploy" / "helm" / "bai", ROOT / "deploy" / "helm" / "plain-values.yaml"
+sys.path.insert(0, str(ROOT))
+
+from tests.lab.cache import LabUnavailable  # noqa: E402
+from tests.lab.helm import program, template_command  # noqa: E402
+
+VALUES = ROOT / "deploy" / "helm" / "plain-values.yaml"
 MANIFEST = ROOT / "deploy" / "kubernetes" / "serve.yaml"
-NAMESPACE, KUBERNETES = "bai-system", "1.36.3"
 HEAD = """\
-# `bai serve` in the cluster that it looks after, without Helm (docs/kubernetes-server.md): made from deploy/helm/bai
-# by `make manifests`. The namespace bai-system with its Secrets comes first; image, git.example and db.example below
-# are to be changed, and the access file in the ConfigMap.
+# `bai serve` in the cluster that it looks after, without Helm (docs/kubernetes-server.md): `make manifests`
+# makes it from deploy/helm/bai. The namespace bai-system with its Secrets comes first; image, git.example,
+# db.example and the access file in the ConfigMap are to be changed.
 """
 
 
-def helm() -> str:
-    """The path of the newest one in the cache. Raises FileNotFoundError."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    found = sorted((base / "bai-lab").glob("helm-*/helm"))
-    if not found:
-        raise FileNotFoundError("helm is not built: scripts/helm.sh does that")
-    return str(found[-1])
-
-
-def manifest(program: str) -> str:
-    """What `kubectl apply` takes. Raises CalledProcessError."""
-    words = ["--namespace", NAMESPACE, "--kube-version", KUBERNETES, "--values", str(VALUES)]
-    command = [program, "template", "bai", str(CHART), *words]
-    done = subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+def manifest() -> str:
+    """What `kubectl apply` takes. Raises LabUnavailable, CalledProcessError."""
+    words = template_command(program(), VALUES)
+    done = subprocess.run(words, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     return HEAD + done.stdout
 
 
 def main() -> int:
     try:
-        MANIFEST.write_text(manifest(helm()), encoding="utf-8")
-    except FileNotFoundError as error:
+        MANIFEST.write_text(manifest(), encoding="utf-8")
+    except LabUnavailable as error:
         print(error, file=sys.stderr)
         return 1
     return 0

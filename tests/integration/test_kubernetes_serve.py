@@ -1,5 +1,5 @@
-"""`bai serve` in a real cluster, as docs/kubernetes-server.md installs it: by its chart, from its image, as its
-service account; what is pushed runs, also after the leader's pod is gone."""
+"""`bai serve` in a real cluster, as docs/kubernetes-server.md installs it: by its chart, from its image, as
+its service account; what is pushed runs, also after the leader's pod is gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.examples.guide import script
 from tests.harness.ports import free_port
@@ -35,13 +34,14 @@ PAGE = ROOT / "docs" / "kubernetes-server.md"
 SYSTEM, SESSIONS = "bai-system", "bai"
 PODS = f"{CORE}/namespaces/{SYSTEM}/pods"
 SECRETS = {
-    "store-password": PASSWORD, "git-user": USER, "git-password": GIT_PASSWORD, "webhook-secret": "canary-2f9a",
+    "store-password": PASSWORD, "git-user": USER, "git-password": GIT_PASSWORD,
+    "webhook-secret": "canary-2f9a",
 }  # fmt: skip
 
 
 @dataclass
 class Site:
-    """Who follows the page: `folder` is a checkout with their files in it, `work` the cluster's repository."""
+    """Who follows the page: `folder` is a checkout with their files, `work` the cluster's repository."""
 
     kubernetes: Kubernetes
     folder: Path

@@ -1,5 +1,5 @@
-"""`bai serve` in a cluster: what its manifests tell, what its pods may do, and who reaches them. The lab has no
-network policies: that they hold is the cluster's to do."""
+"""`bai serve` in a cluster: what its manifests tell, what its pods may do, and who reaches them. The lab
+enforces no network policies: that they hold is the cluster's to do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ in_the_lab = pytest.mark.xdist_group("kubernetes")
 def test_a_password_among_the_values_reaches_no_manifest(
     helm: Helm, part: str, name: str, value: str
 ) -> None:
-    done = helm.template(values={**PLAIN, part: {**PLAIN[part], name: value}})
+    done = helm.template({**PLAIN, part: {**PLAIN[part], name: value}})
     assert done.returncode == 1 and f"{part}.{name} has a password in it" in done.stderr, done.stderr
     assert CANARY not in done.stdout + done.stderr
 
@@ -48,7 +48,7 @@ def test_the_chart_makes_no_secret(helm: Helm) -> None:
 
 def test_bai_is_not_installed_where_sessions_are(helm: Helm) -> None:
     """Who may make pods there could mount its secrets, and be its service account."""
-    done = helm.template(values=PLAIN, namespace="bai")
+    done = helm.template(PLAIN, namespace="bai")
     assert done.returncode == 1 and "the release's own namespace" in done.stderr
 
 

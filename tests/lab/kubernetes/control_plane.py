@@ -1,8 +1,8 @@
 """etcd, the API server, scheduler, controller manager and cluster DNS, in a network namespace of the lab.
 
-Nodes reach the API server at 10.213.0.1:6443 and names of the cluster at 10.213.0.1:53, pods the API server at its
-Service's address. The test process and what it starts reach it at a port of the loopback. Both of these are
-refused while it is down.
+Nodes reach the API server at 10.213.0.1:6443 and names of the cluster at 10.213.0.1:53; pods reach the API
+server at its Service's address, too. The test process and what it starts reach it at a port of the loopback.
+Connections are refused while it is down.
 """
 
 from __future__ import annotations
