@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from tests.lab import wheels
@@ -20,6 +22,7 @@ from tests.lab.wheels import ROOT, SHIPPED, listed
 IMAGE = "bai-lab-serve:1"
 RECIPE = "deploy/container/Containerfile"
 _BASE, _PYTHON = "bai-lab-python:1", "3.11"
+_KEPT_SECONDS = 3600
 _LOCK = ROOT / "requirements" / "server.txt"
 _SOURCES = (
     *(f"{name}/" for name in SHIPPED), "roles/", "scripts/wheel_roles.py", "deploy/container/",
@@ -31,16 +34,18 @@ _BUILD = ("--network", "none", "--build-arg", f"BASE={_BASE}", "--build-arg", "O
 
 def archive() -> Path:
     """The image of the working copy as it is now, as `docker save` writes it; built when something in it has
-    changed, and only the newest one is kept. Raises LabUnavailable."""
+    changed. Older ones go when nobody has asked for them for an hour. Raises LabUnavailable."""
     files = [name for name in listed() if name.startswith(_SOURCES) and (ROOT / name).is_file()]
     base = root_of(DEBIAN_12)
     digest = hashlib.sha256(f"{base.name} {_BUILD}".encode())
     for name in sorted(files):
         digest.update(f"\0{name}\0".encode() + (ROOT / name).read_bytes())
     made = kept(f"serve-image-{digest.hexdigest()[:16]}.tar", lambda draft: _build(draft, files, base))
+    os.utime(made)
     for other in folder().glob("serve-image-*.tar"):
-        if other != made:
-            other.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if time.time() - other.stat().st_mtime > _KEPT_SECONDS:
+                other.unlink()
     return made
 
 
