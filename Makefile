@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down kubernetes-lab kubernetes-lab-down bench clean
+.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens manifests docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down kubernetes-lab kubernetes-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
 	@echo "make screens   draw the screens of docs/gallery anew, as the commands print them now"
+	@echo "make manifests make deploy/kubernetes/serve.yaml from the Helm chart (scripts/helm.sh builds helm)"
 	@echo "make docs      build the documentation into site/"
 	@echo "make docker-lab       four Docker nodes on this machine for examples/clusters/docker-lab (root)"
 	@echo "make docker-lab-down  take them away"
@@ -100,6 +101,9 @@ generate: setup
 
 screens: setup
 	BAI_RECORD=1 .venv/bin/python -m pytest -q -n0 tests/bai/test_plan_at_size.py tests/bai/test_command_screens.py -k screens
+
+manifests: setup
+	.venv/bin/python scripts/manifests.py
 
 docs: setup
 	.venv/bin/mkdocs build --strict

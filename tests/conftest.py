@@ -8,6 +8,7 @@ from tests.lab.cosign import cosign
 from tests.lab.docker import engines
 from tests.lab.fixtures import vm
 from tests.lab.gitea import gitea
+from tests.lab.helm import helm
 from tests.lab.kubernetes.fixtures import kube_namespace, kubernetes, kubernetes_lab
 from tests.lab.nspawn import nodes, nodes_lab
 from tests.lab.postgres import postgres, postgres_lab
@@ -21,6 +22,7 @@ __all__ = [
     "cosign",
     "engines",
     "gitea",
+    "helm",
     "kube_namespace",
     "kubernetes",
     "kubernetes_lab",

@@ -158,17 +158,21 @@ class ClusterLoops:
         for cluster in self._clusters.values():
             cluster.loop.workspace.close()
 
-    def unready_reason(self) -> str:
-        """Why requests should go elsewhere; empty when all is well."""
+    def unready_reason(self, *, standby: bool = False) -> str:
+        """Why requests should go elsewhere; empty when all is well. `standby`: not because another replica is
+        known to lead."""
         if why := self.stuck_reason():
             return why
-        following = [name for name, cluster in self._clusters.items() if not cluster.loop.leads()]
-        if following:
+        following = {name: each for name, each in self._clusters.items() if not each.loop.leads()}
+        if following and not standby:
             return f"another replica leads {', '.join(following)}"
-        waiting = [name for name, cluster in self._clusters.items() if not cluster.observed_here]
+        if unled := [name for name, cluster in following.items() if not cluster.loop.leader()]:
+            return f"nobody is known to lead {', '.join(unled)}"
+        led = {name: each for name, each in self._clusters.items() if name not in following}
+        waiting = [name for name, cluster in led.items() if not cluster.observed_here]
         if waiting:
             return f"no pass yet of {', '.join(waiting)}"
-        blind = [name for name, cluster in self._clusters.items() if cluster.good is None]
+        blind = [name for name, cluster in led.items() if cluster.good is None]
         return f"nothing could be seen of {', '.join(blind)}" if blind else ""
 
     def stuck_reason(self) -> str:

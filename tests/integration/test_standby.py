@@ -87,6 +87,7 @@ def test_who_stands_by_answers_and_passes_on(site: Site) -> None:
     leader, other = site.leader, site.other
     assert requests.get(f"{leader.url}/readyz", timeout=60).status_code == 200
     assert requests.get(f"{other.url}/readyz", timeout=60).status_code == 503
+    assert requests.get(f"{other.url}/readyz?standby=true", timeout=60).status_code == 200
     # A webhook that a load balancer sent to the wrong one.
     commit = site.push("a")
     site.hook(other)

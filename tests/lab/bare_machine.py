@@ -82,7 +82,7 @@ class BareMachine:
             raise LabUnavailable(why)
         self.folder = place
         self.root = place / "root"
-        base = _base(distribution)
+        base = root_of(distribution)
         _require_index()
         place.mkdir()
         subprocess.run(["cp", "-a", "--reflink=auto", base, self.root], check=True)
@@ -140,8 +140,8 @@ def _environment() -> Mapping[str, str]:
     return {"HOME": "/home/user", "USER": "user", "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "200", **ours}
 
 
-def _base(distribution: Distribution) -> Path:
-    """The root file system, made once a month, where its archive can be had."""
+def root_of(distribution: Distribution) -> Path:
+    """The root file system, made once a month, where its archive can be had. Raises LabUnavailable."""
     made_of = f"{distribution} {PACKAGES} {time.strftime('%Y-%m')}"
     name = f"bare-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
 

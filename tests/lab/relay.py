@@ -1,4 +1,4 @@
-"""A port of this machine's loopback that leads to a port in a namespace of the lab."""
+"""A port that leads to another one, in another network namespace: of this machine to the lab's, and back."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from tests.lab.spaces import PATIENCE, inside
+from tests.lab.spaces import PATIENCE, inside, listening
 
 _CHUNK = 1 << 18
 
 
 class Relay:
-    """Listens on `here` until closed; every connection goes on to `there`, in the network of `namespace`."""
+    """Listens on `here` until closed, in the network of the namespace `at`; every connection goes on to
+    `there`, in that of `namespace`. Both are the machine's own where they are empty."""
 
-    def __init__(self, here: tuple[str, int], namespace: str, there: tuple[str, int]) -> None:
+    def __init__(
+        self, here: tuple[str, int], namespace: str, there: tuple[str, int], *, at: str = ""
+    ) -> None:
         self._namespace, self._there = namespace, there
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._listening = socket.create_server(here, backlog=128)
+        self._listening = listening(at, *here) if at else socket.create_server(here, backlog=128)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -33,7 +36,7 @@ class Relay:
 
     def _carry(self, near: socket.socket) -> None:
         with near, contextlib.suppress(OSError):
-            with inside(self._namespace):
+            with inside(self._namespace) if self._namespace else contextlib.nullcontext():
                 far = socket.create_connection(self._there, timeout=PATIENCE)
             far.settimeout(None)
             with far, self._kept(near, far):

@@ -66,17 +66,35 @@ def needed(wheel: Path, extras: str, *, python: str) -> Path:
     lock = LOCK.read_text() if locked else ""
     made_of = [*sorted(requirements(wheel)), extras, python, machine, time.strftime("%Y-%m"), lock]
     name = f"wheels-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
-    platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, 37)]
-    words = ["--quiet", "--only-binary=:all:", f"--python-version={python}", *platforms, *locked]
 
     def fetch(folder: Path) -> None:
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
         asked = f"{wheel.name.split('-')[0]}[{extras}] @ {wheel.as_uri()}#sha256={digest}"
-        pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
-        command([*pip, *words, f"--platform=manylinux2014_{machine}", f"--dest={folder}", asked], timeout=900)
+        _download(folder, python, *locked, asked)
         (folder / wheel.name).unlink()
 
+    _forget_old()
+    return cache.kept(name, fetch)
+
+
+def from_lock(lock: Path, *, python: str) -> Path:
+    """A folder of the lab's cache with the wheels that a list with hashes names, for Linux with that Python.
+    Raises LabUnavailable."""
+    made_of = [python, platform.machine(), lock.read_text()]
+    name = f"wheels-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
+    _forget_old()
+    return cache.kept(name, lambda folder: _download(folder, python, "--require-hashes", f"-r{lock}"))
+
+
+def _download(folder: Path, python: str, *asked: str) -> None:
+    machine = platform.machine()
+    platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, 37)]
+    pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download", "--quiet"]
+    words = ["--only-binary=:all:", f"--python-version={python}", *platforms, f"--dest={folder}"]
+    command([*pip, *words, f"--platform=manylinux2014_{machine}", *asked], timeout=900)
+
+
+def _forget_old() -> None:
     for old in cache.folder().glob("wheels-*"):
         if time.time() - old.stat().st_mtime > _MONTH:
             shutil.rmtree(old, ignore_errors=True)
-    return cache.kept(name, fetch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel
 
 from bai.web.auth.roles import scraper
@@ -13,6 +13,7 @@ from bai.web.response_models import Refusal
 
 router = APIRouter(tags=["probes"])
 _UNAVAILABLE: ResponseDocs = {503: {"model": Refusal, "description": "No, and why."}}
+_STANDBY = "A replica that stands by for one that leads counts as ready, too."
 
 
 class Well(BaseModel):
@@ -28,9 +29,9 @@ async def healthy(loops: Loops) -> Well:
 
 
 @router.get("/readyz", summary="Whether requests can be answered", responses=_UNAVAILABLE)
-async def ready(loops: Loops) -> Well:
+async def ready(loops: Loops, standby: Annotated[bool, Query(description=_STANDBY)] = False) -> Well:
     """Not before every loop has seen its cluster, and not while another replica leads."""
-    if why := loops.unready_reason():
+    if why := loops.unready_reason(standby=standby):
         raise HTTPException(503, why)
     return Well()
 

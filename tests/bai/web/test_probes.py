@@ -82,6 +82,9 @@ def test_a_replica_that_follows_is_alive_and_not_ready(lab: Lab) -> None:
     lab.loop.leads = lambda: False
     assert health(lab) == (200, 503)
     assert lab.client.get("/readyz").json()["detail"] == "another replica leads here"
+    assert lab.client.get("/readyz?standby=true").json()["detail"] == "nobody is known to lead here"
+    lab.loop.leader = lambda: "another"
+    assert lab.client.get("/readyz?standby=true").status_code == 200
 
 
 class Clock:

@@ -115,6 +115,8 @@ def test_it_says_who_leads(pair: tuple[Lab, StandbyServer]) -> None:
         assert (answer.status_code, answer.headers["bai-leader"]) == (status, "first")
     assert "bai-leader" not in lab.client.get(f"{HERE}/queue", headers=bearer("viewer")).headers
     assert second.client.get("/readyz").status_code == 503
+    assert second.client.get("/readyz?standby=true").status_code == 200
+    assert lab.client.get("/readyz?standby=true").status_code == 200
 
 
 def test_before_a_leader_has_told_anything(pair: tuple[Lab, StandbyServer]) -> None:
@@ -167,7 +169,8 @@ def test_who_takes_over_is_ready_after_a_pass_of_its_own(pair: tuple[Lab, Standb
     second.awake.advance(20)
     second.leader.step()
     assert second.loop.leads() and not lab.loop.leads()
-    assert "no pass yet" in second.client.get("/readyz").json()["detail"]
+    for probe in ("/readyz", "/readyz?standby=true"):
+        assert "no pass yet" in second.client.get(probe).json()["detail"]
     second.loop.workspace.provider = FakeProvider(lab.world)
     assert second.loop.once()
     assert second.client.get("/readyz").status_code == 200

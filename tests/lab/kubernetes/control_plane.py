@@ -1,7 +1,8 @@
 """etcd, the API server, scheduler, controller manager and cluster DNS, in a network namespace of the lab.
 
-Nodes reach the API server at 10.213.0.1:6443 and names of the cluster at 10.213.0.1:53. The test process and
-what it starts reach the API server at a port of the loopback, which is refused while the API server is down.
+Nodes reach the API server at 10.213.0.1:6443 and names of the cluster at 10.213.0.1:53; pods reach the API
+server at its Service's address, too. The test process and what it starts reach it at a port of the loopback.
+Connections are refused while it is down.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tests.lab.relay import Relay
 from tests.lab.spaces import Spaces, within
 
 PORT = 6443
-SERVICES = "10.215.0.0/24"
+SERVICES, SERVICE = "10.215.0.0/24", "10.215.0.1"
+"""Addresses of Services, and the API server's own, which is the first of them."""
 DOMAIN = "cluster.local"
 _ETCD = "http://127.0.0.1:2379"
 _COREFILE = """.:53 {{
@@ -50,6 +52,7 @@ class ControlPlane:
         self.folder.mkdir()
         self.namespace, self.address = spaces.add()
         _routes(self.namespace)
+        command(["ip", "-n", self.namespace, "address", "add", f"{SERVICE}/32", "dev", "lo"])
         self.authority = Authority(self.folder / "pki")
         self._token = secrets.token_urlsafe(24)
         self._signing, self._signed = signing_keys(self.folder)
@@ -63,7 +66,7 @@ class ControlPlane:
         self.scheduler = self._daemon("kube-scheduler", self._scheduler())
         self.controller_manager = self._daemon("kube-controller-manager", self._controller_manager())
         self.dns = self._daemon("coredns", self._dns())
-        self._relay: Relay | None = None
+        self._relays: list[Relay] = []
         self.api = Api(self.kubeconfig)
 
     @property
@@ -82,8 +85,10 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         self.api_server.start()
-        if self._relay is None:
-            self._relay = Relay(("127.0.0.1", self.port), self.namespace, (self.address, PORT))
+        if not self._relays:
+            server = self.address, PORT
+            self._relays.append(Relay(("127.0.0.1", self.port), self.namespace, server))
+            self._relays.append(Relay((SERVICE, 443), self.namespace, server, at=self.namespace))
         self.api_server.wait(self.api.ready)
 
     def stop_api_server(self) -> None:
@@ -123,9 +128,8 @@ class ControlPlane:
             daemon.kill()
 
     def _refuse(self) -> None:
-        if self._relay is not None:
-            self._relay.close()
-            self._relay = None
+        while self._relays:
+            self._relays.pop().close()
 
     def _daemon(self, name: str, words: list[str]) -> Daemon:
         argv = [str(self.programs / name), *words]
@@ -148,7 +152,7 @@ class ControlPlane:
         tokens = self.folder / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(f'{self._token},admin,admin,"system:masters"\n')
-        hosts = (self.address, "127.0.0.1", "localhost", f"kubernetes.default.svc.{DOMAIN}")
+        hosts = (self.address, SERVICE, "127.0.0.1", "localhost", f"kubernetes.default.svc.{DOMAIN}")
         server = self.authority.issue("kube-apiserver", hosts=hosts)
         client = self.authority.issue("kube-apiserver-kubelet-client", "system:masters")
         return [

@@ -7,7 +7,7 @@
 etcd, API server (RBAC, TLS), scheduler, controller manager and cluster DNS are in one network namespace; each
 node has a kubelet and a containerd in another one. Pods have addresses that all nodes reach, and names below
 `cluster.local` where a headless Service says so. There is no kube-proxy: a Service's own address leads
-nowhere, that of the API server included. GPUs are NVIDIA's by name only (`gpus.py`): this machine needs none.
+nowhere, but for the API server's. GPUs are NVIDIA's by name only (`gpus.py`): this machine needs none.
 CPUs are devices of a node that is asked for so (`cpus.py`).
 """
 
@@ -29,6 +29,7 @@ from tests.lab.kubernetes.build import binaries
 from tests.lab.kubernetes.control_plane import ControlPlane
 from tests.lab.kubernetes.daemon import Daemon
 from tests.lab.kubernetes.node import Node, NodeOptions
+from tests.lab.relay import Relay
 from tests.lab.spaces import Spaces
 
 PAIR = {"n0": NodeOptions(cpu_policy="static"), "n1": NodeOptions(cpu_policy="none")}
@@ -111,6 +112,14 @@ class Kubernetes:
         self._kwok.start()
         with spent("boot"):
             return simulated.add(self.api, shapes, cores=cores)
+
+    @contextlib.contextmanager
+    def shown(self, port: int) -> Iterator[str]:
+        """The address at which pods reach a port of this machine's loopback meanwhile."""
+        plane = self.control_plane
+        relay = Relay((plane.address, port), "", ("127.0.0.1", port), at=plane.namespace)
+        with contextlib.closing(relay):
+            yield f"{plane.address}:{port}"
 
     def mend(self) -> None:
         """A control plane as it was when it was new, whatever a test has done to it."""

@@ -182,9 +182,13 @@ class Node:
         known = self.ctr("images", "ls", "-q").stdout.split()
         for image, archive in images.archives().items():
             if image not in known:
-                done = self.ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
-                if done.returncode:
-                    raise NotUp(f"{self.name} does not take {image}: {done.stderr}")
+                self.take(archive)
+
+    def take(self, archive: Path) -> None:
+        """Have the image of an archive that `docker save` writes. Raises NotUp."""
+        done = self.ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
+        if done.returncode:
+            raise NotUp(f"{self.name} does not take {archive}: {done.stderr}")
 
     def ready(self) -> bool:
         """Whether the API server has heard so since it was switched on, and of all its devices."""
