@@ -36,7 +36,7 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def plain_rows(columns: Sequence[str], found: Iterable[Iterable[Any]]) -> list[Row]:
+def plain_rows(columns: Sequence[str], found: Iterable[Iterable[Any]]) -> Sequence[Row]:
     """Rows by the names of their columns, with their times as a calendar has them."""
     made = [dict(zip(columns, row, strict=True)) for row in found]
     times = [name for name in columns if name in _TIMES]
