@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reconciler.workspace.kernel_access import KernelAccess
     from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
+    from schemas.loading.document_cache import DocumentCache
     from schemas.problems.errors.repository import InvalidRepository
     from schemas.repository.repository import Repository
 
@@ -113,12 +114,12 @@ class Settings:
             self.notify_user(f"note: the repository is {printable(str(found.directory))}")
         return found
 
-    def repository(self) -> Repository:
+    def repository(self, source: Source | None = None, cache: DocumentCache | None = None) -> Repository:
         """Its documents as the options say: a commit's, or the working files. Raises CannotRead,
         InvalidRepository."""
-        source = self.source()
+        source = source or self.source()
         with self._listener().during("reading documents"):
-            return source.load()[0]
+            return source.load(cache)[0]
 
     def _listener(self) -> ActivityListener:
         from reconciler.workspace.activity import NOBODY_WAITS

@@ -43,7 +43,7 @@ CLUSTER = """\
 apiVersion: bai/v1
 kind: Cluster
 metadata: {{name: here}}
-spec: {{provider: fake}}
+spec: {{provider: declared}}
 ---
 apiVersion: bai/v1
 kind: NodePool

@@ -1,9 +1,10 @@
-"""What the documents of a folder want, remembered between commands: identities and digests, so that a command
-which asks for no more neither parses nor judges thousands of documents that have not changed.
+"""What is known of the documents of a folder, remembered between commands: what those of a cluster want
+(identities and digests), or that all are right, so that a command which asks for no more neither parses nor
+judges thousands of documents that have not changed.
 
-An index is a file of the user's own cache, found by the folder and the cluster, and counts for exactly the
-bytes that it was made of: of all document files, and of every other file that was read with them. Only what
-was right has one. What cannot be used, for whatever reason, is as if it were not there.
+An index is a file of the user's own cache, found by the folder and what it is about, and counts for exactly
+the bytes that it was made of: of all document files, and of every other file that was read with them. Only
+what was right has one. What cannot be used, for whatever reason, is as if it were not there.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from reconciler.sources.source import Source
     from schemas.files.sources import Source as Files
     from schemas.files.sources import SourceFile
+    from schemas.loading.document_cache import DocumentCache
+    from schemas.repository.repository import Repository
 
-FORMAT = "bai.document-index/1"
+FORMAT = "bai.document-index/2"
 MOST_INDEXES = 32
 """Files of a cache; the oldest go."""
 _LARGEST = 64 << 20
@@ -37,14 +40,21 @@ _MODULES = ("schemas", "reconciler/sources", "reconciler/values")
 
 @dataclass(frozen=True, slots=True)
 class DocumentIndex:
-    """Where the index of one cluster's documents is. Never raises: without an index there is none."""
+    """Where an index of documents is. Never raises: without an index there is none."""
 
     source: Source
-    cluster: str
+    about: str
+    """What it says, and of which cluster."""
     folder: Path
 
-    def read(self) -> Mapping[str, str] | None:
-        """Identity → digest of all that the documents want now, as `Desired.digests`; None: not known."""
+    @classmethod
+    def of_user(cls, source: Source, about: str) -> DocumentIndex | None:
+        """In the user's own cache; None without a home."""
+        folder = user_cache_folder()
+        return cls(source, about, folder) if folder is not None else None
+
+    def read(self) -> Mapping[str, Any] | None:
+        """What was written of the documents as they are now; None: not known."""
         if not self._is_possible:
             return None
         try:
@@ -54,19 +64,21 @@ class DocumentIndex:
                 return None
         except (OSError, CannotRead, ValueError):
             return None
-        digests: Mapping[str, str] = found["digests"]
-        return digests
+        answer: Mapping[str, Any] = found["answer"]
+        return answer
 
-    def write(
-        self, digests: Mapping[str, str], files: Iterable[SourceFile], others: Mapping[str, bytes | None]
-    ) -> None:
-        """Remember what documents want in which nothing is wrong. `files`: all of them, as they were read;
-        `others`: path → what else was read for them, None for what could not be read."""
-        if not self._is_possible:
+    def write(self, answer: Mapping[str, Any], repository: Repository, cache: DocumentCache) -> None:
+        """Remember what follows, as JSON has it, from documents in which nothing is wrong; `cache`: through
+        which they were read. Not where a stranger's plugin has a say: that may be another one by then."""
+        from schemas.rules.plugin_rules import names_plugin
+
+        read = cache.last_read()
+        if not self._is_possible or read is None or any(map(names_plugin, repository.resources.values())):
             return
+        files, others = read
         with contextlib.suppress(OSError, CannotRead):
             read = {path: None if data is None else _hash(data) for path, data in sorted(others.items())}
-            content = {"key": _key(files), "others": read, "digests": dict(digests)}
+            content = {"key": _key(files), "others": read, "answer": dict(answer)}
             text = json.dumps(content, separators=(",", ":"))
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_own(os.stat(self._path.parent))
@@ -81,7 +93,7 @@ class DocumentIndex:
 
     @property
     def _path(self) -> Path:
-        named = b"%b\0%b" % (os.fsencode(self.source.directory), self.cluster.encode())
+        named = b"%b\0%b" % (os.fsencode(self.source.directory), self.about.encode())
         return self.folder / f"{_hash(named)[:32]}.index"
 
 
@@ -129,7 +141,7 @@ def _parse(data: bytes) -> dict[str, Any] | None:
     if head.decode("ascii") != f"{FORMAT} {_hash(body)}":
         return None
     found = json.loads(body)
-    if not isinstance(found, dict) or not isinstance(found.get("digests"), dict):
+    if not isinstance(found, dict) or not isinstance(found.get("answer"), dict):
         return None
     return found if isinstance(found.get("others"), dict) else None
 

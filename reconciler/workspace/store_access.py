@@ -50,10 +50,9 @@ class StoreAccess:
         return index.read() if index is not None else None
 
     def _document_index(self) -> DocumentIndex | None:
-        from reconciler.sources.document_index import DocumentIndex, user_cache_folder
+        from reconciler.sources.document_index import DocumentIndex
 
-        folder = user_cache_folder()
-        return DocumentIndex(self.source, self.cluster.name, folder) if folder is not None else None
+        return DocumentIndex.of_user(self.source, f"digests {self.cluster.name}")
 
     @property
     def has_store(self) -> bool:

@@ -123,15 +123,9 @@ class Workspace(ClusterConnections):
     def index_digests(self) -> Mapping[str, str]:
         """Identity → digest of all that the documents want; the next command finds them without loading
         these."""
-        from schemas.rules.plugin_rules import names_plugin
-
-        digests, index, read = self.desired().digests, self._document_index(), self.document_cache.last_read()
-        if (
-            index is not None
-            and read is not None
-            and not any(map(names_plugin, self.repository.resources.values()))
-        ):
-            index.write(digests, *read)
+        digests, index = self.desired().digests, self._document_index()
+        if index is not None:
+            index.write(digests, self.repository, self.document_cache)
         return digests
 
     def observe_sessions(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:

@@ -62,10 +62,10 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def index_of(folder: Path, cluster: str = "here") -> DocumentIndex:
+def index_of(folder: Path, about: str = "digests here") -> DocumentIndex:
     found = user_cache_folder()
     assert found is not None
-    return DocumentIndex(open_source(folder), cluster, found)
+    return DocumentIndex(open_source(folder), about, found)
 
 
 def loaded(folder: Path) -> dict[str, str]:
@@ -122,7 +122,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut off": lambda file: file.write_bytes(file.read_bytes()[:-9]),
     "changed": lambda file: file.write_bytes(file.read_bytes().replace(b"Session/p/a", b"Session/p/z")),
     "no text": lambda file: file.write_bytes(b"\xff" * 100),
-    "another version": lambda file: file.write_bytes(file.read_bytes().replace(b"index/1", b"index/9")),
+    "another version": lambda file: file.write_bytes(file.read_bytes().replace(b"index/2", b"index/9")),
     "others may write": lambda file: file.chmod(0o660),
     "the folder is open": lambda file: file.parent.chmod(0o777),
     "a link": lambda file: (file.rename(file.with_suffix(".x")), file.symlink_to(file.with_suffix(".x"))),
@@ -142,7 +142,7 @@ def test_what_is_not_whole_or_not_ours_does_not_count(
     assert loaded(folder) == digests, "nor does it stand in anybody's way"
 
 
-@pytest.mark.parametrize("content", ["[]", "1", '{"key": 1}', '{"digests": [], "others": {}}'])
+@pytest.mark.parametrize("content", ["[]", "1", '{"key": 1}', '{"answer": [], "others": {}}'])
 def test_what_was_well_sealed_but_is_none_does_not_count(folder: Path, cache: Path, content: str) -> None:
     loaded(folder)
     (file,) = cache.iterdir()
@@ -172,11 +172,10 @@ def test_who_writes_last_wins_and_the_oldest_go(folder: Path, cache: Path) -> No
     digests = loaded(folder)
     for number in range(document_index.MOST_INDEXES + 3):
         with Workspace.open(folder) as workspace:
-            read = workspace.document_cache.last_read()
-            assert read is not None
-            index_of(folder, f"cluster-{number}").write(digests, *read)
+            written = index_of(folder, f"digests cluster-{number}")
+            written.write(digests, workspace.repository, workspace.document_cache)
     assert len([*cache.iterdir()]) == document_index.MOST_INDEXES
-    assert index_of(folder, f"cluster-{number}").read() == digests
+    assert index_of(folder, f"digests cluster-{number}").read() == digests
     assert known(folder) is None, "it was the oldest"
 
 
@@ -188,7 +187,7 @@ def test_there_is_none_of_commits_nor_beside_an_owners_stores(folder: Path) -> N
         replace(index.source, owner=OwnerStores({}, True)),
         replace(index.source, left_out=frozenset({"a.yaml"})),
     ):
-        assert DocumentIndex(source, "here", index.folder).read() is None
+        assert DocumentIndex(source, index.about, index.folder).read() is None
 
 
 def test_a_strangers_plugin_has_its_say_each_time(folder: Path, cache: Path) -> None:
@@ -201,5 +200,5 @@ def test_it_holds_no_more_than_identities_and_digests(folder: Path, cache: Path)
     digests = loaded(folder)
     (file,) = cache.iterdir()
     content = json.loads(file.read_text().partition("\n")[2])
-    assert content["digests"] == digests and content.keys() == {"key", "others", "digests"}
+    assert content["answer"] == digests and content.keys() == {"key", "others", "answer"}
     assert content["others"].keys() == {"dgx.json"}

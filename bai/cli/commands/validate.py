@@ -34,7 +34,7 @@ def validate(
 
     checked = check(waiting_settings(ctx), paths or [])
     if format is Format.json:
-        print_problems_json(checked.problems, checked.warnings, len(checked.resources))
+        print_problems_json(checked.problems, checked.warnings, sum(checked.kinds.values()))
         if checked.problems:
             raise typer.Exit(1)
         return
@@ -44,4 +44,4 @@ def validate(
         typer.echo(f"note: {checked.elsewhere} more in other files, see `bai validate`", err=True)
     if checked.problems:
         raise InvalidRepository(checked.problems, where=checked.where)
-    typer.echo(summary(checked.resources))
+    typer.echo(summary(checked.kinds))

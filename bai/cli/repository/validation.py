@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schemas.problems.text import printable
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from bai.settings import Settings
+    from reconciler.sources.source import Source
+    from schemas.loading.document_cache import DocumentCache
     from schemas.problems.problem import Problem
+    from schemas.repository.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,9 @@ class Checked:
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    resources: tuple[str, ...] = ()
-    """Identities of what stands in these files; none when any file of their repository has mistakes."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """How many resources of each kind stand in these files; none when any file of their repository has
+    mistakes."""
     elsewhere: int = 0
     """Problems in other files of the same repositories."""
     where: str = ""
@@ -35,7 +40,7 @@ def check(settings: Settings, paths: Sequence[Path]) -> Checked:
     Raises CannotRead for a path that is none or that bai reads no documents from, NotARepository.
     """
     if not paths:
-        return _check_files(settings, ["."])
+        return _check_repository(settings)
     chosen: dict[Path, list[str]] = {}
     for path in paths:
         root, file = _locate(settings, path)
@@ -44,7 +49,7 @@ def check(settings: Settings, paths: Sequence[Path]) -> Checked:
     return Checked(
         problems=tuple(problem for each in found for problem in each.problems),
         warnings=tuple(warning for each in found for warning in each.warnings),
-        resources=tuple(identity for each in found for identity in each.resources),
+        kinds=sum((Counter(each.kinds) for each in found), Counter()),
         elsewhere=sum(each.elsewhere for each in found),
         where=", ".join(each.where for each in found),
     )
@@ -74,19 +79,44 @@ def _locate(settings: Settings, path: Path) -> tuple[Path, str]:
     return root, str(file)
 
 
+def _check_repository(settings: Settings) -> Checked:
+    """All of it; by an index, where nothing has changed since all was right."""
+    from reconciler.sources.document_index import DocumentIndex
+    from schemas.loading.document_cache import DocumentCache
+
+    source = settings.source()
+    index = DocumentIndex.of_user(source, "validation")
+    if index is not None and (known := index.read()) is not None:
+        return Checked(warnings=tuple(map(_problem_from_json, known["warnings"])), kinds=known["kinds"])
+    cache = DocumentCache()
+    checked, repository = _load_and_check(settings, ["."], source, cache)
+    if index is not None and repository is not None:
+        answer = {"kinds": checked.kinds, "warnings": [*map(_problem_json, checked.warnings)]}
+        index.write(answer, repository, cache)
+    return checked
+
+
 def _check_files(settings: Settings, files: Sequence[str]) -> Checked:
+    return _load_and_check(settings, files, settings.source(), None)[0]
+
+
+def _load_and_check(
+    settings: Settings, files: Sequence[str], source: Source, cache: DocumentCache | None
+) -> tuple[Checked, Repository | None]:
+    """And the repository, where nothing is wrong in it."""
     from schemas.problems.errors.repository import InvalidRepository, NotARepository
 
     try:
-        repository = settings.repository()
+        repository = settings.repository(source, cache)
     except NotARepository:
         raise
     except InvalidRepository as error:
         problems = _in(files, error.problems)
         where = str(error.fields["where"])
-        return Checked(problems, elsewhere=len(error.problems) - len(problems), where=where)
+        return Checked(problems, elsewhere=len(error.problems) - len(problems), where=where), None
     resources = (identity for identity, place in repository.locations.items() if _is_in(files, place.file))
-    return Checked((), _in(files, repository.warnings), tuple(resources))
+    kinds = Counter(ref_of(identity).kind for identity in resources)
+    return Checked((), _in(files, repository.warnings), kinds), repository
 
 
 def _in(files: Sequence[str], problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -97,14 +127,11 @@ def _is_in(files: Sequence[str], file: str) -> bool:
     return any(one in (".", file) or file.startswith(f"{one}/") for one in map(printable, files))
 
 
-def summary(resources: Sequence[str]) -> str:
-    from collections import Counter
-
+def summary(kinds: Mapping[str, int]) -> str:
     from bai.render.humanize import plural
 
-    kinds = Counter(ref_of(identity).kind for identity in resources)
     parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    total = plural(len(resources), "resource")
+    total = plural(sum(kinds.values()), "resource")
     return f"Valid: {total} ({parts})." if parts else "Valid, and empty: there is no document here."
 
 
@@ -132,3 +159,10 @@ def _problem_json(problem: Problem) -> dict[str, object]:
         "message": problem.message,
         "hint": problem.hint,
     }
+
+
+def _problem_from_json(found: Mapping[str, Any]) -> Problem:
+    from schemas.problems.problem import Problem, SourceLocation
+
+    place = SourceLocation(found["file"], found["line"], found["column"])
+    return Problem(place, found["code"], found["path"], found["message"], found["hint"])
