@@ -9,7 +9,7 @@ from tests.lab.docker import engines
 from tests.lab.fixtures import vm
 from tests.lab.gitea import gitea
 from tests.lab.helm import helm
-from tests.lab.kubernetes.fixtures import kube_namespace, kubernetes, kubernetes_lab
+from tests.lab.kubernetes.fixtures import kube_namespace, kubernetes, kubernetes_clusters, kubernetes_lab
 from tests.lab.nspawn import nodes, nodes_lab
 from tests.lab.postgres import postgres, postgres_lab
 from tests.lab.registry import registry
@@ -25,6 +25,7 @@ __all__ = [
     "helm",
     "kube_namespace",
     "kubernetes",
+    "kubernetes_clusters",
     "kubernetes_lab",
     "nodes",
     "nodes_lab",

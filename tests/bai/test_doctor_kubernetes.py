@@ -9,7 +9,7 @@ import pytest
 from tests.harness.bai_process import Command, run_bai
 from tests.lab.kubernetes.lab import Kubernetes
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 DOCUMENTS = """
 apiVersion: bai/v1
 kind: Cluster

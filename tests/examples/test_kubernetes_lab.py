@@ -21,7 +21,7 @@ from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -20,8 +20,9 @@ from tests.harness.labs import end_of
 QUICK, REAL = "not real", "real and not campaign"
 """The expressions over marks that choose the two parts."""
 LONGEST_FIRST = (
-    "nspawn-provisioning", "kubernetes", "docker-clusters", "nspawn-services", "nspawn-nvidia", "docker",
-    "nspawn-machine", "nspawn-nodes", "sshd", "vm", "gitea", "machine",
+    "nspawn-provisioning", "kubernetes", "kubernetes-lost", "docker-clusters", "kubernetes-sessions",
+    "nspawn-services", "nspawn-nvidia", "docker", "nspawn-machine", "nspawn-nodes", "sshd", "vm", "gitea",
+    "machine",
 )  # fmt: skip
 """Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
 _MARKS = ("slow", "vm", "root", "xdist_group", "campaign")

@@ -16,7 +16,7 @@ from tests.lab.kubernetes.gpus import DRIVER
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 SESSIONS, GUESTS, CORES = 6, 6, 96
 TWO_GPUS = """
   command: [sleep, "1000"]

@@ -15,7 +15,7 @@ from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 CLUSTER = """
 apiVersion: bai/v1
 kind: Cluster

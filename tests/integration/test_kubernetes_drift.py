@@ -19,7 +19,7 @@ from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
 CLUSTER = """
 apiVersion: bai/v1
 kind: Cluster

@@ -17,7 +17,7 @@ from tests.lab.kubernetes.gpus import DRIVER, gpu_uuid
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 SERVES = "echo hello from $(hostname); echo gpus $NVIDIA_VISIBLE_DEVICES; exec sleep 1000"
 
 

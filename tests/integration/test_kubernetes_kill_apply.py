@@ -23,7 +23,7 @@ from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.stores import NAME, environment, owner_file
 from tests.waiting import soon
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
 KILLS = int(os.environ.get("BAI_KUBERNETES_KILLS", "5"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
 CLUSTER = """

@@ -13,7 +13,7 @@ from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 GPUS = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
 WORK = """
   command: [sleep, "1000"]

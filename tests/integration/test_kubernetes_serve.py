@@ -29,7 +29,7 @@ from tests.lab.wheels import ROOT
 from tests.reconciler.gitops.repositories import git
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
 PAGE = ROOT / "docs" / "kubernetes-server.md"
 SYSTEM, SESSIONS = "bai-system", "bai"
 PODS = f"{CORE}/namespaces/{SYSTEM}/pods"
@@ -148,8 +148,10 @@ def values() -> str:
 
 
 def remove(kubernetes: Kubernetes) -> None:
-    """Whatever a test that failed has left."""
+    """Whatever a test that failed has left: first what makes pods, or they are made anew."""
     kubernetes.kubectl("delete", "clusterrole,clusterrolebinding", f"{SYSTEM}-bai", "--ignore-not-found")
+    if kubernetes.api.find(f"{CORE}/namespaces/{SYSTEM}"):
+        kubernetes.kubectl("-n", SYSTEM, "delete", "deployments", "--all", "--cascade=foreground")
     for namespace in (SYSTEM, SESSIONS):
         if kubernetes.api.find(f"{CORE}/namespaces/{namespace}"):
             kubernetes.api.clear(f"{CORE}/namespaces/{namespace}/pods?gracePeriodSeconds=1")

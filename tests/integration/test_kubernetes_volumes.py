@@ -15,7 +15,7 @@ from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
 BASE = """
 apiVersion: bai/v1
 kind: Cluster

@@ -90,7 +90,7 @@ def test_secrets_are_in_no_manifest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("kubernetes")
+@pytest.mark.xdist_group("kubernetes-sessions")
 def test_a_pod_is_nobody_in_the_cluster(kubernetes: Kubernetes, kube_namespace: str) -> None:
     kubernetes.pair()
     kubernetes.kubectl("label", "namespace", kube_namespace, "pod-security.kubernetes.io/enforce=restricted")

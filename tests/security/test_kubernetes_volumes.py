@@ -145,7 +145,7 @@ def cell(kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path) -> Iterato
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("kubernetes")
+@pytest.mark.xdist_group("kubernetes-sessions")
 def test_a_link_in_a_volume_leads_nowhere_else(cell: Cell, tmp_path: Path) -> None:
     """Sessions leave links where later ones mount a `subPath`: out of the root, and to another volume of it.
     One that stays in the volume is followed."""
@@ -166,7 +166,7 @@ def test_a_link_in_a_volume_leads_nowhere_else(cell: Cell, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("kubernetes")
+@pytest.mark.xdist_group("kubernetes-sessions")
 def test_an_administrator_says_which_folders_whatever_documents_say(
     kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path
 ) -> None:
