@@ -29,7 +29,7 @@ from tests.lab.wheels import ROOT
 from tests.reconciler.gitops.repositories import git
 from tests.waiting import until
 
-pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("kubernetes-serve"), pytest.mark.campaign]
 PAGE = ROOT / "docs" / "kubernetes-server.md"
 SYSTEM, SESSIONS = "bai-system", "bai"
 PODS = f"{CORE}/namespaces/{SYSTEM}/pods"

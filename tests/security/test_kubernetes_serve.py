@@ -20,7 +20,7 @@ from tests.test_chart import PLAIN, VARIED, only
 SYSTEM = "bai-system"
 CANARY = "canary-7d1f"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-in_the_lab = pytest.mark.xdist_group("kubernetes-lost")
+in_the_lab = pytest.mark.xdist_group("kubernetes-sessions")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from bai.web.response_models import Refusal
 
 router = APIRouter(tags=["probes"])
 _UNAVAILABLE: ResponseDocs = {503: {"model": Refusal, "description": "No, and why."}}
+_READINESS: ResponseDocs = {**_UNAVAILABLE, 422: error_responses()[422]}
 _STANDBY = "A replica that stands by for one that leads counts as ready, too."
 
 
@@ -28,7 +29,7 @@ async def healthy(loops: Loops) -> Well:
     return Well()
 
 
-@router.get("/readyz", summary="Whether requests can be answered", responses=_UNAVAILABLE)
+@router.get("/readyz", summary="Whether requests can be answered", responses=_READINESS)
 async def ready(loops: Loops, standby: Annotated[bool, Query(description=_STANDBY)] = False) -> Well:
     """Not before every loop has seen its cluster, and not while another replica leads."""
     if why := loops.unready_reason(standby=standby):
