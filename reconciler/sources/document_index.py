@@ -77,8 +77,8 @@ class DocumentIndex:
             return
         files, others = read
         with contextlib.suppress(OSError, CannotRead):
-            read = {path: None if data is None else _hash(data) for path, data in sorted(others.items())}
-            content = {"key": _key(files), "others": read, "answer": dict(answer)}
+            hashes = {path: None if data is None else _hash(data) for path, data in sorted(others.items())}
+            content = {"key": _key(files), "others": hashes, "answer": dict(answer)}
             text = json.dumps(content, separators=(",", ":"))
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_own(os.stat(self._path.parent))
