@@ -153,14 +153,6 @@ def tell_it_to_end(site: Site, session: str) -> None:
     site.lab.kubectl("-n", site.namespace, "exec", kernel, "--", "touch", "/home/work/told")
 
 
-def restart_kubelets(lab: Kubernetes) -> None:
-    """As administrators do after a restore: they go on from what they have seen otherwise."""
-    for name in ("n0", "n1"):
-        node = lab.nodes[name]
-        node.kubelet.kill()
-        node.start_daemon(node.kubelet)
-
-
 def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_path: Path) -> None:
     site.want("kept", 3)
     site.want("ended", 5)
@@ -182,7 +174,7 @@ def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_pat
 
     site.said.clear()
     site.lab.control_plane.restore(tmp_path / "etcd")
-    restart_kubelets(site.lab)
+    site.lab.restart_kubelets()
     assert {"kept", "ended", "batch"} <= {name.partition("-")[0] for name in site.pods()}
     site.settled("kept", "made")
     assert site.running()["kept"] == before["kept"], "it was not touched"
@@ -245,7 +237,7 @@ def test_what_others_take_away_is_made_again_and_a_kubelet_that_restarts_is_noth
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
     site.lab.api.create(f"{site.pods_at}/{evicted}/eviction", eviction)
     site.lab.api.delete(f"{site.pods_at}/{deleted}?gracePeriodSeconds=1")
-    restart_kubelets(site.lab)
+    site.lab.restart_kubelets()
     for name in (evicted, deleted):
         site.lab.api.gone(f"{site.pods_at}/{name}", name)
     site.settled("evicted", "deleted", "kept")

@@ -121,6 +121,13 @@ class Kubernetes:
         with contextlib.closing(relay):
             yield f"{plane.address}:{port}"
 
+    def restart_kubelets(self) -> None:
+        """As administrators do after a restore of etcd: a kubelet goes on from a newer state otherwise, and
+        hears of nothing until the server is past it."""
+        for node in self.nodes.values():
+            node.kubelet.kill()
+            node.start_daemon(node.kubelet)
+
     def mend(self) -> None:
         """A control plane as it was when it was new, whatever a test has done to it."""
         self.control_plane.start()

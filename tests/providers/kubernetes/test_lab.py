@@ -247,6 +247,7 @@ def test_the_api_server_goes_and_comes_back_and_etcd_is_restored(
     plane.restore(tmp_path / "etcd")
     assert kubernetes.api.get(f"{path}/before")
     assert kubernetes.api.find(f"{path}/after") is None
+    kubernetes.restart_kubelets()
     kubernetes.pod(kube_namespace, a_pod("then", "n1", "exec sleep 1000"))
 
 
