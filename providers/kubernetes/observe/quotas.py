@@ -4,8 +4,9 @@ made (https://kubernetes.io/docs/concepts/policy/resource-quotas/).
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from providers.foreign_use import CLAIMS, PODS, OutsideQuota
@@ -52,16 +53,6 @@ class NamespaceQuota:
     scoped: bool = False
 
 
-@dataclass(slots=True)
-class _Use:
-    """What bai's pods have of a namespace."""
-
-    amounts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, slot: str, amount: int) -> None:
-        self.amounts[slot] = self.amounts.get(slot, 0) + amount
-
-
 def parse_quota(found: Mapping[str, Any]) -> NamespaceQuota:
     """Pure."""
     metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
@@ -100,9 +91,9 @@ def outside_quotas(
     own = _own_use(pods, claims, devices)
     found = []
     for quota in sorted(planned, key=lambda each: (each.namespace, each.name)):
-        ours = own.get(quota.namespace, _Use()).amounts
+        ours = own[quota.namespace]
         # A pod that has just gone may be in `used` for some seconds: then it is others' for so long.
-        others = {slot: max(0, quota.used[slot] - ours.get(slot, 0)) for slot in quota.hard}
+        others = {slot: max(0, quota.used[slot] - ours[slot]) for slot in quota.hard}
         name = f"ResourceQuota/{quota.namespace}/{quota.name}"
         found.append(OutsideQuota(name, options.project_of(quota.namespace), quota.hard, others))
     return tuple(found)
@@ -112,22 +103,22 @@ def _own_use(
     pods: Mapping[Key, OwnPod],
     claims: Iterable[HeldClaim],
     devices: Mapping[tuple[str, str, str], Device],
-) -> dict[str, _Use]:
-    found: dict[str, _Use] = {}
+) -> defaultdict[str, Counter[str]]:
+    """Of each namespace, what bai's pods have there, by slot."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     owners = set()
     for (namespace, _), pod in pods.items():
         owners.add((namespace, pod.uid))
         if pod.charged is not None:
-            use = found.setdefault(namespace, _Use())
-            for slot, amount in zip((_CPU, _MEMORY, PODS), (*pod.charged, 1), strict=True):
-                use.add(slot, amount)
+            cpu, memory = pod.charged
+            found[namespace].update({_CPU: cpu, _MEMORY: memory, PODS: 1})
     for claim in claims:
         if (claim.namespace, claim.owner) in owners:
-            use = found.setdefault(claim.namespace, _Use())
-            use.add(CLAIMS, 1)
+            use = found[claim.namespace]
+            use[CLAIMS] += 1
             for device in filter(None, map(devices.get, claim.devices)):
                 if device.driver in VENDORS and device.attributes.get("type", "gpu") == "gpu":
-                    use.add(f"{VENDORS[device.driver][1]}.device", 1)
+                    use[f"{VENDORS[device.driver][1]}.device"] += 1
     return found
 
 
