@@ -23,7 +23,9 @@ from typing import IO, Literal, Protocol
 from providers.foreign_use import ForeignUse, OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
-KernelState = Literal["creating", "running", "stopping", "exited", "lost"]
+KernelState = Literal["creating", "starting", "running", "stopping", "exited", "lost"]
+"""`creating`: only another `create` brings it further. `starting`: nothing is left for bai to do, and its
+engine starts it, which may take as long as a large image."""
 
 
 class Limit(enum.StrEnum):

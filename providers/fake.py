@@ -118,7 +118,7 @@ class FakeKernel:
 class World:
     """All kernels there are, the clock they live by, and the faults still to come.
 
-    `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `creating` and `stopping`.
+    `slow_create` and `slow_stop` are seconds of clock time that a kernel stays `starting` and `stopping`.
     `hidden` kernels are missing from observations, which are then incomplete.
     `down`: node → why it cannot be reached; its kernels go on, unseen and untouched. `loads`: what kernels
     use (see `use`); one that is missing is not measured.
@@ -360,7 +360,7 @@ def _state(world: World, kernel: FakeKernel) -> KernelState:
         return kernel.ended[0]
     if kernel.gone is not None:
         return "stopping"
-    return "running" if kernel.ready <= world.clock.now() else "creating"
+    return "running" if kernel.ready <= world.clock.now() else "starting"
 
 
 def _observed(world: World, kernel_id: str) -> Observed:

@@ -148,7 +148,7 @@ class KubernetesProvider(Interaction):
         self.finder.forget(kernel_id)
 
     def sweep(self, kernel_id: str) -> None:
-        """A claim of a pod that is gone. See `providers.abilities.SweepsLeftovers`."""
+        """Claims of a pod that is gone. See `providers.abilities.SweepsLeftovers`."""
         ref = self.finder.last_known(kernel_id)
         if ref is not None:
             end.remove_pod(self.client, ref, None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from providers.base import Observed
     from reconciler.values.records import Phase, Recorded, Result
 
-LIVE = frozenset({"creating", "running", "stopping"})
+LIVE = frozenset({"creating", "starting", "running", "stopping"})
 UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "PULLING", "CREATING"})
 """Phases of a record whose creation no apply has seen to its end."""
 _KILLED_FROM_OUTSIDE = frozenset({"signal 9", "signal 15"})
@@ -169,9 +169,9 @@ def _live_phase(
         reasons += [_wait_text(_kernel_name(record, k), seen[k]) for k in begun]
         reason = "; ".join(reasons)
         return DerivedPhase(was, "", codes, reason, missing)
-    creating = {k: kernel for k, kernel in seen.items() if kernel.state == "creating"}
-    if creating:
-        waits = [_wait_text(_kernel_name(record, k), each) for k, each in creating.items() if each.reason]
+    begins = {k: kernel for k, kernel in seen.items() if kernel.state in ("creating", "starting")}
+    if begins:
+        waits = [_wait_text(_kernel_name(record, k), each) for k, each in begins.items() if each.reason]
         return DerivedPhase("CREATING", "", codes, "; ".join(waits))
     ended = [_end_text(kernel) for kernel in seen.values() if kernel.state not in LIVE]
     return DerivedPhase("RUNNING", "", codes, "; ".join(ended))

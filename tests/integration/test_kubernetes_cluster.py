@@ -47,7 +47,7 @@ spec:
 """
 GANG = """
   cluster: {mode: multi-node, roles: {main: 1, sub: 1}}
-  resources: {cpu: 10m, memory: 16MiB, cuda.device: 5}
+  resources: {cpu: 100m, memory: 16MiB, cuda.device: 5}
   command:
     - sh
     - -c
@@ -119,7 +119,7 @@ def test_a_batch_session_and_a_gang(make: Make, kubernetes: Kubernetes) -> None:
         repo,
         "train",
         '  type: batch\n  command: [sh, -c, "echo gpus $NVIDIA_VISIBLE_DEVICES"]\n'
-        "  resources: {cpu: 10m, memory: 16MiB, cuda.device: 2}\n",
+        "  resources: {cpu: 100m, memory: 16MiB, cuda.device: 2}\n",
     )
     want(repo, "gang", GANG)
     planned = squeezed(repo.ok("plan").out)
@@ -167,7 +167,7 @@ def test_what_the_cluster_keeps_is_not_given_out(
     }
     kubernetes.pod(kube_namespace, guest)
     node = f"{CORE}/nodes/n0"
-    want(repo, "late", HOLDS.format(resources="cpu: 10m, memory: 1GiB"))
+    want(repo, "late", HOLDS.format(resources="cpu: 100m, memory: 1GiB"))
     try:
         kubernetes.api.patch(node, {"spec": {"unschedulable": True}})
         planned = squeezed(repo.ok("plan").out)
@@ -182,7 +182,7 @@ def test_what_the_cluster_keeps_is_not_given_out(
         repo.ok("apply", "--yes")
         (pod,) = kubernetes.api.get(f"{CORE}/namespaces/{kube_namespace}/pods")["items"]
         assert pod["spec"]["nodeName"] == "n1"
-        want(repo, "none", HOLDS.format(resources="cpu: 10m, memory: 16MiB"))
+        want(repo, "none", HOLDS.format(resources="cpu: 100m, memory: 16MiB"))
         kubernetes.api.patch(f"{CORE}/nodes/n1", {"spec": {"unschedulable": True}})
         refused = squeezed(repo.ok("plan").out)
         assert "n0 is cordoned: unschedulable in the cluster" in refused

@@ -76,7 +76,7 @@ class Cluster(Ground):
         spec = {
             "image": "bai-lab:1",
             "command": ["sh", "-c", "trap exit TERM; while :; do sleep 0.1; done"],
-            "resources": {"cpu": "10m", "memory": "16MiB", "cuda.device": 1},
+            "resources": {"cpu": "100m", "memory": "16MiB", "cuda.device": 1},
             "env": {"NAME": name, "VERSION": str(version)},
             "secrets": [{"env": "PASSWORD", "from": "env/HOME"}] if version == 2 else [],
         }

@@ -58,7 +58,7 @@ class Site:
         return done.stdout
 
     def push(self, name: str) -> None:
-        spec = HOLDS.format(resources="cpu: 10m, memory: 16MiB").lstrip("\n")
+        spec = HOLDS.format(resources="cpu: 100m, memory: 16MiB").lstrip("\n")
         (self.work / f"{name}.yaml").write_text(SESSION.format(name=name) + spec)
         push(self.work)
 

@@ -60,7 +60,7 @@ metadata: {{name: {name}, project: p}}
 spec:
   type: batch
   image: bai-lab:1
-  resources: {{cpu: 10m, memory: 16MiB}}
+  resources: {{cpu: 100m, memory: 16MiB}}
   stop: {{grace: 1s}}
   mounts: [{mounts}]
   command: [sh, -c, "{command}"]

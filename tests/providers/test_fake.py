@@ -39,7 +39,7 @@ def test_slow_transitions_follow_the_clock() -> None:
     world = World()
     provider = FakeProvider(world)
     world.slow_create, world.slow_stop = 5.0, 3.0
-    assert provider.create(SPEC).state == "creating"
+    assert provider.create(SPEC).state == "starting"
     world.clock.sleep(5)
     assert provider.observe().kernels[0].state == "running"
     assert provider.stop(SPEC.id, grace=10).state == "stopping"

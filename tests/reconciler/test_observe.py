@@ -55,6 +55,8 @@ def kernel(
         (record(), [kernel()], ("RUNNING", "")),
         (record("CREATING"), [kernel()], ("RUNNING", "")),
         (record("CREATING"), [kernel(state="creating")], ("CREATING", "")),
+        (record("CREATING"), [kernel(state="starting")], ("CREATING", "")),
+        (record(), [kernel(state="starting")], ("CREATING", "")),
         (record(count=2), [kernel(), kernel(1, "creating")], ("CREATING", "")),
         (record(type="batch"), [kernel(0, "exited", 0)], ("TERMINATED", "success")),
         (record(type="batch"), [kernel(0, "exited", 3)], ("TERMINATED", "failure")),
@@ -136,6 +138,14 @@ def test_what_an_apply_stopped_before_it_died_goes_on_with_the_rest() -> None:
     stopped = [kernel(), kernel(1, "exited", 143, "stopped")]
     assert derive_phase(record(count=2), stopped, complete=True).missing == (IDS[1],)
     assert derive_phase(record(type="batch", count=2, ends="main"), stopped, complete=True).missing == ()
+
+
+def test_only_what_another_attempt_brings_further_is_created_again() -> None:
+    for phase in ("CREATING", "PULLING"):
+        half = derive_phase(record(phase), [kernel(state="creating")], complete=True)
+        assert half.missing == (IDS[0],) and half.reason == "main1 was not seen to start"
+        pulls = derive_phase(record(phase), [kernel(state="starting", reason="pulling app:1")], complete=True)
+        assert pulls.missing == () and pulls.reason == "main1 was not seen to start: pulling app:1"
 
 
 def test_what_is_missing_is_named_only_by_those_who_see_everything() -> None:

@@ -156,7 +156,7 @@ def test_a_link_in_a_volume_leads_nowhere_else(cell: Cell, tmp_path: Path) -> No
     for sub_path in ("away", "across", "away/secret", "across/deeper"):
         cell.provider.create(script("ls /data; touch /data/was-here", mounts=(cell.mount(sub_path),)))
         until(lambda: "subPath" in cell.state(), cell.state, pause=0.1)
-        assert cell.state().startswith("creating"), cell.state()
+        assert cell.state().startswith("starting"), cell.state()
         cell.provider.remove(ID)
     cell.provider.create(script("touch /data/was-here; echo in", mounts=(cell.mount("near"),)))
     until(lambda: cell.state().startswith("exited"), cell.state, pause=0.1)

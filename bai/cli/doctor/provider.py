@@ -103,7 +103,7 @@ def _run_kernel(provider: Provider, spec: KernelSpec) -> Observed | None:
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         last = next((seen for seen in provider.observe().kernels if seen.id == spec.id), last)
-        if last and last.state not in ("creating", "running"):
+        if last and last.state not in ("creating", "starting", "running"):
             return last
         if last and last.cpus == spec.cpus and _last_words(provider, spec):
             return last

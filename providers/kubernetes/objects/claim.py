@@ -16,13 +16,13 @@ MOST_DEVICES = 32
 
 
 def split_devices(devices: Sequence[Device]) -> list[tuple[Device, ...]]:
-    """As many claims as they need; the first one is named as the pod is, the others have numbers."""
+    """As many claims as they need."""
     return [tuple(devices[at : at + MOST_DEVICES]) for at in range(0, len(devices), MOST_DEVICES)]
 
 
-def claim_ref(ref: PodRef, number: int) -> PodRef:
-    """Of a pod's claim, from 0 on."""
-    return ref if number == 0 else PodRef(ref.namespace, f"{ref.name}-{number + 1}")
+def claim_name(given: str, number: int) -> str:
+    """Of a pod's claim, from 0 on; `given`: what its objects are called (`PodRef.new_given`)."""
+    return given if number == 0 else f"{given}-{number + 1}"
 
 
 def claim_manifest(
@@ -48,7 +48,7 @@ def claim_manifest(
         "metadata": {
             "name": ref.name,
             "namespace": ref.namespace,
-            "labels": labels.MANAGED,
+            "labels": {**labels.MANAGED, labels.KERNEL: owner["name"]},
             "finalizers": [FINALIZER],
             "ownerReferences": [dict(owner)],
         },

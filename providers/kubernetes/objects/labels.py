@@ -25,7 +25,7 @@ SPENT = f"{PREFIX}exit-code"
 RESTARTS = f"{PREFIX}max-restarts"
 """The annotation with the most restarts, which the kubelet does not count."""
 KERNEL = f"{PREFIX}kernel"
-"""The label of a pod that bai has adopted: its kernel's id, since the pod has a name of its own."""
+"""The label with a kernel's id where the name differs: of claims, and of a pod that bai has adopted."""
 STAYS = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",

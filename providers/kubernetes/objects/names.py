@@ -22,15 +22,15 @@ CONTAINER = "main"
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """Of a kernel: its name is the kernel's id, and so is that of its claim, unless it was adopted."""
+    """Of a kernel: its name is the kernel's id, unless it was adopted."""
 
     namespace: str
     name: str
     container: str = CONTAINER
 
     def new_given(self) -> str:
-        """A name for its secret and its config map that no earlier pod of this name had: a kubelet that still
-        knows theirs would give them to this one."""
+        """A name for its claims, secret and config map that no earlier pod of this name had: a kubelet that
+        still knows theirs would give them to this one, or prepare no claim of another UID."""
         return f"{self.name}-{secrets.token_hex(4)}"
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from providers import accounts
 from providers.base import KernelSpec
 from providers.kubernetes.objects import labels, volumes
-from providers.kubernetes.objects.claim import claim_ref
+from providers.kubernetes.objects.claim import claim_name
 from providers.kubernetes.objects.names import CONTAINER, PREFIX, SCHEDULER, TOLERATED, PodRef
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelRefused
@@ -29,8 +29,8 @@ _EXPANDED = re.compile(r"\$(?=[$(])")
 def pod_manifest(
     spec: KernelSpec, ref: PodRef, options: Kubernetes, given: str, *, claims: int
 ) -> dict[str, Any]:
-    """The body of a POST. `given`: name of its secret and of its config map; `claims`: how many resource
-    claims it has. Raises KernelRefused for what pods cannot have."""
+    """The body of a POST. `given`: name of its secret, its config map and its first resource claim; `claims`:
+    how many of these it has. Raises KernelRefused for what pods cannot have."""
     refuse_what_pods_lack(spec, options)
     network = spec.network.name
     annotations = {labels.LABELS: labels.to_annotation(spec.labels), **labels.STAYS}
@@ -60,7 +60,7 @@ def pod_manifest(
             "securityContext": _pod_security(spec),
             "imagePullSecrets": [{"name": name} for name in options.image_pull_secrets],
             **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
-            **({"resourceClaims": _claims(ref, claims)} if claims else {}),
+            **({"resourceClaims": _claims(given, claims)} if claims else {}),
             "containers": [_container(spec, given, claims=claims)],
             "volumes": [*_own_volumes(spec, given), *volumes.pod_volumes(spec.mounts)],
         },
@@ -86,14 +86,14 @@ def refuse_what_pods_lack(spec: KernelSpec, options: Kubernetes) -> None:
         raise KernelRefused(provider="kubernetes", kernel=spec.id, why=why)
 
 
-def _claims(ref: PodRef, count: int) -> list[dict[str, str]]:
+def _claims(given: str, count: int) -> list[dict[str, str]]:
     return [
-        {"name": _claim_name(number), "resourceClaimName": claim_ref(ref, number).name}
+        {"name": _name_in_pod(number), "resourceClaimName": claim_name(given, number)}
         for number in range(count)
     ]
 
 
-def _claim_name(number: int) -> str:
+def _name_in_pod(number: int) -> str:
     """What the pod calls a claim of its."""
     return f"devices-{number + 1}"
 
@@ -198,7 +198,7 @@ def _resources(spec: KernelSpec, *, claims: int) -> dict[str, Any]:
     return {
         "requests": amounts,
         "limits": amounts,
-        **({"claims": [{"name": _claim_name(number)} for number in range(claims)]} if claims else {}),
+        **({"claims": [{"name": _name_in_pod(number)} for number in range(claims)]} if claims else {}),
     }
 
 

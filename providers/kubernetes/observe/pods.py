@@ -121,7 +121,7 @@ def _state(pod: Mapping[str, Any]) -> KernelState:
         return "running"
     if phase == "Running" and _terminated(container):
         return "running"  # It is about to be restarted, or its end to be told.
-    return "creating"
+    return "starting" if (pod.get("spec") or {}).get("nodeName") else "creating"
 
 
 def _was_turned_away(status: Mapping[str, Any]) -> bool:

@@ -126,7 +126,7 @@ def _seen(view: Reflector[T]) -> View[T]:
 
 
 def _may_wait(pod: OwnPod) -> bool:
-    return bool(pod.node) and pod.kernel.state == "creating" and not pod.kernel.reason
+    return pod.kernel.state == "starting" and not pod.kernel.reason
 
 
 def parse_event(found: Mapping[str, Any]) -> StartEvent | None:

@@ -12,8 +12,8 @@ from providers.kubernetes.api.errors import CONFLICT, ApiRefusal
 from providers.kubernetes.objects.claim import (
     allocation_status,
     claim_manifest,
+    claim_names,
     claim_path,
-    claim_ref,
     class_configs,
     holds_exactly,
     split_devices,
@@ -85,10 +85,14 @@ def allocate(
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
     ledger.follow()
     _require_free(ledger, spec, pod, devices)
-    for number, part in enumerate(split_devices(devices)):
+    parts, own_names = split_devices(devices), claim_names(pod)
+    if len(parts) != len(own_names):
+        why = f"its pod was made for {len(own_names)} claims, and its devices need {len(parts)}"
+        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="the next attempt makes another pod")
+    for name, part in zip(own_names, parts, strict=True):
         configs = class_configs([classes.known[name] for name in sorted({names[d.key] for d in part})])
         status = allocation_status(part, pod, spec.labels.node, configs)
-        own = claim_ref(ref, number)
+        own = PodRef(ref.namespace, name)
         body = claim_manifest(own, part, [names[device.key] for device in part], owner_reference(pod))
         ledger.catch_up(_give(client, own, pod, part, body, status))
     # Two allocators can give one device away at the same time: each claim is locked for itself alone.

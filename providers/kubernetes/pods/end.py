@@ -70,11 +70,11 @@ def is_ended(pod: Object) -> bool:
 
 def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> None:
     """The pod at once, then its claims, so that its devices are free when this returns. Without a pod, the
-    claim that one has left behind. Raises ProviderUnavailable where its node does not say that it has
+    claims that one has left behind. Raises ProviderUnavailable where its node does not say that it has
     ended."""
     with api_errors(ref.name):
         if pod is None:
-            return _delete_claim(client, ref)
+            return _delete_claims_left(client, ref)
         _delete_pod(client, ref, pod)
         if labels.adopted_id(pod["metadata"]):
             return _give_back_claims(client, ref, pod)
@@ -113,6 +113,14 @@ def _give_back_claims(client: ApiClient, ref: PodRef, pod: Object) -> None:
             _delete_claim(client, own)
         elif claim is not None:
             _wait_for_claim(client, own, lambda found: found is None or not is_held(found, uid))
+
+
+def _delete_claims_left(client: ApiClient, ref: PodRef) -> None:
+    """Of a pod that is gone: the cluster would clear them away, too, but later."""
+    selected = {**labels.MANAGED, labels.KERNEL: ref.name}
+    query = {"labelSelector": ",".join(f"{name}={value}" for name, value in selected.items())}
+    for claim in client.list(namespaced("resourceclaims", ref.namespace), query).items:
+        _delete_claim(client, PodRef(ref.namespace, claim["metadata"]["name"]))
 
 
 def _delete_claim(client: ApiClient, ref: PodRef) -> None:

@@ -57,6 +57,12 @@ class Cluster:
         """An object of the namespace; None when there is none."""
         return self.lab.api.find(self.path(kind, name))
 
+    def claims(self, name: str = ID) -> list[Any]:
+        """Of a kernel of bai's, the first one first."""
+        query = f"?labelSelector=bai.dev/kernel={name}"
+        found = self.lab.api.get(f"{self.path('resourceclaims')}{query}")["items"]
+        return sorted(found, key=lambda claim: str(claim["metadata"]["name"]))
+
     def left(self) -> list[str]:
         """What of bai's is in the namespace."""
         query = "?labelSelector=app.kubernetes.io/managed-by=bai"

@@ -72,12 +72,12 @@ def test_a_kernel_has_exactly_its_cpu_and_others_keep_off_it(cores: Cluster) -> 
     provider.create(script(LOOKS, FIRST, node="n2", cpus=(1,), devices=(gpu,)))
     sees(cores, FIRST, f"{gpu} 1")
     sees(cores, SECOND, f" {WITHOUT_1}")
-    assert given(cores, FIRST) == ["gpu-3", "cpudev001"]
+    assert [given(claim) for claim in cores.claims(FIRST)] == [["gpu-3", "cpudev001"]]
 
     third = "c-main1-0-g1"
-    with pytest.raises(KernelRefused, match=rf"n2/cpudev001 is given to claim {cores.namespace}/{FIRST}"):
+    with pytest.raises(KernelRefused, match=rf"n2/cpudev001 is given to claim {cores.namespace}/{FIRST}-"):
         provider.create(script(LOOKS, third, node="n2", cpus=(1,)))
-    assert cores.get("pods", third) is None and cores.get("resourceclaims", third) is None
+    assert cores.get("pods", third) is None and not cores.claims(third)
     provider.create(script(LOOKS, third, node="n2", cpu_milli=100))
     sees(cores, third, f" {WITHOUT_1}")
 
@@ -91,10 +91,9 @@ def test_a_kernel_has_exactly_its_cpu_and_others_keep_off_it(cores: Cluster) -> 
     cores.is_empty()
 
 
-def given(cluster: Cluster, claim: str) -> list[str]:
+def given(claim: dict[str, Any]) -> list[str]:
     """The devices of a claim, by their names."""
-    results = cluster.get("resourceclaims", claim)["status"]["allocation"]["devices"]["results"]
-    return [each["device"] for each in results]
+    return [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]]
 
 
 def test_cores_are_kept_over_a_restart_of_everything_on_the_node(cores: Cluster) -> None:
@@ -156,8 +155,7 @@ def test_many_devices_are_several_claims(cores: Cluster) -> None:
     provider: KubernetesProvider = cluster.open()
     gpus = tuple(gpu_uuid(simulated, number) for number in range(8))
     provider.create(script(LOOKS, FIRST, node=simulated, cpus=tuple(range(4, 84)), devices=gpus))
-    claims = [FIRST, f"{FIRST}-2", f"{FIRST}-3"]
-    names = [given(cluster, claim) for claim in claims]
+    names = [given(claim) for claim in cluster.claims(FIRST)]
     assert [len(each) for each in names] == [MOST_DEVICES, MOST_DEVICES, 24]
     assert [name for each in names for name in each] == [
         *(f"gpu-{number}" for number in range(8)), *(f"cpudev{number:03}" for number in range(4, 84)),
@@ -166,8 +164,9 @@ def test_many_devices_are_several_claims(cores: Cluster) -> None:
     assert len(container["resources"]["claims"]) == 3 and container["resources"]["limits"]["cpu"] == "80"
     with pytest.raises(KernelRefused, match="cpudev083 is given to claim"):
         provider.create(script(LOOKS, SECOND, node=simulated, cpus=(83,)))
+    cluster.lab.api.delete(f"{cluster.path('pods', FIRST)}?gracePeriodSeconds=0")
     provider.remove(FIRST)
-    assert not any(cluster.get("resourceclaims", claim) for claim in claims)
+    assert not cluster.claims(FIRST), "they are free, though somebody has taken the pod away"
     provider.create(script(LOOKS, SECOND, node=simulated, cpus=(83,)))
     provider.remove(SECOND)
     cluster.is_empty()

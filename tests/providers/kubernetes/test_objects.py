@@ -117,7 +117,8 @@ def test_requests_are_limits() -> None:
     assert container(kernel(cpu_milli=250))["resources"]["limits"] == {"cpu": "250m"}
     body = made(kernel(), claims=2)["spec"]
     assert body["resourceClaims"] == [
-        {"name": "devices-1", "resourceClaimName": ID}, {"name": "devices-2", "resourceClaimName": f"{ID}-2"},
+        {"name": "devices-1", "resourceClaimName": "given"},
+        {"name": "devices-2", "resourceClaimName": "given-2"},
     ]  # fmt: skip
     names = [{"name": "devices-1"}, {"name": "devices-2"}]
     assert body["containers"][0]["resources"]["claims"] == names
@@ -229,7 +230,8 @@ def test_only_where_bai_makes_pods_are_they_believed() -> None:
 def test_a_claim_names_its_devices() -> None:
     bare = {"name": "gpu-9"}
     devices = devices_of([resource_slice(gpu(1), gpu(2, uuid=None), bare)])
-    body = claim_manifest(REF, devices, ["gpu.nvidia.com"] * 3, {"uid": "u"})
+    body = claim_manifest(REF, devices, ["gpu.nvidia.com"] * 3, {"uid": "u", "name": ID})
+    assert body["metadata"]["labels"]["bai.dev/kernel"] == ID
     requests = [each["exactly"] for each in body["spec"]["devices"]["requests"]]
     said = [each["selectors"][0]["cel"]["expression"] for each in requests]
     assert 'attributes["gpu.nvidia.com"].uuid == "GPU-1"' in said[0] and '"0000:02:00.0"' in said[1]

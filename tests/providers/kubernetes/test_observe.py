@@ -35,9 +35,10 @@ def ended(code: int, reason: str = "Error") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "state", "code", "reason"),
     [
-        (pod("Pending"), "creating", None, ""),
-        (pod("Pending", {"waiting": {"reason": "ContainerCreating"}}), "creating", None, ""),
-        (pod("Pending", PULL), "creating", None, "ImagePullBackOff: no such host"),
+        (pod("Pending", spec={"nodeName": None}), "creating", None, ""),
+        (pod("Pending"), "starting", None, ""),
+        (pod("Pending", {"waiting": {"reason": "ContainerCreating"}}), "starting", None, ""),
+        (pod("Pending", PULL), "starting", None, "ImagePullBackOff: no such host"),
         (pod("Running", {"running": AT}), "running", None, ""),
         (pod("Running", ended(1)), "running", None, ""),
         (pod("Running", LOOP, container={"restartCount": 2, "lastState": ended(1)}), "running", None,

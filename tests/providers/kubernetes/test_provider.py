@@ -47,7 +47,7 @@ def test_a_kernel_is_what_the_plan_says_and_then_gone(pair: Cluster) -> None:
         files=(File("a.xml", "<system/>", "TOPOLOGY"),),
     )  # fmt: skip
     made = provider.create(spec)
-    assert (made.id, made.labels) == (ID, LABELS) and made.state in ("creating", "running")
+    assert (made.id, made.labels) == (ID, LABELS) and made.state in ("starting", "running")
     found = once(provider, "running")
     assert (found.labels, found.memory, found.reason) == (LABELS, 64 * MIB, "")
     pod = pair.get("pods", ID)
@@ -67,7 +67,7 @@ def test_a_kernel_is_what_the_plan_says_and_then_gone(pair: Cluster) -> None:
     assert inside["plain"] == ["$(HOME)", "$$x"] and inside["host"] == ["main1"]
 
     provider.remove(ID)
-    assert seen(provider) is None and pair.get("resourceclaims", ID) is None
+    assert seen(provider) is None and not pair.claims()
     provider.create(script(TELLS, devices=wanted, secret_env={"PASSWORD": "new"}, files=spec.files))
     once(provider, "running")
     other = until(says, "the next one has said what it has", pause=0.1)
@@ -79,11 +79,11 @@ def test_a_kernel_is_what_the_plan_says_and_then_gone(pair: Cluster) -> None:
 def test_what_waits_or_is_always_restarted_can_be_stopped(pair: Cluster) -> None:
     provider = pair.open()
     image = provider.create(kernel("image-g1", image="127.0.0.1:1/nowhere:1"))
-    assert image.state == "creating"
+    assert image.state == "starting"
 
     def waits() -> bool:
         found = seen(provider, "image-g1")
-        return found is not None and found.state == "creating" and "Image" in found.reason
+        return found is not None and found.state == "starting" and "Image" in found.reason
 
     until(waits, lambda: f"it is said why there is no image: {seen(provider, 'image-g1')}", pause=0.1)
     stopped = provider.stop("image-g1", grace=0)

@@ -77,7 +77,7 @@ class Cut(ApiClient):
 
 
 def devices_of(cluster: Cluster, name: str = ID) -> set[str]:
-    claim = cluster.get("resourceclaims", name)
+    (claim,) = cluster.claims(name)
     return {each["device"] for each in claim["status"]["allocation"]["devices"]["results"]}
 
 
@@ -100,7 +100,7 @@ def test_a_creation_cut_off_anywhere_is_found_by_the_next_one(
         kinds = sorted(each.partition("/")[0] for each in cluster.left())
         assert kinds == ["configmaps", "pods", "resourceclaims", "secrets", "services"], last
         provider.remove(ID)
-        assert cluster.get("resourceclaims", ID) is None
+        assert not cluster.claims()
         cluster.is_empty()
 
 
@@ -109,7 +109,7 @@ def test_what_a_cut_off_creation_left_can_be_removed(cluster: Cluster, provider:
         with pytest.raises(ProviderUnavailable):
             cluster.open(Cut(cluster.client(), last, late=True)).create(everything())
         cluster.open().remove(ID)
-        assert cluster.get("pods", ID) is None and cluster.get("resourceclaims", ID) is None
+        assert cluster.get("pods", ID) is None and not cluster.claims()
         cluster.is_empty()
 
 
@@ -163,7 +163,7 @@ def test_a_fence_that_says_no_leaves_nothing_and_is_asked_before_anything_runs(
     with pytest.raises(LeaseLost):
         provider.create(everything(), look_and_lose)
     assert bound == [None] and cluster.get("pods", ID) is None
-    assert cluster.get("resourceclaims", ID) is None
+    assert not cluster.claims()
     cluster.is_empty()
 
 
@@ -176,7 +176,7 @@ def test_devices_of_others_are_seen_and_never_taken(cluster: Cluster, provider: 
         assert one in foreign.devices and f"claim {theirs}/theirs" in foreign.owner
         with pytest.raises(KernelRefused, match=f"given to claim {theirs}/theirs"):
             provider.create(spec)
-        assert cluster.get("pods", ID) is None and cluster.get("resourceclaims", ID) is None
+        assert cluster.get("pods", ID) is None and not cluster.claims()
         made = kernel("t-main1-0-g1", node=SIM, devices=(other,))
         provider.create(made)
         once(provider, "running", made.id)

@@ -57,7 +57,7 @@ def waits_for(provider: KubernetesProvider, word: str) -> str:
 
     def why() -> str:
         found = seen(provider)
-        return found.reason if found is not None and found.state == "creating" else ""
+        return found.reason if found is not None and found.state == "starting" else ""
 
     return until(lambda: why() if word in why() else "", lambda: f"{word}: {seen(provider)}", pause=0.2)
 
