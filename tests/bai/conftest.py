@@ -74,7 +74,7 @@ class Repo:
         return path
 
     def session(
-        self, name: str, *command: str, kind: str = "interactive", extra: str = "", cpu: str = "10m"
+        self, name: str, *command: str, kind: str = "interactive", extra: str = "", cpu: str = "100m"
     ) -> Path:
         text = (
             "apiVersion: bai/v1\nkind: Session\n"

@@ -118,7 +118,7 @@ def test_a_commit_waits_for_approval(house: House) -> None:
 
 def test_run_is_a_push_and_then_being_in_it(house: House) -> None:
     house.start()
-    words = ("run", "--batch", "--name", "quick", "--cpu", "10m", "--memory", "64MiB", "--rm")
+    words = ("run", "--batch", "--name", "quick", "--cpu", "100m", "--memory", "64MiB", "--rm")
     said = house.repo("--state", str(house.store), *words, "--", "sh", "-c", "echo been here; exit 7")
     assert (said.code, said.out) == (7, "been here\n"), said.err
     assert git(house.pair.bare, "log", "--format=%s", "-2", "main").splitlines() == [
@@ -129,7 +129,7 @@ def test_run_is_a_push_and_then_being_in_it(house: House) -> None:
 
 
 def test_run_without_a_loop_applies_from_here(repo: Repo) -> None:
-    words = ("run", "--batch", "--cpu", "10m", "--memory", "64MiB", "--rm")
+    words = ("run", "--batch", "--cpu", "100m", "--memory", "64MiB", "--rm")
     said = repo(*words, "--", "sh", "-c", "echo here; exit 3")
     assert (said.code, said.out) == (3, "here\n"), said.err
     assert "Session/" not in repo.ok("plan").out
@@ -144,14 +144,14 @@ def committed(repo: Repo) -> None:
 
 
 def test_run_writes_in_the_one_normal_form(repo: Repo) -> None:
-    words = ("run", "--batch", "--name", "tidy", "--cpu", "10m", "--memory", "64MiB", "-e", "A=b c")
+    words = ("run", "--batch", "--name", "tidy", "--cpu", "100m", "--memory", "64MiB", "-e", "A=b c")
     repo.ok(*words, "--", "sh", "-c", "true\nfalse || true")
     repo.ok("fmt", "--check", str(repo.root / "sessions"))
 
 
 def test_run_before_the_first_commit_leaves_nothing_either(repo: Repo) -> None:
     git(repo.root, "init", "--quiet")
-    words = ("run", "--batch", "--cpu", "10m", "--memory", "64MiB", "--rm")
+    words = ("run", "--batch", "--cpu", "100m", "--memory", "64MiB", "--rm")
     said = repo(*words, "--", "echo", "here")
     assert (said.code, said.out) == (0, "here\n"), said.err
     assert not (repo.root / "sessions").exists() and "Session/" not in repo.ok("plan").out

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("--cpu", "10m", "--memory", "16MiB")
+SMALL = ("--cpu", "100m", "--memory", "16MiB")
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ class Ground(ABC):
 def session_of(name: str, size: int, spec: dict[str, Any]) -> dict[str, Any]:
     """Of `size` containers that ask for next to nothing."""
     small = {
-        "resources": {"cpu": "10m", "memory": "16MiB"},
+        "resources": {"cpu": "100m", "memory": "16MiB"},
         "cluster": {"roles": {"main": 1} | ({"sub": size - 1} if size > 1 else {})},
         "stop": {"grace": "5s"},
     }

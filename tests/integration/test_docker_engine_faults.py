@@ -72,7 +72,7 @@ def test_out_of_memory_is_told_and_not_started_over_and_over(lab: Lab) -> None:
     eats = {
         "apiVersion": "bai/v1", "kind": "Session", "metadata": {"name": "eats", "project": "p"},
         "spec": {
-            "image": "bai-lab:1", "resources": {"cpu": "10m", "memory": "16MiB"},
+            "image": "bai-lab:1", "resources": {"cpu": "100m", "memory": "16MiB"},
             "command": ["tail", "/dev/zero"],
         },
     }  # fmt: skip

@@ -53,7 +53,7 @@ class Lab:
 
     def want(self, name: str, loss: dict[str, str]) -> None:
         spec = {"image": IMAGE, "command": ["sleep", "1000"], "nodeLoss": loss}
-        spec["resources"] = {"cpu": "10m", "memory": "16MiB"}
+        spec["resources"] = {"cpu": "100m", "memory": "16MiB"}
         document = {"apiVersion": "bai/v1", "kind": "Session", "metadata": {"name": name, "project": "p"}}
         (self.directory / f"{name}.yaml").write_text(json.dumps(document | {"spec": spec}))
 

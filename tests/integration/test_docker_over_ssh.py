@@ -61,7 +61,7 @@ class Lab:
                     "resourceGroup": f"g{n % 2}",
                     "image": IMAGE,
                     "command": ["sleep", "1000"],
-                    "resources": {"cpu": "10m", "memory": "16MiB"},
+                    "resources": {"cpu": "100m", "memory": "16MiB"},
                 },
             }
             for n in range(count)

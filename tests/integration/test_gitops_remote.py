@@ -38,7 +38,7 @@ kind: Session
 metadata: {{name: {name}, project: demo}}
 spec:
   command: [sleep, "100000"]
-  resources: {{cpu: 10m, memory: 16MiB}}
+  resources: {{cpu: 100m, memory: 16MiB}}
   stop: {{grace: 0s}}
 """
 LOGIN = {"BAI_GIT_USER": USER, "BAI_GIT_PASSWORD": PASSWORD}

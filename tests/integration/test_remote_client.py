@@ -200,7 +200,7 @@ def test_by_a_login_from_another_network(office: Office, laptop: Laptop) -> None
         check=True, env=laptop.environment,
     )  # fmt: skip
     run = laptop.start(
-        "run", "--name", "count", "--batch", "--cpu", "10m", "--memory", "64MiB", "--",
+        "run", "--name", "count", "--batch", "--cpu", "100m", "--memory", "64MiB", "--",
         "sh", "-c", "echo counted; exit 3", cwd=clone,
     )  # fmt: skip
     commit = until(lambda: _new_commit(office), "the session was pushed")
@@ -234,7 +234,7 @@ def test_logs_go_on_by_a_token(office: Office, laptop: Laptop) -> None:
     laptop.ok("login", office.proxy.url, "--ca", "server.pem", "--token", "-", stdin=TOKEN)
     beat = "apiVersion: bai/v1\nkind: Session\nmetadata: {name: beat, project: demo}\nspec:\n"
     command = "echo first; until test -e go; do sleep 0.1; done; echo last"
-    beat += f"  type: batch\n  command: [sh, -c, '{command}']\n  resources: {{cpu: 10m, memory: 64MiB}}\n"
+    beat += f"  type: batch\n  command: [sh, -c, '{command}']\n  resources: {{cpu: 100m, memory: 64MiB}}\n"
     (office.work / "beat.yaml").write_text(beat)
     commit = office.push("A beat")
     until(lambda: laptop("approve", commit[:12]).code == 0, "the commit is known and may be approved")

@@ -199,7 +199,7 @@ spec: {path: data%s}
 MOUNTING = """apiVersion: bai/v1
 kind: Session
 metadata: {name: s, project: b}
-spec: {type: batch, command: ["true"], resources: {cpu: 10m, memory: 64MiB}, mounts: [{volume: v, path: /v}]}
+spec: {type: batch, command: ["true"], resources: {cpu: 100m, memory: 64MiB}, mounts: [{volume: v, path: /v}]}
 """
 
 
