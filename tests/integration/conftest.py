@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bai.conftest import Repo
-from tests.integration.test_kubernetes_cluster import CLUSTER, NODE
+from tests.integration.kubernetes_documents import cluster_documents
 from tests.lab.kubernetes.lab import Kubernetes
 
 
@@ -19,7 +19,6 @@ def on_simulated_nodes(kubernetes: Kubernetes, kube_namespace: str, tmp_path: Pa
     (tmp_path / "repository").mkdir()
     environment = {"KUBECONFIG": str(kubernetes.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
     made = Repo(tmp_path / "repository", {"XDG_STATE_HOME": str(tmp_path / "state"), **environment})
-    nodes = "".join(NODE.format(name=name) for name in kubernetes.kwok(2))
-    made.write("lab.yaml", CLUSTER.format(namespace=kube_namespace) + nodes)
+    made.write("lab.yaml", cluster_documents(kube_namespace, kubernetes.kwok(2)))
     yield made
     made.ok("destroy", "--yes")

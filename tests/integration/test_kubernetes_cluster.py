@@ -10,34 +10,13 @@ from typing import Any
 import pytest
 
 from tests.bai.conftest import Repo
+from tests.integration.kubernetes_documents import cluster_documents
 from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
-CLUSTER = """
-apiVersion: bai/v1
-kind: Cluster
-metadata: {{name: lab}}
-spec: {{provider: kubernetes, kubernetes: {{namespace: {namespace}}}}}
----
-apiVersion: bai/v1
-kind: ResourceGroup
-metadata: {{name: all}}
-spec: {{queue: fifo, selection: dispersed, allowRoot: true}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: p}}
-spec: {{}}
-"""
-NODE = """---
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: {name}}}
-spec: {{resourceGroup: all}}
-"""
 SESSION = """apiVersion: bai/v1
 kind: Session
 metadata: {{name: {name}, project: p}}
@@ -74,7 +53,7 @@ def make(kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path) -> Iterato
         (tmp_path / "repository").mkdir()
         environment = {"KUBECONFIG": str(kubernetes.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
         repo = Repo(tmp_path / "repository", {"XDG_STATE_HOME": str(tmp_path / "state"), **environment})
-        documents = CLUSTER.format(namespace=kube_namespace) + "".join(NODE.format(name=n) for n in nodes)
+        documents = cluster_documents(kube_namespace, nodes)
         repo.write("lab.yaml", documents)
         made.append(repo)
         return repo

@@ -15,37 +15,12 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage
 from reconciler.workspace.workspace import Workspace
+from tests.integration.kubernetes_documents import cluster_documents
 from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
-CLUSTER = """
-apiVersion: bai/v1
-kind: Cluster
-metadata: {{name: lab}}
-spec: {{provider: kubernetes, kubernetes: {{namespace: {namespace}}}}}
----
-apiVersion: bai/v1
-kind: ResourceGroup
-metadata: {{name: all}}
-spec: {{}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: p}}
-spec: {{}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: n0}}
-spec: {{resourceGroup: all}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: n1}}
-spec: {{resourceGroup: all}}
-"""
 UNTIL_TOLD = "until [ -e told ]; do sleep 0.1; done"
 RUNS = "trap exit TERM; while :; do sleep 0.1; done"
 
@@ -58,7 +33,7 @@ class Site:
         self.lab, self.namespace, self.folder = lab, namespace, folder
         self.pods_at = f"{CORE}/namespaces/{namespace}/pods"
         self.claims_at = f"{RESOURCE}/namespaces/{namespace}/resourceclaims"
-        (folder / "lab.yaml").write_text(CLUSTER.format(namespace=namespace))
+        (folder / "lab.yaml").write_text(cluster_documents(namespace))
         self.said: list[str] = []
         workspace = Workspace.open(folder)
         self.loop = Loop(workspace, LoopOptions("the test", 1), log=self.said.append)

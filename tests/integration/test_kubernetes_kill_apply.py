@@ -18,6 +18,7 @@ import pytest
 
 from tests.integration.applying import Applier
 from tests.integration.killing import Ground, Running, killed_anywhere, session_of
+from tests.integration.kubernetes_documents import cluster_documents
 from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.stores import NAME, environment, owner_file
@@ -26,36 +27,11 @@ from tests.waiting import soon
 pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
 KILLS = int(os.environ.get("BAI_KUBERNETES_KILLS", "5"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
-CLUSTER = """
-apiVersion: bai/v1
-kind: Cluster
-metadata: {{name: lab}}
-spec: {{provider: kubernetes, kubernetes: {{namespace: {namespace}}}}}
----
-apiVersion: bai/v1
-kind: ResourceGroup
-metadata: {{name: all}}
-spec: {{queue: fifo, selection: dispersed}}
----
+DOMAIN = """---
 apiVersion: bai/v1
 kind: Domain
-metadata: {{name: d}}
-spec: {{}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: p}}
-spec: {{domain: d}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: n0}}
-spec: {{resourceGroup: all}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: n1}}
-spec: {{resourceGroup: all}}
+metadata: {name: d}
+spec: {}
 """
 
 
@@ -69,7 +45,7 @@ class Cluster(Ground):
         directory.mkdir()
         os.environ["KUBECONFIG"] = str(kubernetes.kubeconfig)
         os.environ["BAI_SECRET_STORES"] = str(owner_file(directory.parent / NAME, environment("HOME")))
-        (directory / "lab.yaml").write_text(CLUSTER.format(namespace=namespace))
+        (directory / "lab.yaml").write_text(cluster_documents(namespace, project="domain: d") + DOMAIN)
         super().__init__(directory, Applier(directory))
 
     def session(self, name: str, version: int, size: int) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import pytest
 
 from tests.examples.guide import script
 from tests.harness.ports import free_port
-from tests.integration.test_kubernetes_cluster import CLUSTER, HOLDS, NODE, SESSION
+from tests.integration.kubernetes_documents import cluster_documents
+from tests.integration.test_kubernetes_cluster import HOLDS, SESSION
 from tests.lab import recipe_image
 from tests.lab.cache import LabUnavailable
 from tests.lab.git_http import PASSWORD as GIT_PASSWORD
@@ -129,9 +130,7 @@ def site(kubernetes: Kubernetes, postgres: Server, helm: Helm, tmp_path: Path) -
             .replace("db.example/bai", f"{store}/{url.partition('?')[0].rpartition('/')[2]}")
         )
         git(tmp_path, "clone", "--quiet", forge.with_password(remote), str(work))
-        (work / "lab.yaml").write_text(
-            CLUSTER.format(namespace=SESSIONS) + "".join(NODE.format(name=name) for name in ("n0", "n1"))
-        )
+        (work / "lab.yaml").write_text(cluster_documents(SESSIONS))
         push(work)
         try:
             yield Site(kubernetes, folder, work, environment)

@@ -11,32 +11,13 @@ import pytest
 
 from schemas.kinds.storage import Volume
 from tests.bai.conftest import Repo
+from tests.integration.kubernetes_documents import cluster_documents
 from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes-sessions"), pytest.mark.slow]
-BASE = """
-apiVersion: bai/v1
-kind: Cluster
-metadata: {{name: lab}}
-spec: {{provider: kubernetes, kubernetes: {{namespace: {namespace}, hostPathRoots: ["{root}"]}}}}
----
-apiVersion: bai/v1
-kind: ResourceGroup
-metadata: {{name: all}}
-spec: {{}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: p}}
-spec: {{uid: 4711}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: n0}}
-spec: {{resourceGroup: all}}
----
+STORAGE = """---
 apiVersion: bai/v1
 kind: StorageHost
 metadata: {{name: claims}}
@@ -83,7 +64,11 @@ def repo(kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path) -> Iterato
     (tmp_path / "repository").mkdir()
     environment = {"KUBECONFIG": str(kubernetes.kubeconfig), "COLUMNS": "250", "NO_COLOR": "1"}
     made = Repo(tmp_path / "repository", {"XDG_STATE_HOME": str(tmp_path / "state"), **environment})
-    made.write("lab.yaml", BASE.format(namespace=kube_namespace, root=tmp_path / "root"))
+    root = tmp_path / "root"
+    lab = cluster_documents(
+        kube_namespace, ("n0",), options=f'hostPathRoots: ["{root}"]', project="uid: 4711"
+    )
+    made.write("lab.yaml", lab + STORAGE.format(namespace=kube_namespace, root=root))
     yield made
     made.ok("destroy", "--yes")
     claims = f"{CORE}/namespaces/{kube_namespace}/persistentvolumeclaims"
