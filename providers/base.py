@@ -203,7 +203,7 @@ class KernelSpec:
     cpus: tuple[int, ...] = ()
     """Logical CPU numbers; empty means not pinned."""
     cpu_milli: int = 0
-    """Shared CPU in thousandths of a core (quota/weight) when not exclusive."""
+    """Shared CPU in thousandths of a core (quota/weight) when not exclusive; 0 means unlimited."""
     memory_nodes: tuple[int, ...] = ()
     memory: int = 0
     """Bytes; 0 means unlimited."""

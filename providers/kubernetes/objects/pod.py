@@ -189,9 +189,9 @@ def _literal(text: str) -> str:
 def _resources(spec: KernelSpec, *, claims: int) -> dict[str, Any]:
     """Requests are limits, so that the pod is of the guaranteed class, whose exclusive cores the kubelet
     gives to nobody else."""
-    cpu = f"{len(spec.cpus)}" if spec.cpus else f"{max(1, spec.cpu_milli)}m"
+    cpu = f"{len(spec.cpus)}" if spec.cpus else f"{spec.cpu_milli}m"
     amounts = {
-        "cpu": cpu,
+        **({"cpu": cpu} if spec.cpus or spec.cpu_milli else {}),
         **({"memory": str(spec.memory)} if spec.memory else {}),
         **({"ephemeral-storage": str(spec.scratch)} if spec.scratch else {}),
     }

@@ -115,6 +115,7 @@ def test_requests_are_limits() -> None:
     assert found["requests"] == found["limits"]
     assert found["limits"] == {"cpu": "3", "memory": str(2**30), "ephemeral-storage": str(2**20)}
     assert container(kernel(cpu_milli=250))["resources"]["limits"] == {"cpu": "250m"}
+    assert container(kernel())["resources"]["limits"] == {}
     body = made(kernel(), claims=2)["spec"]
     assert body["resourceClaims"] == [
         {"name": "devices-1", "resourceClaimName": "given"},
