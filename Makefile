@@ -5,7 +5,7 @@
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
 	@echo "make test      every check and test that this machine can run, but campaigns"
-	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 400 more simulated lives; the quickstart on bare machines; bai serve in a cluster"
+	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 450 more simulated lives, all examples of property tests; the quickstart on bare machines; bai serve in a cluster"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
 	@echo "make test-times   the same as make test, and where its time went"
 	@echo "make test-flaky   what uses engines, nodes or processes, again and again beside busy loops: N=10 LOAD=4 ARGS='tests/integration -k docker'"

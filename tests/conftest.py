@@ -16,7 +16,13 @@ from tests.lab.registry import registry
 from tests.lab.sops import sops
 from tests.lab.sshd import sshd_lab, sshd_nodes
 
-pytest_plugins = ["tests.harness.isolation", "tests.harness.order", "tests.harness.times"]
+pytest_plugins = [
+    "tests.harness.examples",
+    "tests.harness.garbage",
+    "tests.harness.isolation",
+    "tests.harness.order",
+    "tests.harness.times",
+]
 __all__ = [
     "compiled_once",
     "cosign",

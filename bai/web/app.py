@@ -36,6 +36,8 @@ Who asks sends `Authorization: Bearer ...`: a token of the access file, or one t
 signed. Viewers of some projects get what is theirs; what is about all projects at once answers 403 to them,
 what is another project's 404."""
 
+_MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
+
 
 def create_app(
     loops: ClusterLoops,
@@ -46,11 +48,12 @@ def create_app(
 ) -> FastAPI:
     """The API of these loops; `webhook_verifier` judges webhooks, None hears none. An answer begins within
     `answer_timeout` seconds."""
-    app = FastAPI(title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
+    routes = [route for module in _MODULES for route in module.router.routes]  # included, each is made anew
+    app = FastAPI(
+        title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, routes=routes
+    )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics = Metrics(loops)
-    for routes in (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives):
-        app.include_router(routes.router)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

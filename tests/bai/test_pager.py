@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,20 +44,24 @@ def repo(tmp_path: Path) -> Repo:
 def on_terminal(repo: Repo, *words: str) -> str:
     """What reaches the terminal itself."""
     master, slave = pty.openpty()
-    process = repo.start(*words, stdout=slave)
-    os.close(slave)
-    parts = []
-    while True:
+    with ThreadPoolExecutor() as reading:
+        shown = reading.submit(_all_of, master)
         try:
-            part = os.read(master, 1 << 16)
-        except OSError:
-            break
-        if not part:
-            break
-        parts.append(part)
+            said = repo.process(*words, stdout=slave)
+        finally:
+            os.close(slave)
     os.close(master)
-    assert process.wait() == 0
-    return b"".join(parts).decode()
+    assert said.code == 0
+    return shown.result().decode()
+
+
+def _all_of(terminal: int) -> bytes:
+    """What is written until nobody is left to write."""
+    parts = []
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    return b"".join(parts)
 
 
 def test_a_plan_at_a_terminal_goes_through_the_pager(repo: Repo, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class Provider:
         self.headers: dict[str, str] = {}
         self.cut = False
         self.documents = self.right()
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def right(self) -> dict[str, bytes]:
         found = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}

@@ -159,15 +159,19 @@ NAMES = ("__class__", "__dict__", "__init__", "keys", "items", "format", "upper"
 
 
 def test_fields_are_those_of_the_data() -> None:
-    for start, end, told in (
-        ("action.", " == null", "failed no such field: "),
-        ("action.verb.", " == null", "failed a text has no fields"),
-        ("names.", " == null", "failed a list has no fields"),
-        ("action['", "'] == null", "failed no such key"),
-        ("has(action.", ")", "False"),
-    ):
-        for text, said in outcomes(*(start + name + end for name in NAMES)).items():
-            assert said.startswith(told), (text, said)
+    told = {
+        start + name + end: why
+        for start, end, why in (
+            ("action.", " == null", "failed no such field: "),
+            ("action.verb.", " == null", "failed a text has no fields"),
+            ("names.", " == null", "failed a list has no fields"),
+            ("action['", "'] == null", "failed no such key"),
+            ("has(action.", ")", "False"),
+        )
+        for name in NAMES
+    }
+    for text, said in outcomes(*told).items():
+        assert said.startswith(told[text]), (text, said)
 
 
 def test_values_nested_deeply_are_compared_only_so_far() -> None:

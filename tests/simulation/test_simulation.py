@@ -1,4 +1,4 @@
-"""Many lives, each from one seed: 100 in the quick tests, 400 more in `make campaigns`, and as many as one
+"""Many lives, each from one seed: 50 in the quick tests, 450 more in `make campaigns`, and as many as one
 likes by `make simulate SEEDS=10000`.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
@@ -20,7 +20,7 @@ from tests.simulation.invariants import Violation
 from tests.simulation.simulation import Life
 
 SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
-QUICK_SEEDS = 100
+QUICK_SEEDS = 50
 CHUNK = 25
 SERVER_SEEDS = 8
 _MEMORY = Path("/dev/shm")
@@ -68,7 +68,7 @@ def live(seed: int, directory: Path, template: Path, disk: Disk | None = None) -
 def test_plans_are_given_again(directory: Path, template: Path) -> None:
     """Else comparing them with those that are made anew would prove nothing."""
     reused = 0
-    for seed in range(12):
+    for seed in range(4):
         life = Life(seed, directory, template)
         life.live()
         reused += life.plans.reused

@@ -35,6 +35,7 @@ class HostileServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import anyio
 import uvicorn
+from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -55,6 +60,24 @@ def doors() -> list[Authenticator]:
     return [TokenAuthenticator((hash_of(name), Principal(name, given)) for name, given in WHO.items())]
 
 
+@functools.cache
+def _portal() -> BlockingPortal:
+    """One event loop for the requests of all labs: else each request begins one, with threads of its own."""
+    made: Future[BlockingPortal] = Future()
+
+    async def run() -> None:
+        async with BlockingPortal() as portal:
+            made.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    thread = threading.Thread(target=anyio.run, args=(run,), daemon=True)
+    thread.start()
+    portal = made.result()
+    atexit.register(thread.join)
+    atexit.register(portal.call, portal.stop, True)
+    return portal
+
+
 class Lab:
     """One cluster of one process; `once` makes a pass, `start` runs the loop in its thread."""
 
@@ -75,6 +98,7 @@ class Lab:
         ears = WebhookVerifier(secret) if secret else None
         self.app: FastAPI = create_app(self.hub, access or StaticAccess(doors()), ears)
         self.client = TestClient(self.app)
+        self.client.portal = _portal()
 
     def write(self, name: str, text: str) -> None:
         (self.folder / f"{name}.yaml").write_text(text)

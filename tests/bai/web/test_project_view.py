@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from bai.web.auth.roles import Principal, Role, RoleBinding
+from bai.web.app import create_app
+from bai.web.auth.roles import Principal, Role, RoleBinding, StaticAccess
+from bai.web.cluster_loops import ClusterLoops
 from bai.web.project_view import ProjectView
 from providers.fake import SimulatedLoad
 from reconciler.gitops.directives import Directive, issue_directive
@@ -81,13 +85,20 @@ def build(lab: Lab, world: list[tuple[bool, str, int, bool]]) -> None:
     lab.once()
 
 
+@functools.cache
+def described() -> dict[str, Any]:
+    """The operations by path; they are the same for each server."""
+    paths: dict[str, Any] = create_app(ClusterLoops(), StaticAccess([])).openapi()["paths"]
+    return paths
+
+
 def questions(lab: Lab) -> Iterator[str]:
     """Every route that can be asked, with everything that there is put into it."""
     known = [*lab.workspace.store.recorded("here"), *lab.loop.workspace.desired().digests]
     known += [f"Session/{SECRET}/{SECRET}{number}" for number in range(7)]
     identities = sorted(set(known))
     names = [each.split("/") for each in identities if each.startswith("Session/")]
-    for path, operations in lab.app.openapi()["paths"].items():
+    for path, operations in described().items():
         if "get" not in operations or path in ("/metrics", "/openapi.json", "/healthz", "/readyz"):
             continue
         if path.endswith("/stream"):
