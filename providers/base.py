@@ -24,8 +24,7 @@ from providers.foreign_use import ForeignUse, OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "starting", "running", "stopping", "exited", "lost"]
-"""`creating`: only another `create` brings it further. `starting`: nothing is left for bai to do, and its
-engine starts it, which may take as long as a large image."""
+"""`creating`: only another `create` brings it further; `starting`: its engine does, which may take long."""
 
 
 class Limit(enum.StrEnum):

@@ -13,6 +13,8 @@ ID = "s-main1-0-g1"
 UID = 1_900_004_242
 """The project's user."""
 MIB = 2**20
+SLEEP = "trap 'exit 0' TERM; sleep 1000 & wait"
+"""Ends when it is told to: a kubelet gives whoever does not two seconds at least."""
 LABELS = Labels(
     repo="repo", cluster="lab", resource="Session/p/s", generation=1, digest="d1", kernel="main1", node="n0",
     document='{"kind":"Session"}',
@@ -20,10 +22,10 @@ LABELS = Labels(
 
 
 def kernel(name: str = ID, *command: str, node: str = "n0", **fields: Any) -> KernelSpec:
-    """A kernel that sleeps, unless told otherwise, and has a second to end."""
+    """A kernel that sleeps until it is told to end, unless told otherwise, and has a second for that."""
     labels = fields.pop("labels", replace(LABELS, node=node))
     given = {"image": IMAGE, "env": {}, "uid": UID, "stop_grace": 1.0, **fields}
-    return KernelSpec(id=name, labels=labels, command=command or ("sleep", "1000"), **given)
+    return KernelSpec(id=name, labels=labels, command=command or ("sh", "-c", SLEEP), **given)
 
 
 def script(text: str, name: str = ID, **fields: Any) -> KernelSpec:

@@ -18,8 +18,7 @@ from tests.lab.docker import IMAGE
 from tests.lab.kubernetes.control_plane import PORT
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.relay import Relay
-
-SLEEP = "exec sleep 1000"
+from tests.providers.kubernetes.specs import SLEEP
 
 
 class Pods:

@@ -13,7 +13,8 @@ from providers.kubernetes.interaction.copy import copy_in, copy_out
 from providers.kubernetes.objects.names import PodRef
 from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning
 from tests.providers.archives import packed, unpacked
-from tests.providers.kubernetes.interaction.conftest import SLEEP, Pods
+from tests.providers.kubernetes.interaction.conftest import Pods
+from tests.providers.kubernetes.specs import SLEEP
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
