@@ -15,6 +15,7 @@ For plugin authors: a provider that behaves like this one under the same faults 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -60,9 +61,7 @@ class VirtualClock:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that goes wrong: the next `times` calls of `operation` fail, before or after their effect.
-
-    `kernel` None means any kernel.
-    """
+    `kernel` None means any kernel."""
 
     operation: Operation
     kernel: str | None = None
@@ -92,7 +91,7 @@ class SimulatedLoad:
 
 @dataclass(slots=True)
 class FakeKernel:
-    """One kernel of the world. Times are seconds since the epoch; `ready` and `gone` end slow transitions."""
+    """One kernel. In seconds since the epoch, `ready` (inf: half made) and `gone` end slow transitions."""
 
     spec: KernelSpec
     created: float
@@ -360,7 +359,8 @@ def _state(world: World, kernel: FakeKernel) -> KernelState:
         return kernel.ended[0]
     if kernel.gone is not None:
         return "stopping"
-    return "running" if kernel.ready <= world.clock.now() else "starting"
+    begins: KernelState = "creating" if kernel.ready == math.inf else "starting"
+    return "running" if kernel.ready <= world.clock.now() else begins
 
 
 def _observed(world: World, kernel_id: str) -> Observed:

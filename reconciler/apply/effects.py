@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from providers.base import Fence, KernelSpec, Provider, unfenced
 from providers.images import PullProgress
@@ -21,7 +21,15 @@ ATTEMPTS = 4
 FIRST_DELAY = 0.5
 """Seconds before the second attempt; doubled for each further one."""
 
-EffectProgress = PullProgress | NodeProgress
+
+@dataclass(frozen=True, slots=True)
+class KernelStarts:
+    """It was created, and its engine is still to start it."""
+
+    kernel: str
+
+
+EffectProgress = PullProgress | NodeProgress | KernelStarts
 """What is heard of an effect while it goes on."""
 
 
@@ -35,14 +43,14 @@ def carry_out(
     on_progress: Callable[[EffectProgress], None] = _ignore_progress,
     fence: Fence = unfenced,
 ) -> None:
-    """Do one step's effect; `on_progress` hears how far a pull or a node has come. Raises BaiError; what
-    `fence` raises, which is asked right before kernels are changed."""
+    """Do one step's effect; `on_progress` hears how far a pull, a node or a kernel has come. Raises BaiError;
+    what `fence` raises, which is asked right before kernels are changed."""
     provider, storage, secret = targets.provider, targets.storage, targets.secrets.for_infrastructure
     match step.kind:
         case "create" if step.spec is not None:
             spec = _with_secrets(step, step.spec, targets)
             create_with_image(
-                step.pull, lambda: _create(spec, provider, fence), provider, secret, on_progress
+                step.pull, lambda: _create(spec, provider, fence, on_progress), provider, secret, on_progress
             )
         case "pull" if step.pull is not None:
             pull_image(step.pull, provider, secret, on_progress)
@@ -78,13 +86,17 @@ def error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, BaiError) else f"{type(error).__name__}: {error}"
 
 
-def _create(spec: KernelSpec, provider: Provider, fence: Fence) -> None:
-    found = provider.create(spec, fence).labels
-    wanted = spec.labels
+def _create(
+    spec: KernelSpec, provider: Provider, fence: Fence, on_progress: Callable[[EffectProgress], None]
+) -> None:
+    made = provider.create(spec, fence)
+    found, wanted = made.labels, spec.labels
     if (found.repo, found.resource, found.digest) != (wanted.repo, wanted.resource, wanted.digest):
         # Creating adopts a kernel with the same id: it must really be this one.
         why = f"another one with this id is there, made from digest {found.digest} of {found.resource}"
         raise KernelRefused(provider=provider.capabilities().name, kernel=spec.id, why=why)
+    if made.state == "starting":
+        on_progress(KernelStarts(spec.id))
 
 
 def _stop(step: Step, provider: Provider) -> None:

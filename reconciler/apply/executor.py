@@ -13,7 +13,7 @@ from providers.images import PullProgress
 from providers.provisioning import ProvisionEvent
 from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.effect_runner import Runner
-from reconciler.apply.effects import EffectProgress, carry_out, error_text, retry_delay
+from reconciler.apply.effects import EffectProgress, KernelStarts, carry_out, error_text, retry_delay
 from reconciler.apply.event_queue import EventQueue
 from reconciler.apply.graph_walk import GraphWalk
 from reconciler.apply.journal_writer import JournalWriter
@@ -103,7 +103,7 @@ class Executor:
         while progress.wave < len(waves):
             wave = waves[progress.wave]
             if wave[0].kind in ("record", "forget", "ready"):
-                self._write(progress.part, wave[0])
+                self._write(progress, wave[0])
                 progress.wave += 1
             elif self._stop.is_set():
                 self._end_action(progress.part, "stopped")
@@ -118,13 +118,16 @@ class Executor:
         if self._tally.part_done(progress.part.action, self._clock.now()):
             self._events.add(progress.part, ApplyEvent("action", state="done"))
 
-    def _write(self, part: ActionPart, step: Step) -> None:
+    def _write(self, progress: PartProgress, step: Step) -> None:
+        action, record = progress.part.action, step.record
         if step.provision is not None:
             self._provisions.ready(step.provision)
-        elif step.record is not None:
-            self._journal.put(step.record, part.action.why or part.action.verb)
+        elif record is not None:
+            if progress.starting and record.phase == "RUNNING":
+                record = replace(record, phase="CREATING")  # The next look tells when it runs.
+            self._journal.put(record, action.why or action.verb)
         else:
-            self._journal.forget(step.resource, part.action.why or part.action.verb)
+            self._journal.forget(step.resource, action.why or action.verb)
 
     def _enqueue(self, progress: PartProgress, wave: tuple[Step, ...]) -> None:
         progress.open = len(wave)
@@ -194,6 +197,9 @@ class Executor:
         while not self._progress_queue.empty():
             effect, news = self._progress_queue.get()
             part = effect.progress.part
+            if isinstance(news, KernelStarts):
+                effect.progress.starting.add(news.kernel)
+                continue
             if not isinstance(news, PullProgress):
                 self._provisions.record_progress(news)
                 if isinstance(news, ProvisionEvent):

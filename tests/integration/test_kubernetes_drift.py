@@ -94,7 +94,12 @@ class Site:
             seen = good and all(self.phase(name) == "RUNNING" for name in sessions)
             return seen and sorted(self.running()) == sorted(sessions) and len(alive) == len(sessions)
 
-        until(there, lambda: f"{sessions} run: {sorted(self.pods())}, said {self.said[-10:]}", pause=0.2)
+        # A kubelet that begins anew gives up what ended meanwhile after a minute (pkg/kubelet/cm/dra), and
+        # its drivers publish nothing for a while, in which bai tries again more and more rarely.
+        until(
+            there, lambda: f"{sessions} run: {sorted(self.pods())}, said {self.said[-10:]}",
+            seconds=600, pause=0.2,
+        )  # fmt: skip
 
     def was_made_again(self, name: str) -> bool:
         """Whether it was told; in a second try where its node's driver did not publish devices yet, as for a

@@ -164,6 +164,15 @@ def test_a_session_goes_through_its_phases_and_runs(bench: Bench) -> None:
     ]  # fmt: skip
 
 
+def test_a_session_runs_only_when_its_engine_has_started_it(bench: Bench) -> None:
+    bench.world.slow_create = 5.0
+    result = bench.apply(new("a", 0, 1))
+    assert result.ok and result.count("done") == 1
+    assert bench.transitions("a") == ["PENDING", "SCHEDULED", "PREPARING", "CREATING"]
+    record = bench.store.recorded(CLUSTER)["Session/p/a"]
+    assert (record.phase, record.started_at) == ("CREATING", None)
+
+
 def test_an_intent_is_on_disk_before_its_effect(bench: Bench) -> None:
     seen: list[tuple[str, str, set[str]]] = []
 

@@ -81,3 +81,14 @@ def test_one_apply_is_enough(rounds: list[tuple[dict[str, str], str, int]]) -> N
                 assert running <= {f"Session/p/{name}" for name in wanted}
         finally:
             lab.store.close()
+
+
+def test_what_its_engine_is_still_to_start_is_no_change(tmp_path: Path) -> None:
+    """A node that fetches a large image takes many passes."""
+    lab = Lab(tmp_path)
+    lab.world.slow_create = 5.0
+    lab.write({"a": session("a", "cluster: {roles: {main: 1, sub: 1}}")})
+    for phase in ("CREATING", "RUNNING"):
+        assert not lab.converge().changes
+        assert lab.actual().existing["Session/p/a"].phase == phase
+        lab.world.clock.sleep(5)
