@@ -23,7 +23,7 @@ _SCHEMES = {
 }
 _SCHEMA_KEYWORDS = (
     "$ref", "type", "format", "const", "enum", "default", "anyOf", "items", "properties", "required",
-    "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "pattern",
+    "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems",
 )  # fmt: skip
 """Of JSON Schema, what our models and parameters use."""
 _PUBLIC_PATHS = frozenset({"/api/v1/login"})

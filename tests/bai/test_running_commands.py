@@ -203,9 +203,9 @@ def test_state_list_and_backup(world: Repo, tmp_path: Path) -> None:
 def test_nodes_show_who_holds_what(world: Repo) -> None:
     assert "Session/demo/talker holds 1 core" in world.ok("nodes", "show", "localhost").out
     row = world.ok("nodes", "list", "--format", "json").json["nodes"][0]
-    assert (row["cores"]["used"], row["cores"]["sharedMilli"]) == (1, 20)
+    assert (row["cores"]["used"], row["cores"]["sharedMilli"]) == (1, 200)
     assert row["memory"]["used"] == 3 * (64 << 20)
-    assert f" 1.02/{row['cores']['total']} " in world.ok("nodes", "list").out
+    assert f" 1.2/{row['cores']['total']} " in world.ok("nodes", "list").out
 
 
 def test_saved_plan_is_applied_exactly_or_refused(repo: Repo, tmp_path: Path) -> None:
