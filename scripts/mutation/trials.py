@@ -18,6 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
@@ -62,18 +63,14 @@ class Tests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        from tests.harness.examples import change_examples  # It is among the plugins of the tests.
+
         for item in session.items:
-            _shorten(getattr(item, "obj", None))
+            # One that names its number of examples itself has no more of them either.
+            change_examples(getattr(item, "obj", None), partial(min, EXAMPLES))
+        gc.unfreeze()  # Tests freeze all that was collected, and what is frozen is not listed to `_work`.
         self._work(session, {item.nodeid: item for item in session.items})
         return True
-
-
-def _shorten(test: object) -> None:
-    """A property test that names its number of examples itself has no more of them either."""
-    own = getattr(test, "_hypothesis_internal_use_settings", None)
-    if isinstance(own, settings):
-        fewer = settings(own, max_examples=min(own.max_examples, EXAMPLES))
-        test._hypothesis_internal_use_settings = fewer  # type: ignore[attr-defined]
 
 
 def collected(

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -25,13 +24,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
         for item in of_properties:
             item.add_marker(pytest.mark.campaign)
     else:
-        for test in {
-            getattr(each, "function", None) for each in of_properties
-        }:  # one of each with parameters
-            _draw_a_share(test)
+        # Parameters make several items of one test.
+        for test in {getattr(each, "function", None) for each in of_properties}:
+            change_examples(test, share_of)
 
 
-def _draw_a_share(test: Any) -> None:
+def change_examples(test: object, count: Callable[[int], int]) -> None:
+    """How many a property test draws, by how many it names; schemathesis counts its own."""
     own = getattr(test, "_hypothesis_internal_use_settings", None)
-    if isinstance(own, settings):  # schemathesis counts its own
-        test._hypothesis_internal_use_settings = settings(own, max_examples=share_of(own.max_examples))
+    if isinstance(own, settings):
+        changed = settings(own, max_examples=count(own.max_examples))
+        test._hypothesis_internal_use_settings = changed  # type: ignore[attr-defined]
