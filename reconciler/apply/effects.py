@@ -24,9 +24,7 @@ FIRST_DELAY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class KernelStarts:
-    """It was created, and its engine is still to start it."""
-
-    kernel: str
+    """One was created, and its engine is still to start it."""
 
 
 EffectProgress = PullProgress | NodeProgress | KernelStarts
@@ -96,7 +94,7 @@ def _create(
         why = f"another one with this id is there, made from digest {found.digest} of {found.resource}"
         raise KernelRefused(provider=provider.capabilities().name, kernel=spec.id, why=why)
     if made.state == "starting":
-        on_progress(KernelStarts(spec.id))
+        on_progress(KernelStarts())
 
 
 def _stop(step: Step, provider: Provider) -> None:

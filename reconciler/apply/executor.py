@@ -198,7 +198,7 @@ class Executor:
             effect, news = self._progress_queue.get()
             part = effect.progress.part
             if isinstance(news, KernelStarts):
-                effect.progress.starting.add(news.kernel)
+                effect.progress.starting = True
                 continue
             if not isinstance(news, PullProgress):
                 self._provisions.record_progress(news)

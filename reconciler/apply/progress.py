@@ -21,8 +21,8 @@ class PartProgress:
     error: str = ""
     created: list[Step] = field(default_factory=list)
     """Create steps that were begun, whether they succeeded or not."""
-    starting: set[str] = field(default_factory=set)
-    """Created kernels that their engine was still to start."""
+    starting: bool = False
+    """Whether an engine was still to start a created kernel."""
     undoing: bool = False
     left: list[str] = field(default_factory=list)
     """Kernels that undoing could not remove."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LIVE = frozenset({"creating", "starting", "running", "stopping"})
 UNFINISHED = frozenset({"SCHEDULED", "PREPARING", "PULLING", "CREATING"})
-"""Phases of a record whose creation no apply has seen to its end."""
+"""Phases of a record whose kernels nobody has seen run: an apply may have died while it created them."""
 _KILLED_FROM_OUTSIDE = frozenset({"signal 9", "signal 15"})
 """How a provider names ends that no program brings about by itself."""
 ENDED: frozenset[str] = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
@@ -169,9 +169,9 @@ def _live_phase(
         reasons += [_wait_text(_kernel_name(record, k), seen[k]) for k in begun]
         reason = "; ".join(reasons)
         return DerivedPhase(was, "", codes, reason, missing)
-    begins = {k: kernel for k, kernel in seen.items() if kernel.state in ("creating", "starting")}
-    if begins:
-        waits = [_wait_text(_kernel_name(record, k), each) for k, each in begins.items() if each.reason]
+    unstarted = {k: kernel for k, kernel in seen.items() if kernel.state in ("creating", "starting")}
+    if unstarted:
+        waits = [_wait_text(_kernel_name(record, k), each) for k, each in unstarted.items() if each.reason]
         return DerivedPhase("CREATING", "", codes, "; ".join(waits))
     ended = [_end_text(kernel) for kernel in seen.values() if kernel.state not in LIVE]
     return DerivedPhase("RUNNING", "", codes, "; ".join(ended))
