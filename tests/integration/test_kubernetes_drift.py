@@ -97,7 +97,7 @@ class Site:
         # A kubelet that begins anew gives up what ended meanwhile after a minute (pkg/kubelet/cm/dra), and
         # its drivers publish nothing for a while, in which bai tries again more and more rarely.
         until(
-            there, lambda: f"{sessions} run: {sorted(self.pods())}, said {self.said[-10:]}",
+            there, lambda: f"{sessions} run: {sorted(self.pods())}, said {list(dict.fromkeys(self.said))}",
             seconds=600, pause=0.2,
         )  # fmt: skip
 

@@ -113,7 +113,7 @@ def _state(pod: Mapping[str, Any]) -> KernelState:
     metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
     phase = status.get("phase")
     if phase in ("Succeeded", "Failed"):
-        return "lost" if _was_turned_away(status) else "exited"
+        return "lost" if _was_turned_away(status) or _was_taken_away(pod) else "exited"
     if metadata.get("deletionTimestamp") or labels.STOPPED in (metadata.get("annotations") or {}):
         return "stopping"
     container = kernel_container(status.get("containerStatuses"))
@@ -137,6 +137,20 @@ def _was_turned_away(status: Mapping[str, Any]) -> bool:
     )
 
 
+def _was_taken_away(pod: Mapping[str, Any]) -> bool:
+    """Whether somebody else deleted it while it ran, as drains and evictions do: a program that ends well
+    because it is told to has not ended by itself. The API shows such a pod for a moment, or until its
+    finalizers go."""
+    metadata = pod.get("metadata") or {}
+    until = parse_time(metadata.get("deletionTimestamp"))
+    if until is None or labels.STOPPED in (metadata.get("annotations") or {}):
+        return False
+    grace = parse_natural(str(metadata.get("deletionGracePeriodSeconds") or "")) or 0
+    ended = _terminated(kernel_container((pod.get("status") or {}).get("containerStatuses")))
+    finished = parse_time(ended.get("finishedAt"))
+    return finished is None or finished.timestamp() >= until.timestamp() - grace
+
+
 def _exit_code(ended: Mapping[str, Any], told: Any = None) -> int | None:
     """`told`: noted when the last restart that is allowed had failed; what the kubelet began afterwards does
     not count."""
@@ -151,7 +165,8 @@ def _reason(pod: Mapping[str, Any], container: Mapping[str, Any], state: KernelS
     status = pod.get("status") or {}
     said = str(status.get("reason") or "")
     if state == "lost":
-        return f"{said}: {status.get('message') or ''}".strip(": ")[:500] or "it was never started"
+        what = f"{said}: {status.get('message') or ''}".strip(": ")[:500]
+        return what or ("deleted" if _was_taken_away(pod) else "it was never started")
     if state == "exited":
         noted = (pod.get("metadata") or {}).get("annotations") or {}
         if labels.STOPPED in noted:

@@ -109,6 +109,22 @@ def test_a_node_that_turns_a_kernel_away_says_why(pair: Cluster) -> None:
     assert seen(provider) is None
 
 
+def test_a_kernel_that_somebody_takes_away_has_not_ended_by_itself(pair: Cluster) -> None:
+    provider, path = pair.open(), pair.path("pods", ID)
+    provider.create(script("trap exit TERM; while :; do sleep 0.1; done"))
+    once(provider, "running")
+    # As controllers do that have something to clear away first: without one this lasts for a moment.
+    pair.lab.api.patch(path, {"metadata": {"finalizers": ["bai.dev/test"]}})
+    try:
+        pair.lab.api.delete(f"{path}?gracePeriodSeconds=20")
+        until(lambda: pair.get("pods", ID)["status"]["phase"] == "Succeeded", "it ends", pause=0.1)
+        found = once(provider, "lost")
+        assert (found.reason, found.exit_code) == ("deleted", None)
+    finally:
+        pair.lab.api.patch(path, {"metadata": {"finalizers": None}})
+    provider.remove(ID)
+
+
 @pytest.fixture
 def provider(cluster: Cluster) -> KubernetesProvider:
     assert cluster.simulated() == SIM

@@ -24,6 +24,8 @@ GIB = 2**30
 AT = {"startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:05Z"}
 STOPPED = {"annotations": {own.LABELS: own.to_annotation(LABELS), own.STOPPED: "true"}}
 MOST = {"annotations": {own.LABELS: own.to_annotation(LABELS), own.RESTARTS: "2"}}
+AWAY = {"deletionTimestamp": "2026-01-01T12:00:33Z", "deletionGracePeriodSeconds": 30}
+LATE = {"deletionTimestamp": "2026-01-01T12:00:07Z", "deletionGracePeriodSeconds": 1}
 PULL = {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}}
 LOOP = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
 
@@ -60,6 +62,13 @@ def ended(code: int, reason: str = "Error") -> dict[str, Any]:
         (pod("Failed", reason="DeadlineExceeded"), "exited", None, "timeout"),
         (pod("Failed", ended(143), reason="DeadlineExceeded", metadata=STOPPED), "exited", 143, "stopped"),
         (pod("Succeeded", ended(0, "Completed"), metadata=STOPPED), "exited", 0, "stopped"),
+        # Deleted while it ran, however it ended then; and deleted after it had ended.
+        (pod("Succeeded", ended(0, "Completed"), metadata=AWAY), "lost", None, "deleted"),
+        (pod("Failed", ended(1), metadata=AWAY), "lost", None, "deleted"),
+        (pod("Failed", ended(137), metadata={**AWAY, "deletionGracePeriodSeconds": 28}), "lost", None,
+         "deleted"),
+        (pod("Succeeded", ended(0, "Completed"), metadata=LATE), "exited", 0, "exit"),
+        (pod("Failed", ended(143), metadata={**AWAY, **STOPPED}), "exited", 143, "stopped"),
         (pod("Failed", ended(137), reason="Evicted", message="low on memory"), "lost", None,
          "Evicted: low on memory"),
         (pod("Failed", reason="OutOfcpu", message="Node didn't have enough"), "lost", None,
@@ -80,7 +89,7 @@ def test_what_a_pod_says_of_its_kernel(
     kernel = parsed.kernel
     assert (kernel.state, kernel.exit_code, kernel.reason) == (state, code, reason)
     assert kernel.labels == LABELS and kernel.created is not None
-    ran = (state == "exited" and code is not None) or reason.startswith("Evicted")
+    ran = (state == "exited" and code is not None) or reason.startswith(("Evicted", "deleted"))
     assert (kernel.finished is not None) == ran
 
 
