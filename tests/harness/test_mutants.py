@@ -100,3 +100,20 @@ def test_every_area_is_of_modules_and_tests_that_exist(monkeypatch: pytest.Monke
 
     named = [path for area in AREAS.values() for path in (*area.modules, *area.tests)]
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.campaign
+def test_tests_of_this_repository_notice_changes_of_its_code() -> None:
+    tests = ("tests/reconciler/test_graph.py", "tests/reconciler/test_converges.py")
+    words = [
+        sys.executable,
+        ROOT / "scripts" / "mutants.py",
+        "reconciler/apply/graph_walk.py",
+        "--sample",
+        "6",
+    ]
+    done = subprocess.run(
+        [*words, "--least", "0.5", "--tests", *tests],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
