@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bai.queries.models import Form, NodesQuery
     from bai.queries.view import ClusterView
     from reconciler.values.state import Actual, Desired
+    from schemas.kinds.node import Node
 
 
 def answer(view: ClusterView, query: NodesQuery) -> Printout:
@@ -53,8 +54,17 @@ def node_rows(desired: Desired, actual: Actual) -> list[NodeRow]:
         if name in infos:
             rows.append(node_row(infos[name], held.get(name, ()), address, profile_status(actual, name)))
         else:
-            group = desired.repository.group_of_node(node) or ""
-            how = profile_status(actual, name)
-            state = "unprovisioned" if how is not None and how.unready else node.spec.state
-            rows.append(NodeRow(name=name, group=group, state=state, address=address, profile_status=how))
+            rows.append(declared_row(desired, actual, node))
     return sorted(rows, key=lambda row: row.name)
+
+
+def declared_row(desired: Desired, actual: Actual, node: Node) -> NodeRow:
+    """A node whose hardware is not known."""
+    group, how = desired.repository.group_of_node(node) or "", profile_status(actual, node.name)
+    return NodeRow(
+        name=node.name,
+        group=group,
+        state="unprovisioned" if how is not None and how.unready else node.spec.state,
+        address=node.spec.address or node.name,
+        profile_status=how,
+    )

@@ -17,7 +17,7 @@ from bai.render.resources.session_filter import (
     parse_selector,
     sort_rows,
 )
-from bai.render.resources.status import resource_rows, session_json, session_rows, wait_line
+from bai.render.resources.status import resource_rows, session_facts, session_json, session_row, wait_line
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ def session_document(desired: Desired, actual: Actual, identity: str) -> Mapping
 def _session_rows(
     view: ClusterView, query: GetQuery, asked: SessionFilter, only: Collection[str]
 ) -> list[SessionRow]:
-    rows = session_rows(view.observed, view.wanted, view.now, only)
+    sessions = session_facts(view.observed, view.wanted, view.now, only)
 
     def document_of(identity: str) -> Mapping[str, object]:
         return session_document(view.desired, view.observed, identity)
 
-    return sort_rows(choose_rows(rows, asked, document_of), query.sort)
+    return list(map(session_row, sort_rows(choose_rows(sessions, asked, document_of), query.sort)))
 
 
 def _session_table(rows: Sequence[SessionRow], waits: Mapping[str, Wait], *, wide: bool) -> Table:

@@ -14,7 +14,7 @@ from bai.render.resources.cluster_status import (
     status_json,
     status_overview,
 )
-from bai.render.resources.status import session_rows
+from bai.render.resources.status import session_facts
 from reconciler.values.records import HOLDING
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def answer(view: ClusterView, query: StatusQuery) -> Printout:
 def read_cluster_status(view: ClusterView) -> ClusterStatus:
     """Raises what looking raises."""
     desired, actual = view.desired, view.actual
-    rows = session_rows(actual, desired.digests, view.now)
+    sessions = session_facts(actual, desired.digests, view.now)
     held = [
         item.recorded.placement
         for item in actual.existing.values()
@@ -43,9 +43,9 @@ def read_cluster_status(view: ClusterView) -> ClusterStatus:
         cluster=desired.cluster,
         commit=desired.commit,
         loop=view.loop,
-        queue=count_queue(rows, view.waits),
+        queue=count_queue(sessions, view.waits),
         gpus=count_gpus(node_infos(desired, actual).values(), held, actual.missed),
-        phases=dict(sorted(Counter(row.phase for row in rows).items())),
-        running=tuple(row for row in rows if row.phase == "RUNNING" and view.sees(row.id)),
+        phases=dict(sorted(Counter(each.phase for each in sessions).items())),
+        running=tuple(each for each in sessions if each.phase == "RUNNING" and view.sees(each.id)),
         complete=actual.complete,
     )

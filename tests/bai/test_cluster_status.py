@@ -21,7 +21,7 @@ from bai.render.resources.cluster_status import (
 )
 from bai.render.resources.history import HistoryEntry, history_line
 from bai.render.resources.loop_status import APPROVAL, LoopStatus, hold_lines
-from bai.render.resources.status import SessionRow
+from bai.render.resources.status import SessionFacts
 from planner.model.types import Reason, Wait
 from providers.fake import FakeProvider, VirtualClock, World
 from reconciler.controller.pass_note import PassNote, PassRecorder, read_pass_note
@@ -117,8 +117,8 @@ def test_a_hold_says_by_whom_since_when_and_how_to_resume_and_drives_no_terminal
 
 
 def test_the_queue_is_counted_by_what_is_waited_for() -> None:
-    rows = [SessionRow(f"Session/p/s{at}", "PENDING", "", "", "", "") for at in range(4)]
-    rows.append(SessionRow("Session/p/r", "RUNNING", "", "", "", ""))
+    rows = [SessionFacts(f"Session/p/s{at}", "PENDING", None, 0.0) for at in range(4)]
+    rows.append(SessionFacts("Session/p/r", "RUNNING", None, 0.0))
     waits = {
         row.id: Wait(row.id, "g", 1, (Reason(code, ""),))
         for row, code in zip(rows, ("quota", "no-capacity", "no-capacity"), strict=False)
@@ -138,7 +138,7 @@ def test_a_gpu_is_free_only_where_a_session_could_have_it() -> None:
 
 
 def test_one_screen_holds_all_of_it() -> None:
-    running = tuple(SessionRow(f"Session/p/s{at:03}", "RUNNING", "1/1", "n1", "5m", "") for at in range(200))
+    running = tuple(SessionFacts(f"Session/p/s{at:03}", "RUNNING", None, 0.0) for at in range(200))
     found = ClusterStatus(
         "here", "a" * 40, LoopStatus("running", "ada@host", 50.0, last_pass=NOTE), {"quota": 2},
         {"a100": GpuCount(8, 3)}, {"RUNNING": 200}, running,

@@ -93,7 +93,7 @@ def nvml() -> Iterator[Finding]:
 
 def probe() -> Iterator[Finding]:
     from bai.render.humanize import join_limited, plural, size
-    from bai.render.nodes.picture import cores_of
+    from bai.render.nodes.picture import count_cores
     from providers.probe import probe_local
     from schemas.problems.errors.base import BaiError
 
@@ -102,7 +102,7 @@ def probe() -> Iterator[Finding]:
     except BaiError as error:
         yield Finding("probe", "failed", error.message)
         return
-    cores = sum(len(cores_of(numa, found)) for numa in found.numa_nodes)
+    cores = count_cores(found)
     memory = size(sum(numa.memory for numa in found.numa_nodes))
     parts = f"{plural(len(found.numa_nodes), 'NUMA node')}, {plural(cores, 'core')}, {memory}"
     yield Finding("probe", "ok", f"{parts}, {plural(len(found.gpus), 'GPU')}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from bai.render.humanize import clean, plural, size
-from bai.render.nodes.picture import cores_of
+from bai.render.nodes.picture import cores_of, count_cores
+from bai.render.printout import Table
 from schemas.hardware.cpuset import format_cpus
 
 if TYPE_CHECKING:
@@ -19,25 +20,30 @@ DIRECT = ("NV", "XGMI")
 PER_TABLE = 8
 
 
-def render_hardware(hardware: Hardware, title: str) -> Iterator[Text | Table]:
+def render_hardware(hardware: Hardware, title: str) -> Iterator[Text | Grid]:
     """A heading, tables of NUMA nodes, GPUs, NICs and links, and a line for each thing that is unknown."""
     yield Text(clean(title), "bold").append(f": {hardware_summary(hardware)}", "not bold")
-    yield from _section(_numa_table(hardware))
-    if hardware.gpus:
-        yield from _section(_gpu_table(hardware))
-    if hardware.nics:
-        yield from _section(_nic_table(hardware))
-    if len(hardware.gpus) > 1 and hardware.links:
-        for table in _link_tables(hardware):
-            yield from _section(table)
+    for table in hardware_tables(hardware):
+        yield from _section(table)
     if hardware.unknown:
         yield Text("")
         yield from (Text(f"  unknown: {clean(what)}", "yellow") for what in hardware.unknown)
 
 
+def hardware_tables(hardware: Hardware) -> Iterator[Table]:
+    """NUMA nodes, GPUs, NICs, and how these are linked."""
+    yield _numa_table(hardware)
+    if hardware.gpus:
+        yield _gpu_table(hardware)
+    if hardware.nics:
+        yield _nic_table(hardware)
+    if len(hardware.gpus) > 1 and hardware.links:
+        yield from _link_tables(hardware)
+
+
 def hardware_summary(hardware: Hardware) -> str:
     """On one line."""
-    cores = sum(len(cores_of(numa, hardware)) for numa in hardware.numa_nodes)
+    cores = count_cores(hardware)
     threads = sum(len(numa.cpus) for numa in hardware.numa_nodes)
     name = f"{clean(hardware.hostname)}, " if hardware.hostname else ""
     parts = [plural(len(hardware.numa_nodes), "NUMA node"), f"{plural(cores, 'core')} ({threads} CPUs)"]
@@ -46,28 +52,26 @@ def hardware_summary(hardware: Hardware) -> str:
     return f"{name}{clean(hardware.architecture)}, {', '.join(parts)}"
 
 
-def _section(table: Table) -> Iterator[Text | Table]:
+def _section(table: Table) -> Iterator[Text | Grid]:
     yield Text("")
-    yield table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, show_edge=False)
+    grid.add_column("", no_wrap=True)
+    for column in table.columns[1:]:
+        grid.add_column(column, overflow="fold")
+    for name, *cells in table.rows:
+        grid.add_row(f"  {name}", *cells)
+    yield grid
 
 
 def _numa_table(hardware: Hardware) -> Table:
     ids = [numa.id for numa in hardware.numa_nodes]
-    table = _table("cores", "CPUs", "memory", "kind", f"distance to {format_cpus(ids)}")
+    rows = []
     for numa in hardware.numa_nodes:
         cpus = format_cpus(numa.cpus).replace(",", ", ") or "-"
         memory = size(numa.memory) if numa.memory else "-"
         cores = str(len(cores_of(numa, hardware)))
-        table.add_row(f"  numa{numa.id}", cores, cpus, memory, numa.kind, _distances(numa, ids))
-    return table
+        rows.append((f"numa{numa.id}", cores, cpus, memory, numa.kind, _distances(numa, ids)))
+    return Table(("", "cores", "CPUs", "memory", "kind", f"distance to {format_cpus(ids)}"), tuple(rows))
 
 
 def _distances(numa: NumaNode, ids: list[int]) -> str:
@@ -77,34 +81,36 @@ def _distances(numa: NumaNode, ids: list[int]) -> str:
 
 
 def _gpu_table(hardware: Hardware) -> Table:
-    table = _table("model", "PCI", "NUMA", "memory", "id")
-    for gpu in hardware.gpus:
-        memory = size(gpu.memory) if gpu.memory else "-"
-        table.add_row(
-            f"  gpu {gpu.index}",
+    rows = tuple(
+        (
+            f"gpu {gpu.index}",
             clean(gpu.model) or "-",
             gpu.pci or "-",
             _numa_node_text(gpu),
-            memory,
+            size(gpu.memory) if gpu.memory else "-",
             clean(gpu.id),
         )
-    return table
+        for gpu in hardware.gpus
+    )
+    return Table(("", "model", "PCI", "NUMA", "memory", "id"), rows)
 
 
 def _nic_table(hardware: Hardware) -> Table:
-    table = _table("PCI", "NUMA", "interface", "kind", "speed")
+    rows = []
     for nic in hardware.nics:
         speed = f"{nic.speed_mbps // 1000} Gbit/s" if nic.speed_mbps else "-"
         kind = nic.link_layer or ("RDMA" if nic.rdma else "-")
-        table.add_row(
-            f"  {clean(nic.id)}",
-            nic.pci or "-",
-            _numa_node_text(nic),
-            clean(nic.interface or "-"),
-            kind,
-            speed,
+        rows.append(
+            (
+                clean(nic.id),
+                nic.pci or "-",
+                _numa_node_text(nic),
+                clean(nic.interface or "-"),
+                kind,
+                speed,
+            )
         )
-    return table
+    return Table(("", "PCI", "NUMA", "interface", "kind", "speed"), tuple(rows))
 
 
 def _numa_node_text(device: Gpu | Nic) -> str:
@@ -118,11 +124,11 @@ def _link_tables(hardware: Hardware) -> Iterator[Table]:
     ends = gpus + [(nic.id, clean(nic.id)) for nic in hardware.nics]
     for at in range(0, len(ends), PER_TABLE):
         part = ends[at : at + PER_TABLE]
-        table = _table(*(name for _, name in part))
+        rows = []
         for row, name in gpus:
             cells = ("x" if row == column else kinds.get(frozenset((row, column)), "-") for column, _ in part)
-            table.add_row(f"  {name}", *cells)
-        yield table
+            rows.append((name, *cells))
+        yield Table(("", *(name for _, name in part)), tuple(rows))
 
 
 def _link_text(link: Link) -> str:

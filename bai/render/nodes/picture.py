@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from schemas.values.once_per_value import once_per_value
+
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement, NodeInfo, Placement
     from schemas.hardware.model import Gpu, Hardware, NumaNode
@@ -118,6 +120,12 @@ def cores_of(numa: NumaNode, hardware: Hardware) -> list[tuple[int, ...]]:
     cores = [core for core in grouped if core]
     lone = mine.difference(*cores) if cores else mine
     return sorted([*cores, *((cpu,) for cpu in lone)])
+
+
+@once_per_value
+def count_cores(hardware: Hardware) -> int:
+    """The physical cores of a machine."""
+    return sum(len(cores_of(numa, hardware)) for numa in hardware.numa_nodes)
 
 
 def _core_cell(core: tuple[int, ...], uses: Mapping[int, tuple[CellUse, str]]) -> Cell:

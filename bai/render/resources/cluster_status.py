@@ -18,12 +18,11 @@ from bai.render.resources.loop_status import (
     pass_json,
     pass_lines,
 )
+from bai.render.resources.status import session_row
 
 if TYPE_CHECKING:
-    from bai.render.resources.status import SessionRow
+    from bai.render.resources.status import SessionFacts
     from planner.model.types import NodeInfo, Placement, Wait
-
-    pass
 
 UNEXPLAINED = "unexplained"
 """In place of a reason: no plan could be made now, or the next pass starts it."""
@@ -58,17 +57,17 @@ class ClusterStatus:
     gpus: Mapping[str, GpuCount]
     """By group."""
     phases: Mapping[str, int]
-    running: tuple[SessionRow, ...]
+    running: tuple[SessionFacts, ...]
     complete: bool = True
     """Whether everything could be observed."""
 
 
-def count_queue(rows: Iterable[SessionRow], waits: Mapping[str, Wait]) -> dict[str, int]:
+def count_queue(sessions: Iterable[SessionFacts], waits: Mapping[str, Wait]) -> dict[str, int]:
     """How many wait for what, most first."""
     codes: Counter[str] = Counter()
-    for row in rows:
-        if row.phase == "PENDING":
-            wait = waits.get(row.id)
+    for each in sessions:
+        if each.phase == "PENDING":
+            wait = waits.get(each.id)
             codes[wait.reasons[0].code if wait is not None and wait.reasons else UNEXPLAINED] += 1
     return dict(sorted(codes.items(), key=lambda item: (-item[1], item[0])))
 
@@ -149,15 +148,15 @@ def _gpus_text(gpus: Mapping[str, GpuCount]) -> str:
     return f"{free} of {total} free: {groups}"
 
 
-def _running_lines(rows: Sequence[SessionRow]) -> Iterator[str]:
+def _running_lines(sessions: Sequence[SessionFacts]) -> Iterator[str]:
     """Session, nodes, age and devices below each other."""
-    shown = rows[:MOST_RUNNING]
+    shown = list(map(session_row, sessions[:MOST_RUNNING]))
     cells = [(short_name(row.id), clean(row.nodes), row.age, _devices_text(row.gpu_milli)) for row in shown]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    if len(rows) > len(shown):
-        yield f"and {len(rows) - len(shown)} more: bai get --phase running"
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    if len(sessions) > len(shown):
+        yield f"and {len(sessions) - len(shown)} more: bai get --phase running"
 
 
 def _devices_text(milli: int) -> str:

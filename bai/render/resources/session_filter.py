@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Protocol, TypeVar, get_args
 
 from bai.render.humanize import clean
-from bai.render.resources.status import UNAPPLIED, SessionRow
+from bai.render.resources.status import UNAPPLIED
 from reconciler.values.records import Phase
 from schemas.problems.errors.command import CommandError
 from schemas.values.resource_ref import ref_of
 
 PHASES: tuple[str, ...] = (*(phase for phase in get_args(Phase) if phase), UNAPPLIED)
-_ORDERS: Mapping[str, Callable[[SessionRow], tuple[object, ...]]] = {
+
+
+class Sortable(Protocol):
+    """A session as rows and facts have it (`bai.render.resources.status`)."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def phase(self) -> str: ...
+
+    @property
+    def seconds(self) -> float | None: ...
+
+    @property
+    def gpu_milli(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sortable)
+_ORDERS: Mapping[str, Callable[[Sortable], tuple[object, ...]]] = {
     "name": lambda row: (row.id,),
     "age": lambda row: (row.seconds is None, row.seconds or 0.0, row.id),
     "phase": lambda row: (PHASES.index(row.phase) if row.phase in PHASES else len(PHASES), row.id),
@@ -88,16 +107,16 @@ def check_sort_order(order: str) -> None:
         )
 
 
-def sort_rows(rows: Sequence[SessionRow], order: str) -> list[SessionRow]:
+def sort_rows(rows: Sequence[S], order: str) -> list[S]:
     """In one of `SORT_ORDERS`; empty: as they are."""
     return sorted(rows, key=_ORDERS[order]) if order else list(rows)
 
 
 def choose_rows(
-    rows: Sequence[SessionRow],
+    rows: Sequence[S],
     asked: SessionFilter,
     document_of: Callable[[str], Mapping[str, object]],
-) -> list[SessionRow]:
+) -> list[S]:
     """Those that are asked for, in their order."""
     return [
         row

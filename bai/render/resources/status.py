@@ -55,9 +55,47 @@ class SessionRow:
         )
 
 
-def session_rows(
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """One session before it is put into words: what it is chosen and sorted by. `item` is None where it was
+    never applied; `now` in seconds since the epoch."""
+
+    id: str
+    phase: str
+    item: Existing | None
+    now: float
+
+    @property
+    def kernels(self) -> tuple[KernelPlacement, ...]:
+        """Where they were placed."""
+        placement = self.item.recorded.placement if self.item is not None else None
+        return placement.kernels if placement is not None else ()
+
+    @property
+    def since(self) -> float | None:
+        """When it started, else when it began to wait."""
+        if self.item is None:
+            return None
+        record = self.item.recorded
+        return record.started_at if record.started_at is not None else record.enqueued_at
+
+    @property
+    def seconds(self) -> float | None:
+        """Of its age; None where there is none yet."""
+        if self.item is None or self.since is None:
+            return None
+        ended = self.item.finished_at
+        return (ended if ended is not None else self.now) - self.since
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of devices that it was given."""
+        return sum(grant.milli for kernel in self.kernels for grant in kernel.devices)
+
+
+def session_facts(
     actual: Actual, wanted: Iterable[str], now: float, only: Collection[str] | None = None
-) -> list[SessionRow]:
+) -> list[SessionFacts]:
     """Every session that is wanted or is there, by identity; of `only`, where that is given."""
     there = actual.existing
     names = sorted(
@@ -65,25 +103,31 @@ def session_rows(
         for name in {*there, *wanted}
         if ref_of(name).kind == "Session" and (only is None or name in only)
     )
-    return [_session_row(there[name], now) if name in there else _unapplied_row(name) for name in names]
+    return [SessionFacts(name, _phase(there.get(name)), there.get(name), now) for name in names]
 
 
-def _unapplied_row(name: str) -> SessionRow:
-    return SessionRow(
-        id=name, phase=UNAPPLIED, ready="", nodes="", age="", about="`bai plan` says what apply would do"
-    )
+def _phase(item: Existing | None) -> str:
+    return UNAPPLIED if item is None else item.phase or item.recorded.phase
 
 
-def _session_row(item: Existing, now: float) -> SessionRow:
-    record = item.recorded
-    kernels = record.placement.kernels if record.placement else ()
+def session_rows(
+    actual: Actual, wanted: Iterable[str], now: float, only: Collection[str] | None = None
+) -> list[SessionRow]:
+    """The same in words."""
+    return list(map(session_row, session_facts(actual, wanted, now, only)))
+
+
+def session_row(facts: SessionFacts) -> SessionRow:
+    """A session in words."""
+    item = facts.item
+    if item is None:
+        about = "`bai plan` says what apply would do"
+        return SessionRow(id=facts.id, phase=facts.phase, ready="", nodes="", age="", about=about)
+    record, kernels, seconds = item.recorded, facts.kernels, facts.seconds
     running = sum(kernel.state == "running" for kernel in item.kernels)
-    since = record.started_at if record.started_at is not None else record.enqueued_at
-    ended = item.finished_at
-    seconds = None if since is None else (ended if ended is not None else now) - since
     return SessionRow(
-        id=item.id,
-        phase=item.phase or record.phase,
+        id=facts.id,
+        phase=facts.phase,
         ready=f"{running}/{len(record.kernels)}" if record.kernels else "",
         nodes=join_limited(dict.fromkeys(kernel.node for kernel in kernels), 3),
         age="" if seconds is None else duration(seconds),
@@ -92,7 +136,7 @@ def _session_row(item: Existing, now: float) -> SessionRow:
         kernels=kernels,
         generation=record.generation,
         seconds=seconds,
-        gpu_milli=sum(grant.milli for kernel in kernels for grant in kernel.devices),
+        gpu_milli=facts.gpu_milli,
     )
 
 
