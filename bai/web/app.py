@@ -14,7 +14,15 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.panel.pages import Panel
-from bai.web.panel.routes import files, live_news, login_pages, plan_pages, report_pages
+from bai.web.panel.routes import (
+    cluster_pages,
+    files,
+    live_news,
+    login_pages,
+    plan_pages,
+    report_pages,
+    session_pages,
+)
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
@@ -39,7 +47,7 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, plan_pages, report_pages)
+_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
 
 
 def create_app(

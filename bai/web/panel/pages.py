@@ -22,6 +22,7 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.etag_cache import VersionedCache, matches_tag
 from bai.web.panel.access.cookies import CookieSealer
 from bai.web.panel.assets import Assets
+from bai.web.panel.blocks import block_kinds
 from bai.web.panel.links import linked_text, path
 from bai.web.panel.news import ClusterNews
 
@@ -102,7 +103,7 @@ class Panel:
 
     def fragment(self, template: str, values: Mapping[str, Any], cluster: str = "") -> Fragment:
         """`values` for the template, which extends `base.html`; its links lead into `cluster`."""
-        text = self._environment.get_template(template).render({"cluster_name": cluster, **values})
+        text = self._environment.get_template(template).render({"cluster": cluster, **values})
         title, heading, main = map(Markup, text.split(_SEPARATOR))
         return Fragment(title.strip(), heading, main)
 
@@ -115,7 +116,7 @@ class Panel:
         def page() -> KeptPage:
             fragment = make()
             template = self._environment.get_template("news.html")
-            text = template.render(frame=frame, fragment=fragment, cluster_name=frame.cluster)
+            text = template.render(frame=frame, fragment=fragment, cluster=frame.cluster)
             return KeptPage(fragment, text.encode())
 
         return self._kept[frame.cluster].get(key, version, page)
@@ -124,7 +125,7 @@ class Panel:
         """A whole page, made for who asks."""
         template = self._environment.get_template("frame.html" if frame.user else "bare.html")
         text = template.render(
-            frame=frame, cluster_name=frame.cluster, title=fragment.title, heading=fragment.heading,
+            frame=frame, cluster=frame.cluster, title=fragment.title, heading=fragment.heading,
             main=fragment.main,
         )  # fmt: skip
         data, headers = text.encode(), dict(_HEADERS)
@@ -156,13 +157,14 @@ def _environment(assets: Assets) -> Environment:
     made.globals |= {"asset": assets.address, "path": path}
     made.filters |= {
         "clean": clean, "linked": _linked, "ago": time_element, "project_class": project_class,
+        "blocks": block_kinds,
     }  # fmt: skip
     return made
 
 
 @pass_context
 def _linked(context: Context, text: str) -> Markup:
-    return linked_text(text, context["cluster_name"])
+    return linked_text(text, context["cluster"])
 
 
 def time_element(time: str) -> Markup:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from bai.web.auth.roles import Viewer
+from bai.web.auth.roles import Principal, Viewer
+from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import Cluster, error_responses, last_plan, project_view, require_visible
 from bai.web.streaming import Followers, TooManyFollowers
 from providers.required_abilities import require_log_times
@@ -58,6 +59,13 @@ def logs(
     session: str,
     query: Annotated[LogQuery, Query()],
 ) -> StreamingResponse:
+    return log_answer(cluster, user, project, session, query)
+
+
+def log_answer(
+    cluster: ServedCluster, user: Principal, project: str, session: str, query: LogQuery
+) -> StreamingResponse:
+    """What somebody gets of it. Answers 404, 409, 502 and 503."""
     identity = identity_of("Session", session, project)
     require_visible(project_view(cluster, user), identity)
     done, actual, _ = last_plan(cluster, user)

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
+from pydantic import Field
 
+from bai.queries import models
 from bai.queries.answers import answer
-from bai.queries.models import CapacityQuery, ExplainQuery, Query
 from bai.render.humanize import iso_time
 from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor
-from bai.web.panel.blocks import block_kinds
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, NavItem, Panel
+from bai.web.panel.views.redaction import redacted
 from bai.web.pass_view import PassView
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
-_PRINTOUT = TypeAdapter(Printout)
 _NAV = (
     ("", "Cluster", "c"),
     ("nodes", "Nodes", "n"),
@@ -50,6 +49,8 @@ _TITLES = {
     503: "Not yet",
 }
 Values = Mapping[str, Any]
+Text = Annotated[str, Query(max_length=300)]
+PageNumber = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class PageRoute(APIRoute):
@@ -147,15 +148,8 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
     )
 
 
-def ask(view: PassView, query: Query) -> Printout:
+def asked(view: PassView, query: models.Query) -> Printout:
     """What a command prints, without what is not theirs. Raises as the command does."""
-    if isinstance(query, ExplainQuery | CapacityQuery):
+    if isinstance(query, models.CapacityQuery):
         _ = view.study
-    found = _PRINTOUT.dump_python(answer(view, query), mode="json")
-    return _PRINTOUT.validate_python(view.redact(found))
-
-
-def asked_blocks(view: PassView, query: Query) -> Values:
-    """The same for templates."""
-    found = ask(view, query)
-    return {"blocks": block_kinds(found), "notes": (*found.notes, *found.warnings)}
+    return redacted(view, answer(view, query))

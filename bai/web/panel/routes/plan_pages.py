@@ -9,8 +9,8 @@ from fastapi import Query, Request, Response
 from bai.queries.facts.node_infos import node_infos
 from bai.web.dependencies import Cluster, last_plan
 from bai.web.panel.access.visitor import PageOverseer
-from bai.web.panel.plan_view import plan_view, review_view
 from bai.web.panel.routes.page_route import Values, cluster_page, page_router
+from bai.web.panel.views.plan_view import plan_view, review_view
 from bai.web.pass_view import PassView
 
 router = page_router()

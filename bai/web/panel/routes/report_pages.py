@@ -9,11 +9,10 @@ from fastapi import Query, Request, Response
 from bai.queries import models
 from bai.web.dependencies import Cluster
 from bai.web.panel.access.visitor import PageOverseer, PageViewer, Visitor
-from bai.web.panel.routes.page_route import Values, asked_blocks, cluster_page, page_router
+from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
 from bai.web.pass_view import PassView
 
 router = page_router()
-Text = Annotated[str, Query(max_length=300)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 
 
@@ -23,7 +22,7 @@ def _report(
     """`more` for the template: what was asked for."""
 
     def make(view: PassView) -> Values:
-        return {"title": title, "asked": more, "page": query.command, **asked_blocks(view, query)}
+        return {"title": title, "asked": more, "command": query.command, "found": asked(view, query)}
 
     return cluster_page(request, cluster, visitor, "report.html", make, key=(title, query))
 

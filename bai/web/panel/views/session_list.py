@@ -19,7 +19,7 @@ from bai.render.resources.session_filter import (
     sort_rows,
 )
 from bai.render.resources.status import session_facts, session_row, wait_line
-from bai.web.panel.paging import Paging, kept
+from bai.web.panel.views.paging import Paging, kept
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, session_note
-from bai.web.panel.event_rows import EventRow, event_rows
-from bai.web.panel.node_drawing import DrawnNode, draw_node
-from bai.web.panel.node_page import holdings_on
-from bai.web.panel.queue_page import WaitRow, asked_amounts, wait_row
-from bai.web.panel.redaction import redacted
+from bai.web.panel.views.event_rows import EventRow, event_rows
+from bai.web.panel.views.node_drawing import DrawnNode, draw_node
+from bai.web.panel.views.node_page import holdings_on
+from bai.web.panel.views.queue_page import WaitRow, asked_amounts, wait_row
+from bai.web.panel.views.redaction import redacted
 from reconciler.values.session_phase import ENDED
 from schemas.problems.errors.command import CommandError, NoSuchResource
 from schemas.values.resource_ref import identity_of

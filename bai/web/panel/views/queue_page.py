@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time, slot_amounts
 from bai.render.plan.waits import wait_lines
-from bai.web.panel.paging import Paging, kept
+from bai.web.panel.views.paging import Paging, kept
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean
-from bai.web.panel.session_page import require_session
+from bai.web.panel.views.session_page import require_session
 from schemas.problems.errors.command import NoSuchResource
 
 if TYPE_CHECKING:

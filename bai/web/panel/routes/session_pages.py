@@ -1,0 +1,62 @@
+"""Sessions, and what they write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from bai.queries.models import SortOrder
+from bai.web.dependencies import Cluster
+from bai.web.panel.access.visitor import PageViewer
+from bai.web.panel.routes.page_route import PageNumber, Text, cluster_page, page_router
+from bai.web.panel.views.logs_page import logs_page
+from bai.web.panel.views.session_list import SessionListQuery, session_list
+from bai.web.panel.views.session_page import session_page
+from bai.web.pass_view import PassView
+from bai.web.routes.logs import LogQuery, log_answer
+
+router = page_router()
+_SESSION = "/clusters/{cluster}/sessions/{project}/{name}"
+
+
+@router.get("/clusters/{cluster}/sessions")
+def sessions(
+    request: Request, cluster: Cluster, visitor: PageViewer, phase: Text = "", project: Text = "",
+    selector: Text = "", q: Text = "", sort: SortOrder = "", page: Annotated[PageNumber, Query()] = 1,
+) -> Response:  # fmt: skip
+    asked = SessionListQuery(phase, project, selector, q, sort, page)
+    return cluster_page(
+        request, cluster, visitor, "sessions.html", lambda view: {"list": session_list(view, asked)},
+        key=asked,
+    )  # fmt: skip
+
+
+@router.get(_SESSION)
+def session(
+    request: Request, cluster: Cluster, visitor: PageViewer, project: str, name: str, explain: bool = False
+) -> Response:
+    """`explain`: also how close each node comes."""
+
+    def make(view: PassView) -> dict[str, object]:
+        return {"page": session_page(view, project, name, explain=explain)}
+
+    return cluster_page(request, cluster, visitor, "session.html", make, key=(project, name, explain))
+
+
+@router.get(f"{_SESSION}/logs")
+def logs(
+    request: Request, cluster: Cluster, visitor: PageViewer, project: str, name: str, kernel: Text = ""
+) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "logs.html",
+        lambda view: {"page": logs_page(view, project, name, kernel)}, key=(project, name, kernel),
+    )  # fmt: skip
+
+
+@router.get(f"{_SESSION}/log-text")
+def log_text(
+    cluster: Cluster, visitor: PageViewer, project: str, name: str, query: Annotated[LogQuery, Query()]
+) -> Response:
+    """As the API gives it: a browser shows it as text, never as a page."""
+    return log_answer(cluster, visitor.principal, project, name, query)
