@@ -41,7 +41,7 @@ def logged_in(lab: Lab, token: str = "viewer") -> TestClient:
     return made
 
 
-PAGES = ("plan", "review", "history", "nodes", "resources", "audit", "events", "usage", "capacity")
+PAGES = ("", "nodes/n1", "queue", "sessions", "sessions/p/ours", "sessions/p/ours/logs", "plan", "review", "history", "nodes", "resources", "audit", "events", "usage", "capacity")
 
 
 @pytest.mark.parametrize("page", PAGES)
