@@ -219,7 +219,7 @@
     callbacks.beforeNodeMorphed = (/** @type {Node} */ old, /** @type {Node} */ fresh) => {
       if (!(old instanceof HTMLElement) || !(fresh instanceof HTMLElement)) return true;
       if (old instanceof HTMLTimeElement) return old.dateTime !== /** @type {HTMLTimeElement} */ (fresh).dateTime;
-      return old.dataset.keep === undefined || !old.id || old.id !== fresh.id;
+      return old.dataset.follow === undefined || old.dataset.follow !== fresh.dataset.follow;
     };
     callbacks.beforeAttributeUpdated = (/** @type {string} */ name, /** @type {Element} */ old) => {
       if (name === "open") return !old.matches("details, dialog");
@@ -273,7 +273,6 @@
       bar.append(this.query, this.stepButton("↑", "Previous match", -1), this.stepButton("↓", "Next match", 1));
       bar.append(this.count, label, this.state);
       this.place.classList.add("log");
-      this.place.dataset.keep = "";
       this.place.replaceChildren(bar, this.lines);
       this.query.addEventListener("input", () => this.find());
       this.query.addEventListener("keydown", (event) => {
@@ -413,7 +412,7 @@
         if (!menu.contains(/** @type {Node} */ (event.target))) menu.removeAttribute("open");
       }
     });
-    document.addEventListener("htmx:afterSettle", dress);
+    document.addEventListener("htmx:afterSwap", dress);
     keepWhatIsOpen();
     hearNews();
     dress();

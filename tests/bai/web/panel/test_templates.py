@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from bai.render.humanize import clean
@@ -33,7 +34,9 @@ def path(*parts: str, **query: object) -> str:
     return f"{where}?{urlencode(query)}" if query else where
 
 
-def linked(text: str) -> Markup:
+@pass_context
+def linked(context: Context, text: str) -> Markup:
+    assert context["cluster"]  # Links lead into it: macros that link are imported with context.
     return Markup("{}").format(clean(text))
 
 
@@ -183,9 +186,16 @@ class Seen(HTMLParser):
 def render(name: str, around: str, hostile: bool = False) -> Seen:
     page, made = PAGES[name], environment()
     template = made.get_template(page.template) if page.template else made.from_string(BLOCKS_PAGE)
-    text = template.render(frame=FRAMES[around][hostile], **(page.hostile if hostile else page.good))
+    parts = template.render(cluster="a", **(page.hostile if hostile else page.good)).split("<!--part-->")
+    title, heading, main = map(Markup, parts)
+    return whole(f"{around}.html", FRAMES[around][hostile], title=title, heading=heading, main=main)
+
+
+def whole(template: str, around: SimpleNamespace, **parts: str) -> Seen:
+    """The parts of a page within what stands around them."""
+    known = {"title": "", "heading": "", "main": "", "cluster": around.cluster, **parts}
     seen = Seen()
-    seen.feed(text)
+    seen.feed(environment().get_template(template).render(frame=around, **known))
     seen.close()
     assert seen.open == []
     return seen
@@ -273,9 +283,7 @@ def test_a_page_can_be_heard(name: str, around: str) -> None:
 
 def test_news_is_asked_for_only_where_there_is_some() -> None:
     def live(around: SimpleNamespace) -> list[dict[str, str | None]]:
-        seen = Seen()
-        seen.feed(environment().get_template("clusters.html").render(frame=around, clusters=()))
-        return [each for _, each in seen.elements if "data-live" in each]
+        return [each for _, each in whole("frame.html", around).elements if "data-live" in each]
 
     assert live(frame(live="")) == []
     (one,) = live(frame())
@@ -283,15 +291,6 @@ def test_news_is_asked_for_only_where_there_is_some() -> None:
     assert (
         one["hx-swap"] == "morph:outerHTML"
     )  # Others are evaluated by the extension, which the policy forbids.
-
-
-def test_a_whole_page_is_made_of_parts_as_well() -> None:
-    """With a title, a heading and a main part that were made before."""
-    for name in ("frame.html", "bare.html"):
-        parts = {key: Markup("<b>{}</b>").format(key) for key in ("heading", "main")}
-        seen = Seen()
-        seen.feed(environment().get_template(name).render(frame=frame(), title="T", **parts))
-        assert [text for tag, text in seen.texts if tag == "b"] == ["heading", "main"]
 
 
 def test_styles_are_known_words() -> None:
@@ -316,7 +315,8 @@ def test_amounts_are_read_by_their_last_digits() -> None:
 
 def test_a_line_of_text_stays_a_line() -> None:
     lines = Printout(blocks=(Lines(((Span("a"), Span("b", "red")), (), (Span("  c"),))),))
-    text = environment().get_template("blocks.html").module.printout(block_kinds(lines))  # type: ignore[attr-defined]
+    made = environment().get_template("blocks.html").make_module({"cluster": "a"})
+    text = made.printout(block_kinds(lines))  # type: ignore[attr-defined]
     assert re.sub(r"<[^>]*>", "", text.partition("<pre")[2].partition(">")[2]).strip("\n") == "ab\n\n  c"
 
 
