@@ -61,7 +61,8 @@ def test_bare_machines_run_sessions_after_one_apply(bare: Site, first: str) -> N
         assert node.must("sysctl -n net.core.somaxconn vm.swappiness").split() == ["4096", "1"]
         assert node.must("cat /opt/thing") == "2\n"
         assert node.must(f"apt-mark showhold {THING}") == f"{THING}\n"
-    assert {path.split("/")[1] for path in bare.lab.lab.mirror.asked} == {"debian"}
+    asked = {path.split("/")[1] for path in bare.lab.lab.mirror.asked}
+    assert asked - {"debian-security"} == {"debian"}, "security updates come now and then"
 
 
 def test_a_second_run_changes_nothing(site: Site) -> None:
