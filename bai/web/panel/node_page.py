@@ -123,13 +123,13 @@ def _held_rows(
         here, key=lambda each: (not view.sees(each.placement.session), each.placement.session)
     ):
         session = held.placement.session
-        holder = holder_of(session, view.sees)
+        holder, item = holder_of(session, view.sees), view.actual.existing.get(session)
         for kernel in held.placement.kernels:
             if kernel.node == name:
                 yield HeldRow(
                     holder=holder,
                     kernel=clean(kernel.kernel) if holder.name else "",
-                    phase=view.actual.existing[session].phase if holder.name else "",
+                    phase=item.phase if item and holder.name else "",
                     cores=kernel_cores(kernel),
                     memory=kernel_memory(kernel),
                     devices=kernel_devices(kernel, info),
