@@ -146,9 +146,15 @@ def rich_line(spans: Iterable[Span]) -> Text:
 
     line = Text()
     for span in spans:
-        words = span.style.replace("bright_", "").split()
-        line.append(clean(span.text), span.style if set(words) <= _STYLE_WORDS else "")
+        line.append(clean(span.text), span.style if style_words(span.style) else "")
     return line
+
+
+def style_words(style: str) -> tuple[str, ...]:
+    """The words of a style of rich's, bright colours as plain ones; none where one is more than colour and
+    weight."""
+    words = tuple(style.replace("bright_", "").split())
+    return words if set(words) <= _STYLE_WORDS else ()
 
 
 def _spans(text: Text) -> tuple[Span, ...]:

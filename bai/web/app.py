@@ -13,6 +13,8 @@ from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
+from bai.web.panel.pages import Panel
+from bai.web.panel.routes import files, live_news, login_pages, plan_pages, report_pages
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
@@ -37,6 +39,7 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
+_PAGES = (login_pages, files, live_news, plan_pages, report_pages)
 
 
 def create_app(
@@ -44,16 +47,18 @@ def create_app(
     access: Access,
     webhook_verifier: WebhookVerifier | None = None,
     *,
+    cookie_secret: str = "",
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> FastAPI:
-    """The API of these loops; `webhook_verifier` judges webhooks, None hears none. An answer begins within
-    `answer_timeout` seconds."""
-    routes = [route for module in _MODULES for route in module.router.routes]  # included, each is made anew
+    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
+    seals logins of browsers, the same for all replicas. An answer begins within `answer_timeout` seconds."""
+    modules = (*_MODULES, *_PAGES)
+    routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
         title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, routes=routes
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
-    app.state.metrics = Metrics(loops)
+    app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

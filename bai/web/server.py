@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SHUTDOWN_TIMEOUT = 60.0
 """Seconds in which what a loop has begun comes to its end."""
+LEAST_COOKIE_SECRET = 32
+"""Characters."""
 RESERVED_FILES = 256
 """Files that are kept free for everything but connections."""
 
@@ -37,6 +39,7 @@ class ServerSettings:
     listen: str
     access: Path | None
     webhook_secret: str
+    cookie_key: str
     limits: ConnectionLimits
 
 
@@ -56,6 +59,7 @@ class Server:
         from reconciler.controller.standby import StandbyFollower
 
         self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
+        self._cookie_secret = _cookie_secret(server_settings.cookie_key)
         self._limits = server_settings.limits
         _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
         self._socket = open_socket(server_settings.listen)
@@ -77,7 +81,7 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._loops, self._access, self._verifier)
+        app = create_app(self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret)
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
@@ -198,3 +202,17 @@ def _webhook_verifier(server_settings: ServerSettings) -> WebhookVerifier | None
         if server_settings.webhook_secret
         else None
     )
+
+
+def _cookie_secret(reference: str) -> str:
+    """Empty where none is named. Raises CommandError for one that could be guessed, SecretError."""
+    from reconciler.secrets.operator_values import resolve_reference
+    from schemas.problems.errors.command import CommandError
+
+    found = resolve_reference(reference).strip() if reference else ""
+    if reference and len(found) < LEAST_COOKIE_SECRET:
+        raise CommandError(
+            why=f"--cookie-key: {reference} has fewer than {LEAST_COOKIE_SECRET} characters",
+            hint="`openssl rand -hex 32` makes one",
+        )
+    return found

@@ -27,7 +27,7 @@ def serve(
     interval: loops.Interval = "30s",
     parallel: Parallel = 32,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where the API answers.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where pages and the API answer.")
     ] = "127.0.0.1:8080",
     access: Annotated[
         Path | None,
@@ -37,6 +37,14 @@ def serve(
         str,
         typer.Option(
             "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
+        ),
+    ] = "",
+    cookie_key: Annotated[
+        str,
+        typer.Option(
+            "--cookie-key",
+            metavar="REFERENCE",
+            help="Seals logins of browsers, one for all replicas: env:NAME or file:/path (new each time).",
         ),
     ] = "",
     max_connections: clients.MaxConnections = 512,
@@ -51,10 +59,11 @@ def serve(
         bool, typer.Option("--check", help="Only read what --access names, and say what is wrong in it.")
     ] = False,
 ) -> None:
-    """Run the loops of `bai reconcile`, and an HTTP API that shows what they see and takes orders.
+    """Run the loops of `bai reconcile`, with pages for browsers, and an HTTP API that shows what they see and
+    takes orders.
 
-    It describes itself at /openapi.json. `bai token` makes lines of the file that --access names. Where a
-    file says whose commits are followed (`bai --trust FILE`), others are not.
+    The API describes itself at /openapi.json. `bai token` makes lines of the file that --access names.
+    Where a file says whose commits are followed (`bai --trust FILE`), others are not.
     """
     if check:
         _check(access)
@@ -68,7 +77,7 @@ def serve(
     )  # fmt: skip
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
-    server_settings = ServerSettings(listen, access, webhook_secret, bounds)
+    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, bounds)
     server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():
         raise typer.Exit(1)

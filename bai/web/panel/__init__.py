@@ -1,1 +1,6 @@
-"""The control panel: pages of what the last pass saw, as values and templates."""
+"""The control panel: pages for people, at `/`. Everything is read from what the last pass of a loop saw and
+from the store, as the API does; nothing is changed.
+
+Read `pages` (how a page is made and kept), `access` (who looks), then `routes`, a module for each subject.
+Values for templates are made by modules that know no requests, such as `cluster_map`.
+"""

@@ -1,0 +1,37 @@
+"""What may change something comes from a page of ours: a browser says where a request comes from (Fetch
+Metadata; the Origin header where it does not send that), and a form of somebody who is logged in has a token.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import HTTPException, Request
+
+
+def require_same_origin(request: Request) -> None:
+    """Answers 403 to what another site has a browser send, and to who does not say."""
+    site = request.headers.get("sec-fetch-site")
+    origin = urlsplit(request.headers.get("origin", ""))
+    ours = site == "same-origin" if site is not None else origin.netloc == request.headers.get("host")
+    if not ours or not (site or origin.netloc):
+        raise HTTPException(403, "this was not sent by a page of this server")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form that a page of ours has sent, each once. Answers 400 for anything else, 403 for
+    what another site sends."""
+    require_same_origin(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    try:
+        if kind != "application/x-www-form-urlencoded":
+            raise ValueError
+        return dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=20))
+    except ValueError:
+        raise HTTPException(400, "this is no form") from None
+
+
+def local_path(text: str) -> str:
+    """A path of this server to go on to; `/` for what would lead elsewhere."""
+    plain = text.isprintable() and "\\" not in text
+    return text if plain and text.startswith("/") and not text.startswith("//") else "/"

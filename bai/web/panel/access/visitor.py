@@ -1,0 +1,80 @@
+"""Who looks at a page: asked anew with each request, so that roles are those of now, and a token that is
+taken back ends at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Request
+from starlette.concurrency import run_in_threadpool
+
+from bai.web.auth.bearer import is_signed
+from bai.web.auth.roles import Access, Principal, Role, authenticate
+from bai.web.panel.access.cookies import CookieSealer, read_cookie
+
+
+class LoginNeeded(Exception):
+    """Nobody, or nobody known, looks. `stale`: whoever it was has a cookie that counts no more."""
+
+    def __init__(self, *, stale: bool) -> None:
+        super().__init__("a login is needed")
+        self.stale = stale
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who looks. `sealed`: their cookie, empty for whom a proxy names and for everybody (`anonymous`)."""
+
+    principal: Principal
+    sealed: str = ""
+
+    @property
+    def role(self) -> str:
+        """The greatest, and for which projects."""
+        everywhere = [each.role for each in self.principal.bindings if each.projects is None]
+        if everywhere:
+            return max(everywhere).name
+        greatest = max(each.role for each in self.principal.bindings)
+        projects = {name for each in self.principal.bindings for name in each.projects or ()}
+        return f"{greatest.name} of {', '.join(sorted(projects)) or 'no project'}"
+
+
+async def find_principal(access: Access, request: Request, token: str) -> Principal:
+    """Whose token it is; without one, whom the connection or a proxy says. Raises PermissionError."""
+    peer = request.client.host if request.client else ""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    headers.pop("authorization", None)
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    if is_signed(token):
+        return await run_in_threadpool(authenticate, access, headers, peer)
+    return authenticate(access, headers, peer)
+
+
+async def current_visitor(request: Request) -> Visitor:
+    """Raises LoginNeeded; answers 403 to those who may nothing."""
+    sealer: CookieSealer = request.app.state.panel.sealer
+    sealed = read_cookie(request)
+    token = sealer.open(sealed) if sealed else ""
+    if sealed and not token:
+        raise LoginNeeded(stale=True)
+    try:
+        principal = await find_principal(request.app.state.access, request, token)
+    except PermissionError:
+        raise LoginNeeded(stale=bool(sealed)) from None
+    if not principal.bindings:
+        raise HTTPException(403, f"{principal.name} has no role here")
+    return Visitor(principal, sealed)
+
+
+async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
+    """Whoever may look at everything. Answers 403 otherwise."""
+    if not visitor.principal.may(Role.viewer):
+        raise HTTPException(403, "this page is for those who may see all projects")
+    return visitor
+
+
+PageViewer = Annotated[Visitor, Depends(current_visitor)]
+PageOverseer = Annotated[Visitor, Depends(overseer)]

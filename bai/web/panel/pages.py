@@ -1,0 +1,175 @@
+"""How a page is made: its own part from values, once for all who see the same, and around it a frame, which
+says who looks. News replaces only the page's own part.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from bai.render.humanize import clean
+from bai.web.cluster_loops import ClusterLoops
+from bai.web.etag_cache import VersionedCache, matches_tag
+from bai.web.panel.access.cookies import CookieSealer
+from bai.web.panel.assets import Assets
+from bai.web.panel.links import linked_text, path
+from bai.web.panel.news import ClusterNews
+
+PROJECT_CLASSES = 12
+"""Colours that tell projects apart."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
+_SEPARATOR = "<!--part-->"
+"""Between title, heading and main part. No text has it: its `<` would be escaped."""
+_SMALL = 1000
+"""Bytes that are not worth compressing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NavItem:
+    """A page of the cluster that is always at hand. `key`: `g` and this letter lead there."""
+
+    href: str
+    label: str
+    key: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around a page. `live`: address of its news, empty for none."""
+
+    cluster: str = ""
+    clusters: tuple[str, ...] = ()
+    user: str = ""
+    role: str = ""
+    nav: tuple[NavItem, ...] = ()
+    live: str = ""
+    form_token: str = ""
+    notes: tuple[str, ...] = ()
+    commit: str = ""
+    last_pass: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A page's own part, as HTML."""
+
+    title: Markup
+    heading: Markup
+    main: Markup
+
+
+@dataclass(frozen=True)
+class KeptPage:
+    """A page of a cluster without what is of who looks. `news`: what a page that is open is answered with."""
+
+    fragment: Fragment
+    news: bytes
+
+    @cached_property
+    def tag(self) -> str:
+        return f'"{hashlib.sha256(self.news).hexdigest()[:32]}"'
+
+    @cached_property
+    def compressed_news(self) -> bytes:
+        return gzip.compress(self.news, 5, mtime=0)
+
+
+class Panel:
+    """What all pages of a server share. `secret` seals cookies, the same for all replicas."""
+
+    def __init__(self, loops: ClusterLoops, secret: str = "") -> None:
+        self.sealer, self.assets = CookieSealer(secret), Assets()
+        self.news = {name: ClusterNews(cluster) for name, cluster in loops.clusters.items()}
+        self._environment = _environment(self.assets)
+        self._kept: dict[str, VersionedCache[KeptPage]] = {
+            name: VersionedCache(lambda page: 2 * len(page.news)) for name in loops.clusters
+        }
+
+    def fragment(self, template: str, values: Mapping[str, Any], cluster: str = "") -> Fragment:
+        """`values` for the template, which extends `base.html`; its links lead into `cluster`."""
+        text = self._environment.get_template(template).render({"cluster_name": cluster, **values})
+        title, heading, main = map(Markup, text.split(_SEPARATOR))
+        return Fragment(title.strip(), heading, main)
+
+    def kept_page(
+        self, frame: Frame, key: Hashable, version: Hashable, make: Callable[[], Fragment]
+    ) -> KeptPage:
+        """Made once for each version of the cluster. Of the frame, only what is the same for all who have
+        this key is used."""
+
+        def page() -> KeptPage:
+            fragment = make()
+            template = self._environment.get_template("news.html")
+            text = template.render(frame=frame, fragment=fragment, cluster_name=frame.cluster)
+            return KeptPage(fragment, text.encode())
+
+        return self._kept[frame.cluster].get(key, version, page)
+
+    def respond(self, request: Request, fragment: Fragment, frame: Frame, status: int = 200) -> Response:
+        """A whole page, made for who asks."""
+        template = self._environment.get_template("frame.html" if frame.user else "bare.html")
+        text = template.render(
+            frame=frame, cluster_name=frame.cluster, title=fragment.title, heading=fragment.heading,
+            main=fragment.main,
+        )  # fmt: skip
+        data, headers = text.encode(), dict(_HEADERS)
+        if _takes_gzip(request) and len(data) > _SMALL:
+            data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
+        return HTMLResponse(data, status, headers)
+
+    def respond_kept(self, request: Request, page: KeptPage, frame: Frame) -> Response:
+        """What is new, to a page that is open; else a whole page."""
+        if request.headers.get("hx-request") != "true":
+            return self.respond(request, page.fragment, frame)
+        headers = {**_HEADERS, "Cache-Control": "private, no-cache", "ETag": page.tag}
+        if matches_tag(request.headers.get("if-none-match", ""), page.tag):
+            return Response(status_code=304, headers=headers)
+        if _takes_gzip(request):
+            return HTMLResponse(page.compressed_news, headers={**headers, "Content-Encoding": "gzip"})
+        return HTMLResponse(page.news, headers=headers)
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def _environment(assets: Assets) -> Environment:
+    made = Environment(
+        loader=PackageLoader("bai.web.panel"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals |= {"asset": assets.address, "path": path}
+    made.filters |= {
+        "clean": clean, "linked": _linked, "ago": time_element, "project_class": project_class,
+    }  # fmt: skip
+    return made
+
+
+@pass_context
+def _linked(context: Context, text: str) -> Markup:
+    return linked_text(text, context["cluster_name"])
+
+
+def time_element(time: str) -> Markup:
+    """A moment (ISO 8601), which the browser turns into how long ago it was; nothing for none."""
+    return Markup('<time datetime="{0}">{0}</time>').format(time) if time else Markup()
+
+
+def project_class(project: str) -> str:
+    """Its colour: the same on every page."""
+    return f"p{int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], 'big') % PROJECT_CLASSES}"

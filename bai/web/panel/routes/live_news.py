@@ -1,0 +1,65 @@
+"""That a cluster has changed, as server-sent events: a page then asks for itself again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import anyio
+from fastapi import Request
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from bai.web.cluster_loops import ServedCluster
+from bai.web.dependencies import Cluster
+from bai.web.panel.access.visitor import PageViewer
+from bai.web.panel.news import ClusterNews
+from bai.web.panel.pages import Panel
+from bai.web.panel.routes.page_route import page_router
+
+router = page_router()
+ALIVE = 15.0
+"""Seconds between two comments, which keep proxies from closing the connection."""
+LONGEST = 3600.0
+"""Seconds after which a stream ends: whoever comes again is asked again who it is."""
+GRACE = 2.0
+"""Seconds in which a stream ends by itself once the server stops."""
+
+
+@router.get("/clusters/{cluster}/live")
+async def live(request: Request, cluster: Cluster, visitor: PageViewer) -> EventSourceResponse:
+    """`changed` after each pass that changed what pages show."""
+    panel: Panel = request.app.state.panel
+    woken, stopping = asyncio.Event(), anyio.Event()
+
+    async def wake_to_stop() -> None:
+        await stopping.wait()
+        woken.set()
+
+    return EventSourceResponse(
+        _messages(cluster, panel.news[cluster.name], woken, stopping), ping=ALIVE, sep="\n",
+        data_sender_callable=wake_to_stop, shutdown_event=stopping, shutdown_grace_period=GRACE,
+    )  # fmt: skip
+
+
+async def _messages(
+    cluster: ServedCluster, news: ClusterNews, woken: asyncio.Event, stopping: anyio.Event
+) -> AsyncIterator[ServerSentEvent]:
+    loop, end = asyncio.get_running_loop(), time.monotonic() + LONGEST
+
+    def on_news() -> None:
+        loop.call_soon_threadsafe(woken.set)
+
+    news.listeners.append(on_news)
+    try:
+        known = news.count
+        while time.monotonic() < end and not (stopping.is_set() or cluster.loop.halted):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), ALIVE)
+            woken.clear()
+            if news.count != known:
+                known = news.count
+                yield ServerSentEvent("", event="changed", sep="\n")
+    finally:
+        news.listeners.remove(on_news)

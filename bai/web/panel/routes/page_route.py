@@ -1,0 +1,161 @@
+"""What all pages share: their frame, and how it is said that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+from bai.queries.answers import answer
+from bai.queries.models import CapacityQuery, ExplainQuery, Query
+from bai.render.humanize import iso_time
+from bai.render.printout import Printout
+from bai.web.cluster_loops import ClusterLoops, ServedCluster
+from bai.web.panel.access.cookies import set_cookie
+from bai.web.panel.access.visitor import LoginNeeded, Visitor
+from bai.web.panel.blocks import block_kinds
+from bai.web.panel.links import path
+from bai.web.panel.pages import Frame, NavItem, Panel
+from bai.web.pass_view import PassView
+from schemas.problems.errors.base import BaiError
+from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.plan import PlanError
+from schemas.problems.errors.repository import CannotRead, InvalidRepository
+
+_PRINTOUT = TypeAdapter(Printout)
+_NAV = (
+    ("", "Cluster", "c"),
+    ("nodes", "Nodes", "n"),
+    ("queue", "Queue", "q"),
+    ("sessions", "Sessions", "s"),
+    ("plan", "Plan", "p"),
+    ("history", "History", "h"),
+    ("events", "Events", "e"),
+    ("audit", "Audit", "a"),
+    ("usage", "Usage", "u"),
+    ("capacity", "Capacity", "f"),
+    ("resources", "Resources", "r"),
+)
+_OVERSEERS = frozenset({"plan", "history"})
+_TITLES = {
+    400: "This cannot be read",
+    403: "This is not for you",
+    404: "There is no such page",
+    422: "This cannot be read",
+    503: "Not yet",
+}
+Values = Mapping[str, Any]
+
+
+class PageRoute(APIRoute):
+    """A page that cannot be shown says so as a page; who has to log in is led there, and back."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        show = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await show(request)
+            except LoginNeeded as needed:
+                return _lead_to_login(request, needed)
+            except HTTPException as error:
+                return error_page(request, error.status_code, str(error.detail))
+            except RequestValidationError as error:
+                return error_page(request, 422, "; ".join(str(each["msg"]) for each in error.errors()))
+            except (CommandError, CannotRead, InvalidRepository, PlanError) as error:
+                return error_page(request, 404, error_words(error))
+            except BaiError as error:
+                return error_page(request, 503, error_words(error))
+
+        return handle
+
+
+def page_router() -> APIRouter:
+    return APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def error_words(error: BaiError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def _lead_to_login(request: Request, needed: LoginNeeded) -> Response:
+    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    where = path("login", next=address if address != "/" else "", ended=int(needed.stale) or "")
+    if request.headers.get("hx-request") == "true":
+        answer: Response = Response(status_code=401, headers={"HX-Redirect": where})
+    else:
+        answer = RedirectResponse(where, 303)
+    if needed.stale:
+        set_cookie(request, answer, "")
+    return answer
+
+
+def error_page(request: Request, status: int, message: str) -> Response:
+    """What is wrong, in words."""
+    panel: Panel = request.app.state.panel
+    values = {"status": status, "message": _TITLES.get(status, "This went wrong"), "advice": message}
+    fragment = panel.fragment("error.html", values)
+    return panel.respond(request, fragment, Frame(), status)
+
+
+def cluster_page(
+    request: Request, cluster: ServedCluster, visitor: Visitor, template: str,
+    make: Callable[[PassView], Values], *, key: Hashable = (),
+) -> Response:  # fmt: skip
+    """A page about a cluster; `key` has all that its values depend on, but for the cluster, and what somebody
+    of these projects sees."""
+    panel: Panel = request.app.state.panel
+    view, frame = PassView(cluster, visitor.principal), cluster_frame(request, cluster, visitor)
+    page = panel.kept_page(
+        frame,
+        (visitor.principal.projects, template, key),
+        cluster.version(),
+        lambda: panel.fragment(template, make(view), cluster.name),
+    )
+    return panel.respond_kept(request, page, frame)
+
+
+def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) -> Frame:
+    loops: ClusterLoops = request.app.state.loops
+    panel: Panel = request.app.state.panel
+    latest, name, whole = cluster.latest, cluster.name, visitor.principal.projects is None
+    page = request.url.path.removeprefix(f"/clusters/{name}").lstrip("/").partition("/")[0]
+    nav = tuple(
+        NavItem(path("clusters", name, *filter(None, (part,))), label, key, part == page)
+        for part, label, key in _NAV
+        if whole or part not in _OVERSEERS
+    )
+    notes = latest.notes if latest is not None and whole else ()
+    if not cluster.loop.leads():
+        notes = (f"This is what another replica saw last: {cluster.loop.leader() or 'nobody'} leads.", *notes)
+    return Frame(
+        cluster=name,
+        clusters=tuple(loops.clusters),
+        user=visitor.principal.name,
+        role=visitor.role,
+        nav=nav,
+        live=path("clusters", name, "live"),
+        form_token=panel.sealer.form_token(visitor.sealed),
+        notes=tuple(notes),
+        commit=cluster.loop.workspace.commit,
+        last_pass=iso_time(latest.ended) if latest is not None else "",
+    )
+
+
+def ask(view: PassView, query: Query) -> Printout:
+    """What a command prints, without what is not theirs. Raises as the command does."""
+    if isinstance(query, ExplainQuery | CapacityQuery):
+        _ = view.study
+    found = _PRINTOUT.dump_python(answer(view, query), mode="json")
+    return _PRINTOUT.validate_python(view.redact(found))
+
+
+def asked_blocks(view: PassView, query: Query) -> Values:
+    """The same for templates."""
+    found = ask(view, query)
+    return {"blocks": block_kinds(found), "notes": (*found.notes, *found.warnings)}

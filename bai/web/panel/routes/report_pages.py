@@ -1,0 +1,79 @@
+"""What reading commands print, as pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Query, Request, Response
+
+from bai.queries import models
+from bai.web.dependencies import Cluster
+from bai.web.panel.access.visitor import PageOverseer, PageViewer, Visitor
+from bai.web.panel.routes.page_route import Values, asked_blocks, cluster_page, page_router
+from bai.web.pass_view import PassView
+
+router = page_router()
+Text = Annotated[str, Query(max_length=300)]
+Count = Annotated[int, Query(ge=1, le=1000)]
+
+
+def _report(
+    request: Request, cluster: Cluster, visitor: Visitor, query: models.Query, title: str, **more: object
+) -> Response:
+    """`more` for the template: what was asked for."""
+
+    def make(view: PassView) -> Values:
+        return {"title": title, "asked": more, "page": query.command, **asked_blocks(view, query)}
+
+    return cluster_page(request, cluster, visitor, "report.html", make, key=(title, query))
+
+
+@router.get("/clusters/{cluster}/nodes")
+def nodes(request: Request, cluster: Cluster, visitor: PageViewer) -> Response:
+    return _report(request, cluster, visitor, models.NodesQuery(form="wide"), "Nodes")
+
+
+@router.get("/clusters/{cluster}/resources")
+def resources(request: Request, cluster: Cluster, visitor: PageViewer, kind: Text = "") -> Response:
+    query = models.GetQuery.of(kind=kind)
+    return _report(request, cluster, visitor, query, "Resources", kind=kind)
+
+
+@router.get("/clusters/{cluster}/resources/{identity:path}")
+def resource(request: Request, cluster: Cluster, visitor: PageViewer, identity: str) -> Response:
+    return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
+
+
+@router.get("/clusters/{cluster}/history")
+def history(request: Request, cluster: Cluster, visitor: PageOverseer, tail: Count = 30) -> Response:
+    return _report(request, cluster, visitor, models.HistoryQuery(tail=tail), "History")
+
+
+@router.get("/clusters/{cluster}/audit")
+def audit(
+    request: Request, cluster: Cluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
+    tail: Count = 100,
+) -> Response:  # fmt: skip
+    query = models.AuditQuery.of(resource=resource, actor=actor, tail=tail, changes=True)
+    return _report(request, cluster, visitor, query, "Audit", resource=resource, actor=actor)
+
+
+@router.get("/clusters/{cluster}/events")
+def events(
+    request: Request, cluster: Cluster, visitor: PageViewer, resource: Text = "", tail: Count = 200
+) -> Response:
+    query = models.EventsQuery.of(resource=resource, tail=tail)
+    return _report(request, cluster, visitor, query, "Events", resource=resource)
+
+
+@router.get("/clusters/{cluster}/usage")
+def usage(
+    request: Request, cluster: Cluster, visitor: PageViewer,
+    by: Literal["project", "user", "session"] = "project",
+) -> Response:  # fmt: skip
+    return _report(request, cluster, visitor, models.UsageQuery(by=by), "Usage", by=by)
+
+
+@router.get("/clusters/{cluster}/capacity")
+def capacity(request: Request, cluster: Cluster, visitor: PageViewer, group: Text = "") -> Response:
+    return _report(request, cluster, visitor, models.CapacityQuery.of(group=group), "Capacity", group=group)

@@ -1,0 +1,223 @@
+"""Pages of a server over a fake world: who sees them, what is in them, what others can do with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from bai.web.panel.access.cookies import LIFETIME, CookieSealer
+from bai.web.panel.pages import POLICY
+from tests.bai.web.lab import Lab
+from tests.reconciler.lab import session
+
+SAME = {"Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path)
+    made.write("s", session("ours"))
+    made.once()
+    made.once()
+    yield made
+    made.close()
+
+
+def browser(lab: Lab) -> TestClient:
+    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
+    made.portal = lab.client.portal
+    return made
+
+
+def logged_in(lab: Lab, token: str = "viewer") -> TestClient:
+    made = browser(lab)
+    answer = made.post("/login", data={"credential": token}, headers=SAME)
+    assert answer.status_code == 303, answer.text
+    return made
+
+
+PAGES = ("plan", "review", "history", "nodes", "resources", "audit", "events", "usage", "capacity")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_page_is_shown_to_who_is_logged_in_and_to_nobody_else(lab: Lab, page: str) -> None:
+    name = lab.workspace.cluster.name
+    address = f"/clusters/{name}/{page}"
+    away = browser(lab).get(address)
+    assert away.status_code == 303 and away.headers["location"].startswith("/login?next=")
+    shown = logged_in(lab).get(address)
+    assert shown.status_code == 200, shown.text
+    assert shown.headers["content-security-policy"] == POLICY
+    assert shown.headers["cache-control"] == "no-store"
+    assert '<main id="main"' in shown.text and "viewer" in shown.text
+
+
+def test_a_token_is_asked_for_and_kept_in_a_cookie_that_only_this_server_reads(lab: Lab) -> None:
+    visitor = browser(lab)
+    assert visitor.get("/").headers["location"] == "/login"
+    assert visitor.get("/login").status_code == 200
+    for wrong in ("", "nobody", "a.b.c"):
+        refused = visitor.post("/login", data={"credential": wrong}, headers=SAME)
+        assert refused.status_code == 403 and "set-cookie" not in refused.headers
+        assert 'role="alert"' in refused.text
+    kept = visitor.post("/login", data={"credential": " viewer ", "next": "/clusters/x?a=b"}, headers=SAME)
+    assert kept.headers["location"] == "/clusters/x?a=b"
+    cookie = kept.headers["set-cookie"]
+    assert cookie.startswith("bai=") and "HttpOnly" in cookie and "SameSite=lax" in cookie
+    assert "Secure" not in cookie and "viewer" not in cookie
+    assert visitor.get("/").headers["location"] == f"/clusters/{lab.workspace.cluster.name}"
+    secure = browser(lab).post(
+        "/login", data={"credential": "viewer"}, headers={**SAME, "X-Forwarded-Proto": "https"}
+    )
+    assert secure.headers["set-cookie"].startswith("__Host-bai=") and "Secure" in secure.headers["set-cookie"]
+
+
+def test_a_login_ends_with_its_token_its_time_and_its_key(lab: Lab) -> None:
+    visitor, sealer = logged_in(lab), lab.app.state.panel.sealer
+    assert visitor.get("/").status_code == 303
+    old = sealer._fernet.encrypt_at_time(b"viewer", lab_time() - LIFETIME - 60).decode()
+    for sealed in (old, CookieSealer().seal("viewer"), sealer.seal("taken-back"), "x", "\u00e4"):
+        stale = browser(lab)
+        answer = stale.get("/clusters/x", headers={"Cookie": f"bai={sealed}".encode()})
+        assert answer.headers["location"] == "/login?next=%2Fclusters%2Fx&ended=1", sealed
+        assert 'bai=""; ' in answer.headers["set-cookie"] and "Max-Age=0" in answer.headers["set-cookie"]
+    one, other = CookieSealer("k" * 32), CookieSealer("k" * 32)
+    assert other.open(one.seal("t")) == "t"
+
+
+def lab_time() -> int:
+    import time
+
+    return int(time.time())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://panel.test"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://evil.test"},
+        {"Origin": "null"},
+        {},
+    ],
+)
+def test_what_another_site_sends_changes_nothing(lab: Lab, headers: dict[str, str]) -> None:
+    visitor = logged_in(lab)
+    for address, fields in (
+        ("/login", {"credential": "admin"}),
+        ("/logout", {"token": form_token(visitor, lab)}),
+    ):
+        answer = visitor.post(address, data=fields, headers=headers)
+        assert answer.status_code == 403 and "set-cookie" not in answer.headers
+    assert visitor.get(f"/clusters/{lab.workspace.cluster.name}/nodes").status_code == 200
+
+
+def form_token(visitor: TestClient, lab: Lab) -> str:
+    page = visitor.get(f"/clusters/{lab.workspace.cluster.name}/nodes").text
+    found = re.search(r'name="token" value="([0-9a-f]{64})"', page)
+    assert found
+    return found[1]
+
+
+def test_logging_out_needs_the_form_of_this_very_login(lab: Lab) -> None:
+    visitor, other = logged_in(lab), logged_in(lab)
+    for wrong in ("", form_token(other, lab), "0" * 64):
+        assert visitor.post("/logout", data={"token": wrong}, headers=SAME).status_code == 403
+    done = visitor.post(
+        "/logout", data={"token": form_token(visitor, lab)}, headers={"Origin": "http://panel.test"}
+    )
+    assert done.headers["location"] == "/login"
+    assert visitor.get("/").headers["location"] == "/login"
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "//evil.test",
+        "https://evil.test",
+        "/\\evil.test",
+        "\\\\evil.test",
+        "evil",
+        "/\t/evil.test",
+        "javascript:1",
+    ],
+)
+def test_a_login_leads_nowhere_else(lab: Lab, elsewhere: str) -> None:
+    visitor = browser(lab)
+    form = visitor.get("/login", params={"next": elsewhere}).text
+    assert 'name="next" value="/"' in form
+    answer = visitor.post("/login", data={"credential": "viewer", "next": elsewhere}, headers=SAME)
+    assert answer.headers["location"] == "/"
+
+
+def test_the_api_takes_no_cookies_and_pages_no_headers(lab: Lab) -> None:
+    visitor = logged_in(lab, "admin")
+    assert visitor.get("/api/v1/clusters").status_code == 401
+    name = lab.workspace.cluster.name
+    assert visitor.put(f"/api/v1/clusters/{name}/suspend", headers=SAME).status_code in (401, 405)
+    nobody = browser(lab).get("/", headers={"Authorization": "Bearer viewer"})
+    assert nobody.headers["location"] == "/login"
+
+
+def test_roles_and_projects_are_those_of_the_api(lab: Lab) -> None:
+    name = lab.workspace.cluster.name
+    ours = logged_in(lab, "ours")
+    for page in ("plan", "review", "history"):
+        assert ours.get(f"/clusters/{name}/{page}").status_code == 403
+    text = ours.get(f"/clusters/{name}/events").text
+    assert "viewer of p" in text and "/plan" not in text and "/history" not in text
+
+
+def test_a_page_that_is_open_gets_what_is_new_and_nothing_else(lab: Lab) -> None:
+    visitor, name = logged_in(lab), lab.workspace.cluster.name
+    address, asks = f"/clusters/{name}/resources", {"HX-Request": "true"}
+    first = visitor.get(address, headers=asks)
+    assert first.text.count("<html") == 0 and '<main id="main"' in first.text and 'id="foot"' in first.text
+    again = visitor.get(address, headers={**asks, "If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304 and not again.content
+    other = logged_in(lab, "operator").get(address, headers=asks)
+    assert other.headers["etag"] == first.headers["etag"], "the same for all who see the same"
+    lab.write("more", session("later"))
+    lab.once()
+    assert "later" in visitor.get(address, headers=asks).text
+
+
+def test_news_is_counted_only_where_something_changed(lab: Lab) -> None:
+    news = lab.app.state.panel.news[lab.workspace.cluster.name]
+    lab.once()
+    lab.once()
+    before = news.count
+    for _ in range(3):
+        lab.once()
+    assert news.count == before
+    lab.write("more", session("later"))
+    lab.once()
+    assert news.count == before + 1
+
+
+def test_what_is_not_there_is_said_on_a_page(lab: Lab) -> None:
+    visitor, name = logged_in(lab), lab.workspace.cluster.name
+    for address in ("/clusters/none/nodes", f"/clusters/{name}/resources/Session/p/none"):
+        answer = visitor.get(address)
+        assert answer.status_code == 404 and "<h1>" in answer.text
+        assert answer.headers["content-security-policy"] == POLICY
+    assert visitor.get("/api/v1/nothing").headers["content-type"] == "application/json"
+
+
+def test_files_are_kept_for_ever_under_their_contents_name(lab: Lab) -> None:
+    visitor = browser(lab)
+    page = visitor.get("/login").text
+    found = re.findall(r'(?:href|src)="(/assets/[^"#]+)', page)
+    assert found
+    for address in found:
+        answer: httpx.Response = visitor.get(address)
+        assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    for wrong in ("/assets/panel.css", "/assets/..%2f..%2fapp.py", "/assets/%2e%2e/app.py"):
+        assert visitor.get(wrong).status_code == 404
