@@ -82,6 +82,11 @@ def held_placements(plan: Plan) -> list[HeldPlacement]:
 
 def node_pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture]:
     """The nodes on which this plan places something, by name."""
+    return [node_picture(node, held) for node, held in placed_nodes(plan, nodes)]
+
+
+def placed_nodes(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[tuple[NodeInfo, Sequence[HeldPlacement]]]:
+    """The same with what is held there once the plan is applied."""
     by_node: dict[str, list[HeldPlacement]] = defaultdict(list)
     names = set()
     for item in held_placements(plan):
@@ -89,7 +94,7 @@ def node_pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture
             by_node[name].append(item)
             if item.new:
                 names.add(name)
-    return [node_picture(nodes[name], by_node[name]) for name in sorted(names) if name in nodes]
+    return [(nodes[name], by_node[name]) for name in sorted(names) if name in nodes]
 
 
 def placement_rows(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[PlacementRow]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bai.render.plan.contents import PlanContents, plan_contents
-from bai.render.plan.placements import node_pictures
+from bai.render.plan.placements import placed_nodes
 from bai.render.plan.review_sections import (
     commit_range,
     refusal_line,
@@ -18,9 +18,9 @@ from bai.render.plan.review_sections import (
 )
 from bai.render.plan.sections import override_lines, plan_source, plan_summary, violation_lines
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
+from bai.web.panel.node_drawing import DrawnNode, draw_node
 
 if TYPE_CHECKING:
-    from bai.render.nodes.picture import NodePicture
     from planner.model.types import NodeInfo
     from reconciler.review.values import Review
     from reconciler.values.plan import Plan
@@ -37,7 +37,7 @@ class PlanView:
     refusals: tuple[str, ...]
     overrides: tuple[str, ...]
     contents: PlanContents
-    pictures: tuple[NodePicture, ...]
+    pictures: tuple[DrawnNode, ...]
     more_pictures: int
     groups: tuple[SlotUsageRow, ...]
     quotas: tuple[SlotUsageRow, ...]
@@ -68,17 +68,20 @@ class ReviewView:
 
 
 def plan_view(plan: Plan, nodes: Mapping[str, NodeInfo]) -> PlanView:
-    """`nodes`: machines by name, for their pictures."""
+    """For who sees all projects. `nodes`: machines by name, for their pictures."""
     contents = plan_contents(plan, nodes, details=False)
-    pictures = node_pictures(plan, nodes)
+    placed = placed_nodes(plan, nodes)
     return PlanView(
         summary=plan_summary(plan),
         source=plan_source(plan),
         refusals=tuple(violation_lines(plan)),
         overrides=tuple(override_lines(plan)),
         contents=contents,
-        pictures=tuple(pictures[:MOST_PICTURES]),
-        more_pictures=max(0, len(pictures) - MOST_PICTURES),
+        pictures=tuple(
+            draw_node(plan.cluster, node, held, lambda identity: True)
+            for node, held in placed[:MOST_PICTURES]
+        ),
+        more_pictures=max(0, len(placed) - MOST_PICTURES),
         groups=tuple(group_rows(plan)),
         quotas=tuple(quota_rows(plan)),
         fits=tuple(fit_lines(plan)),

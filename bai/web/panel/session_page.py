@@ -17,11 +17,11 @@ from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, session_note
+from bai.web.panel.blocks import block_kinds, redacted
 from bai.web.panel.event_rows import EventRow, event_rows
 from bai.web.panel.node_drawing import DrawnNode, draw_node
 from bai.web.panel.node_page import holdings_on
 from bai.web.panel.queue_page import WaitRow, asked_amounts, wait_row
-from bai.web.panel.redaction import redacted
 from reconciler.values.session_phase import ENDED
 from schemas.problems.errors.command import CommandError, NoSuchResource
 from schemas.values.resource_ref import identity_of
@@ -29,8 +29,8 @@ from schemas.values.resource_ref import identity_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bai.render.printout import Printout
     from bai.render.resources.describe import Description
+    from bai.web.panel.blocks import Block
     from bai.web.pass_view import PassView
     from planner.model.types import KernelPlacement, NodeInfo, Placement
     from providers.base import Observed
@@ -87,7 +87,7 @@ class SessionPage:
     node_count: int
     choice: tuple[str, ...]
     wait: WaitRow | None
-    explanation: Printout | None
+    explanation: tuple[tuple[str, Block], ...]
     efficiency: tuple[str, ...]
     document: tuple[str, ...]
     events: tuple[EventRow, ...]
@@ -129,7 +129,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         node_count=len(nodes),
         choice=tuple(view.redact(_choice(placement))),
         wait=wait_row(view, found.wait) if found.wait else None,
-        explanation=_explanation(view, identity) if explain else None,
+        explanation=_explanation(view, identity) if explain else (),
         efficiency=_efficiency(view, identity),
         document=tuple(document_lines(found.document)),
         events=event_rows(view, identity),
@@ -218,8 +218,8 @@ def _choice(placement: Placement | None) -> list[str]:
     return [clean(line) for line in (*lines, choice.detail, choice.connection) if line]
 
 
-def _explanation(view: PassView, identity: str) -> Printout:
-    return redacted(view, explanation.answer(view, ExplainQuery(session=identity)))
+def _explanation(view: PassView, identity: str) -> tuple[tuple[str, Block], ...]:
+    return tuple(block_kinds(redacted(view, explanation.answer(view, ExplainQuery(session=identity)))))
 
 
 def _efficiency(view: PassView, identity: str) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
 
 from bai.queries.answers import answer
 from bai.queries.models import CapacityQuery, ExplainQuery, Query
@@ -18,7 +17,7 @@ from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor
-from bai.web.panel.blocks import block_kinds
+from bai.web.panel.blocks import block_kinds, redacted
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, NavItem, Panel
 from bai.web.pass_view import PassView
@@ -27,7 +26,6 @@ from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
-_PRINTOUT = TypeAdapter(Printout)
 _NAV = (
     ("", "Cluster", "c"),
     ("nodes", "Nodes", "n"),
@@ -151,8 +149,7 @@ def ask(view: PassView, query: Query) -> Printout:
     """What a command prints, without what is not theirs. Raises as the command does."""
     if isinstance(query, ExplainQuery | CapacityQuery):
         _ = view.study
-    found = _PRINTOUT.dump_python(answer(view, query), mode="json")
-    return _PRINTOUT.validate_python(view.redact(found))
+    return redacted(view, answer(view, query))
 
 
 def asked_blocks(view: PassView, query: Query) -> Values:

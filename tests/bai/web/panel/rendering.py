@@ -1,25 +1,17 @@
-"""The panel's templates with stand-ins for its frame and filters, and a world with two projects of which a
-viewer may see one."""
+"""Pages without their frame, and a world with two projects of which a viewer may see one."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
-from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-from pydantic import TypeAdapter
-
-from bai.render.humanize import clean
-from bai.render.printout import Printout
 from bai.web.auth.roles import Principal
 from bai.web.cluster_loops import ClusterLoops
+from bai.web.panel.pages import Panel
 from bai.web.pass_view import PassView
 from benchmarks.loop import Bench
 from tests.bai.web.lab import WHO, Lab
@@ -28,14 +20,6 @@ from tests.reconciler.lab import BASE, NODE, session
 SECRET = "zebra"
 """In every name and text of the other project."""
 HOSTILE = "<img src=x onerror=alert(1)>\"'\x1b[2J\u202e{{ 7777 * 7777 }}"
-_BASE = """
-<title>{% block title %}{% endblock %}</title>{% block heading %}{% endblock %}
-<main>{% block main %}{% endblock %}</main>
-"""
-_BLOCKS = """
-{% macro badge(word, kind="") %}<span class="badge is-{{ kind }}">{{ word | clean }}</span>{% endmacro %}
-{% macro printout(blocks, caption="") %}<div>{{ blocks | clean }}</div>{% endmacro %}
-"""
 _PROJECT = f"""
 apiVersion: bai/v1
 kind: Project
@@ -46,36 +30,15 @@ LABELLED_NODE = NODE.replace("spec:\n", f"spec:\n  labels: {{{{rack: {SECRET}-{{
 _GROUP = f"{{preemption: {{mode: priority}}, allowedProjects: [p, {SECRET}]}}"
 
 
-def _path(*parts: str, **query: object) -> str:
-    asked = urlencode({name: str(value) for name, value in query.items()})
-    return "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{asked}" if asked else "")
-
-
-def _texts(printout: Printout) -> str:
-    return json.dumps(TypeAdapter(Printout).dump_python(printout, mode="json"))
-
-
-def _environment() -> Environment:
-    loader = ChoiceLoader(
-        [DictLoader({"base.html": _BASE, "blocks.html": _BLOCKS}), PackageLoader("bai.web.panel")]
-    )
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    made.globals |= {"path": _path, "asset": lambda name: f"/assets/{name}"}
-    made.filters |= {
-        "clean": clean,
-        "linked": lambda text: escape(clean(text)),
-        "ago": lambda at: Markup("<time>{}</time>").format(clean(at)),
-        "project_class": lambda project: f"p{sum(project.encode()) % 12}",
-        "blocks": _texts,
-    }
-    return made
-
-
-ENVIRONMENT = _environment()
+OURS = frozenset({"use", "at", "since", "latest", "enqueued", "started", "finished"})
+"""Fields that are one of a few words, or a time that was put into words."""
+PANEL = Panel(ClusterLoops())
 
 
 def render(template: str, **values: object) -> str:
-    return ENVIRONMENT.get_template(template).render(cluster="here", **values)
+    """A page's own part."""
+    made = PANEL.fragment(template, values, "here")
+    return "\n".join((made.title, made.heading, made.main))
 
 
 def view_of(lab: Lab, who: str = "viewer") -> PassView:
@@ -87,10 +50,12 @@ def hostile(value: Any) -> Any:
     if isinstance(value, str):
         return HOSTILE
     if is_dataclass(value) and not isinstance(value, type):
-        names = {each.name for each in fields(value)} - {"use"}  # One of a few words.
+        names = {each.name for each in fields(value)} - OURS
         return replace(value, **{name: hostile(getattr(value, name)) for name in names})
     if isinstance(value, dict):
         return {hostile(key): hostile(item) for key, item in value.items()}
+    if isinstance(value, tuple) and len(value) == 2 and is_dataclass(value[1]):
+        return value[0], hostile(value[1])  # The kind of a block.
     if isinstance(value, tuple):
         made = [hostile(each) for each in value]
         return type(value)(*made) if hasattr(value, "_fields") else tuple(made)

@@ -31,10 +31,10 @@ def test_it_tells_what_a_session_was_given(world: Lab) -> None:
     assert [core.holder.own for core in cores if core.holder] == [True, True, False]
     assert found.choice[0] == "concentrated: leaves 1 device, 6 cores, 63 GiB"
     assert (found.events[0].before, found.events[0].after) == ("CREATING", "RUNNING")
-    assert found.explanation is None and found.efficiency == ()
+    assert found.explanation == () and found.efficiency == ()
     page = render("session.html", page=found)
     assert "/clusters/here/sessions/p/own/logs?kernel=main1" in page and "/clusters/here/nodes/n1" in page
-    assert "    cuda.device: 1" in page and "cell busy p4 own" in page
+    assert "    cuda.device: 1" in page and ' own" title="GPU 0 A100' in page
 
 
 def test_why_a_session_waits_is_explained_in_full_where_that_is_asked_for(world: Lab) -> None:
