@@ -19,6 +19,7 @@ from schemas.problems.errors.command import CommandError
 if TYPE_CHECKING:
     from bai.queries.models import EfficiencyQuery
     from bai.queries.view import ClusterView
+    from reconciler.values.usage.efficiency import Efficiency
 
 _EVER = 1e13
 """After every moment that a calendar has."""
@@ -30,7 +31,17 @@ _NOT_MEASURED = (
 
 def answer(view: ClusterView, query: EfficiencyQuery) -> Printout:
     """Raises NoSuchResource, AmbiguousName, CommandError."""
-    identity = resolve_with_past(query.session, view, "Session")
+    found, running, warnings = session_efficiency(view, resolve_with_past(query.session, view, "Session"))
+    if query.form == "json":
+        return Printout("bai.efficiency/v1", efficiency_json(found, running=running), warnings=warnings)
+    if found.measured_until is None:
+        warnings = (*warnings, _NOT_MEASURED)
+    return Printout(blocks=(plain_lines(efficiency_lines(found, running=running)),), warnings=warnings)
+
+
+def session_efficiency(view: ClusterView, identity: str) -> tuple[Efficiency, bool, tuple[str, ...]]:
+    """Of a session's last start, whether that goes on, and warnings. Raises CommandError where nothing is
+    known of one."""
     holdings = view.holdings(0.0, _EVER, identity)
     held = held_allocations(holdings, view.now) if holdings is not None else ()
     start = last_start(each for each in held if each.session == identity)
@@ -40,12 +51,7 @@ def answer(view: ClusterView, query: EfficiencyQuery) -> Printout:
     # What is held still has its kernels; what is written down has not.
     running = bool(start[-1].kernels)
     used, warnings = _used_now(view, start[-1].kernels) if running else (start[-1].used, ())
-    found = efficiency_of(start, used)
-    if query.form == "json":
-        return Printout("bai.efficiency/v1", efficiency_json(found, running=running), warnings=warnings)
-    if found.measured_until is None:
-        warnings = (*warnings, _NOT_MEASURED)
-    return Printout(blocks=(plain_lines(efficiency_lines(found, running=running)),), warnings=warnings)
+    return efficiency_of(start, used), running, warnings
 
 
 def _used_now(view: ClusterView, kernels: Sequence[str]) -> tuple[Consumption, tuple[str, ...]]:

@@ -58,7 +58,7 @@ def read_holdings(
     found = connection.execute(query.order_by(_TABLE.c.seq)).mappings()
     return Holdings(
         tuple(_allocation_from_row(row) for row in found),
-        read_recorded(asking(connection), cluster, "Session"),
+        read_recorded(asking(connection), cluster, "Session", session),
         known_since(connection, cluster),
     )
 

@@ -45,9 +45,13 @@ class AuditQuery(TypedDict, total=False):
     """Only the newest so many."""
 
 
-def read_recorded(ask: Ask, cluster: str, kind: str) -> dict[str, Recorded]:
-    """What is recorded of one kind in a cluster, in the order of identities."""
+def read_recorded(ask: Ask, cluster: str, kind: str, only: str = "") -> dict[str, Recorded]:
+    """What is recorded of one kind (or of the one resource `only`) in a cluster, in the order of
+    identities."""
     sql, first = "SELECT * FROM resources WHERE cluster = :cluster", f"{kind}/"
+    if only:
+        found = ask(f"{sql} AND resource = :only", cluster=cluster, only=only)
+        return {row["resource"]: rows.record_from_row(row) for row in found}
     mine = f"{sql} AND substr(resource, 1, :size) = :first ORDER BY resource"
     found = ask(mine, cluster=cluster, size=len(first), first=first)
     return {row["resource"]: rows.record_from_row(row) for row in found}

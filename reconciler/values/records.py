@@ -357,7 +357,8 @@ class Holdings:
 
     ended: tuple[Allocation, ...]
     recorded: Mapping[str, Recorded]
-    """All sessions as they are now, those that still hold something among them."""
+    """All sessions (or the one that was asked for) as they are now, those that still hold something among
+    them."""
     complete_since: float | None = None
     """What ended before may be missing; None: nothing is."""
 

@@ -82,13 +82,11 @@ def held_placements(plan: Plan) -> list[HeldPlacement]:
 
 def node_pictures(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[NodePicture]:
     """The nodes on which this plan places something, by name."""
-    return [node_picture(node, held) for node, held in changed_nodes(plan, nodes)]
+    return [node_picture(node, held) for node, held in placed_nodes(plan, nodes)]
 
 
-def changed_nodes(
-    plan: Plan, nodes: Mapping[str, NodeInfo]
-) -> list[tuple[NodeInfo, Sequence[HeldPlacement]]]:
-    """The same nodes, with what is held there."""
+def placed_nodes(plan: Plan, nodes: Mapping[str, NodeInfo]) -> list[tuple[NodeInfo, Sequence[HeldPlacement]]]:
+    """The same with what is held there once the plan is applied."""
     by_node: dict[str, list[HeldPlacement]] = defaultdict(list)
     names = set()
     for item in held_placements(plan):

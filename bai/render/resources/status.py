@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
 from bai.render.plan.waits import wait_lines
@@ -55,8 +55,7 @@ class SessionRow:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(NamedTuple):
     """One session before it is put into words: what it is chosen and sorted by. `item` is None where it was
     never applied; `now` in seconds since the epoch."""
 

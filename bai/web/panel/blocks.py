@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
 
 from bai.render.printout import Lines, Overview, Printout, Report, Table, style_words
 
+if TYPE_CHECKING:
+    from bai.web.pass_view import PassView
+
+_PRINTOUT = TypeAdapter(Printout)
 _AMOUNT = re.compile(r"[<≤~]?[-+]?\d[\d,]*(\.\d+)?\s?(%|[A-Za-z]{0,4})(/\d[\d,.]*\s?(%|[A-Za-z]{0,4}))?")
 """`16`, `64GiB`, `3/8`, `12.5 %`."""
 
@@ -71,6 +78,11 @@ class LinesBlock:
 
 
 Block = TableBlock | ReportBlock | OverviewBlock | LinesBlock
+
+
+def redacted(view: PassView, printout: Printout) -> Printout:
+    """What a command prints, without the names that are not for the viewer."""
+    return _PRINTOUT.validate_python(view.redact(_PRINTOUT.dump_python(printout, mode="json")))
 
 
 def block_kinds(printout: Printout) -> list[tuple[str, Block]]:

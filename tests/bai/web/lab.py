@@ -81,13 +81,22 @@ def _portal() -> BlockingPortal:
 class Lab:
     """One cluster of one process; `once` makes a pass, `start` runs the loop in its thread."""
 
-    def __init__(self, folder: Path, *, access: Access | None = None, secret: str = "", **hub: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        access: Access | None = None,
+        secret: str = "",
+        node: str = NODE,
+        **hub: float,
+    ) -> None:
+        """`node`: the document of a Node that it has two of."""
         self.folder = folder / "repo"
         self.folder.mkdir(parents=True)
         self.world = World(VirtualClock(1_800_000_000.0))
         self.lines: list[str] = []
         self.write("base", BASE)
-        self.write("nodes", "---".join(NODE.format(name=name) for name in ("n1", "n2")))
+        self.write("nodes", "---".join(node.format(name=name) for name in ("n1", "n2")))
         state = folder / "state" / "store.db"
         new_store(state).close()
         self.workspace = Workspace.open(self.folder, state=state, clock=self.world.clock)

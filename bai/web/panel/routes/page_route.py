@@ -18,9 +18,9 @@ from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor
+from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, NavItem, Panel
-from bai.web.panel.views.redaction import redacted
 from bai.web.pass_view import PassView
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError

@@ -166,11 +166,14 @@ def cluster_map(view: PassView) -> ClusterMap:
 def _loads(view: PassView, placements: Iterable[HeldPlacement]) -> dict[str, _Load]:
     """What is held, by node; the projects that the viewer does not see are one, without a name."""
     loads: dict[str, _Load] = defaultdict(_Load)
+    shown: dict[str, str] = {}
     for held in placements:
         session = held.placement.session
-        project = ref_of(session).project if view.sees(session) else ""
+        project = ref_of(session).project
+        if project not in shown:  # Whoever sees one of its sessions sees all of them.
+            shown[project] = project if view.sees(session) else ""
         for kernel in held.placement.kernels:
-            loads[kernel.node].add(project, kernel)
+            loads[kernel.node].add(shown[project], kernel)
     return loads
 
 

@@ -14,6 +14,7 @@ from bai.render.nodes.health import health_lines, health_summary
 from bai.render.nodes.rows import node_row, provision_lines, provision_word, running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.printout import Printout
+from bai.web.panel.blocks import block_kinds
 from bai.web.panel.views.event_rows import EventRow, event_rows
 from bai.web.panel.views.node_drawing import DrawnNode, Holder, draw_node, holder_of
 from reconciler.plan.nodes.profile_status import profile_status
@@ -23,8 +24,10 @@ from schemas.values.resource_ref import identity_of
 if TYPE_CHECKING:
     from bai.render.nodes.picture import HeldPlacement
     from bai.render.nodes.rows import NodeRow
+    from bai.web.panel.blocks import Block
     from bai.web.pass_view import PassView
     from planner.model.types import NodeInfo
+    from schemas.hardware.model import Hardware
     from schemas.kinds.node import Node
 
 
@@ -43,16 +46,16 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """`row`: as lists of nodes have it. `note`: why it is in its state. `picture` and `hardware` are None
-    where its hardware is not known. `profile`: how it stands against its profile in a word, empty for a node
-    without one; `profile_lines` the same in full; `health`: in a word, empty where nobody asked. Documents'
-    `labels` and `events` are there for those who see the node's document."""
+    """`row`: as lists of nodes have it. `note`: why it is in its state. `picture` is None and `hardware`
+    empty where its hardware is not known. `profile`: how it stands against its profile in a word, empty for
+    a node without one; `profile_lines` the same in full; `health`: in a word, empty where nobody asked.
+    Documents' `labels` and `events` are there for those who see the node's document."""
 
     row: NodeRow
     note: str
     picture: DrawnNode | None
     held: tuple[HeldRow, ...]
-    hardware: Printout | None
+    hardware: tuple[tuple[str, Block], ...]
     summary: str
     profile: str
     profile_lines: tuple[str, ...]
@@ -83,7 +86,7 @@ def node_page(view: PassView, name: str) -> NodePage:
         note=view.redact(_note(view, info, name)),
         picture=draw_node(view.cluster, info, here, view.sees) if info else None,
         held=tuple(_held_rows(view, name, here, info)),
-        hardware=Printout(blocks=tuple(hardware_tables(info.hardware))) if info else None,
+        hardware=_hardware(info.hardware) if info else (),
         summary=hardware_summary(info.hardware) if info else "",
         profile=provision_word(status) if status else "",
         profile_lines=tuple(view.redact(provision_lines(status))) if status else (),
@@ -109,6 +112,10 @@ def _row(view: PassView, node: Node, info: NodeInfo | None, here: Sequence[HeldP
     return node_row(info, kernels, address, profile_status(view.actual, node.name))
 
 
+def _hardware(hardware: Hardware) -> tuple[tuple[str, Block], ...]:
+    return tuple(block_kinds(Printout(blocks=tuple(hardware_tables(hardware)))))
+
+
 def _note(view: PassView, info: NodeInfo | None, name: str) -> str:
     if info is not None:
         return clean(info.note)
@@ -123,13 +130,13 @@ def _held_rows(
         here, key=lambda each: (not view.sees(each.placement.session), each.placement.session)
     ):
         session = held.placement.session
-        holder = holder_of(session, view.sees)
+        holder, item = holder_of(session, view.sees), view.actual.existing.get(session)
         for kernel in held.placement.kernels:
             if kernel.node == name:
                 yield HeldRow(
                     holder=holder,
                     kernel=clean(kernel.kernel) if holder.name else "",
-                    phase=view.actual.existing[session].phase if holder.name else "",
+                    phase=item.phase if item and holder.name else "",
                     cores=kernel_cores(kernel),
                     memory=kernel_memory(kernel),
                     devices=kernel_devices(kernel, info),

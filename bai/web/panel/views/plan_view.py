@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bai.render.plan.contents import PlanContents, plan_contents
-from bai.render.plan.placements import changed_nodes
+from bai.render.plan.placements import placed_nodes
 from bai.render.plan.review_sections import (
     commit_range,
     refusal_line,
@@ -68,9 +68,9 @@ class ReviewView:
 
 
 def plan_view(plan: Plan, nodes: Mapping[str, NodeInfo]) -> PlanView:
-    """`nodes`: machines by name, for their pictures."""
+    """For who sees all projects. `nodes`: machines by name, for their pictures."""
     contents = plan_contents(plan, nodes, details=False)
-    changed = changed_nodes(plan, nodes)
+    placed = placed_nodes(plan, nodes)
     return PlanView(
         summary=plan_summary(plan),
         source=plan_source(plan),
@@ -78,10 +78,10 @@ def plan_view(plan: Plan, nodes: Mapping[str, NodeInfo]) -> PlanView:
         overrides=tuple(override_lines(plan)),
         contents=contents,
         pictures=tuple(
-            draw_node(plan.cluster, node, held, lambda session: True)
-            for node, held in changed[:MOST_PICTURES]
+            draw_node(plan.cluster, node, held, lambda identity: True)
+            for node, held in placed[:MOST_PICTURES]
         ),
-        more_pictures=max(0, len(changed) - MOST_PICTURES),
+        more_pictures=max(0, len(placed) - MOST_PICTURES),
         groups=tuple(group_rows(plan)),
         quotas=tuple(quota_rows(plan)),
         fits=tuple(fit_lines(plan)),

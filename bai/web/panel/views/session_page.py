@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.queries import efficiency, explanation
+from bai.queries import explanation
 from bai.queries.description import describe_resource
+from bai.queries.efficiency import session_efficiency
 from bai.queries.facts.node_infos import node_infos
-from bai.queries.models import EfficiencyQuery, ExplainQuery
+from bai.queries.models import ExplainQuery
+from bai.render.analysis.efficiency_report import efficiency_lines
 from bai.render.humanize import clean, iso_time, number_ranges
 from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, session_note
+from bai.web.panel.blocks import block_kinds, redacted
 from bai.web.panel.views.event_rows import EventRow, event_rows
 from bai.web.panel.views.node_drawing import DrawnNode, draw_node
 from bai.web.panel.views.node_page import holdings_on
 from bai.web.panel.views.queue_page import WaitRow, asked_amounts, wait_row
-from bai.web.panel.views.redaction import redacted
 from reconciler.values.session_phase import ENDED
 from schemas.problems.errors.command import CommandError, NoSuchResource
 from schemas.values.resource_ref import identity_of
@@ -27,8 +29,8 @@ from schemas.values.resource_ref import identity_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bai.render.printout import Printout
     from bai.render.resources.describe import Description
+    from bai.web.panel.blocks import Block
     from bai.web.pass_view import PassView
     from planner.model.types import KernelPlacement, NodeInfo, Placement
     from providers.base import Observed
@@ -59,7 +61,7 @@ class SessionPage:
     """Times as ISO 8601, empty where there is none. `place`: where its document stands, empty where it is
     written no more; `is_changed`: the document is another one than was applied. `choice`: why it is where it
     is, in sentences; `wait`: why it waits. `explanation`: how close each node comes, where that was asked
-    for. `efficiency`: what it used of what it was given, where that is known. `node_count`: its nodes, of
+    for. `efficiency`: what it used of what it was given, where that was measured. `node_count`: its nodes, of
     which `pictures` are the first."""
 
     project: str
@@ -85,8 +87,8 @@ class SessionPage:
     node_count: int
     choice: tuple[str, ...]
     wait: WaitRow | None
-    explanation: Printout | None
-    efficiency: Printout | None
+    explanation: tuple[tuple[str, Block], ...]
+    efficiency: tuple[str, ...]
     document: tuple[str, ...]
     events: tuple[EventRow, ...]
 
@@ -101,6 +103,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
     infos = node_infos(view.desired, view.actual) if placement else {}
     nodes = list(dict.fromkeys(kernel.node for kernel in placement.kernels)) if placement else []
     is_over = item is not None and item.phase in ENDED
+    session = view.desired.sessions().get(identity)
     spec, commit = _spec(found), record.commit if record else ""
     return SessionPage(
         project=project,
@@ -109,8 +112,8 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         note=view.redact(session_note(item)) if item else "",
         owner=_word(spec, "owner") or (record.account.user if record and record.account else ""),
         group=_group(found),
-        type=_word(spec, "type"),
-        priority=_word(spec, "priority"),
+        type=session.spec.type if session else _word(spec, "type"),
+        priority=str(session.spec.priority) if session else _word(spec, "priority"),
         asks=asked_amounts(view, identity),
         generation=record.generation if record else 0,
         is_changed=bool(record and found.digest and found.digest != record.digest),
@@ -126,7 +129,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         node_count=len(nodes),
         choice=tuple(view.redact(_choice(placement))),
         wait=wait_row(view, found.wait) if found.wait else None,
-        explanation=_explanation(view, identity) if explain else None,
+        explanation=_explanation(view, identity) if explain else (),
         efficiency=_efficiency(view, identity),
         document=tuple(document_lines(found.document)),
         events=event_rows(view, identity),
@@ -215,12 +218,15 @@ def _choice(placement: Placement | None) -> list[str]:
     return [clean(line) for line in (*lines, choice.detail, choice.connection) if line]
 
 
-def _explanation(view: PassView, identity: str) -> Printout:
-    return redacted(view, explanation.answer(view, ExplainQuery(session=identity)))
+def _explanation(view: PassView, identity: str) -> tuple[tuple[str, Block], ...]:
+    return tuple(block_kinds(redacted(view, explanation.answer(view, ExplainQuery(session=identity)))))
 
 
-def _efficiency(view: PassView, identity: str) -> Printout | None:
+def _efficiency(view: PassView, identity: str) -> tuple[str, ...]:
     try:
-        return redacted(view, efficiency.answer(view, EfficiencyQuery(session=identity)))
+        found, running, _ = session_efficiency(view, identity)
     except CommandError:
-        return None
+        return ()
+    if found.measured_until is None:
+        return ()
+    return tuple(view.redact(list(efficiency_lines(found, running=running))))
