@@ -4,9 +4,7 @@ the same names as the panel's."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +18,12 @@ from markupsafe import Markup
 from bai.render.humanize import clean
 from bai.render.printout import Entry, Lines, Overview, Printout, Report, Section, Span, Table
 from bai.web.panel.blocks import block_kinds, style_classes, table_block
+from tests.bai.web.panel.markup import Seen, check_names, check_policy, parsed
 
 PANEL = Path(__file__).resolve().parents[4] / "bai" / "web" / "panel"
 STATIC = PANEL / "static"
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)> javascript:alert(1) {{ 7*7 }}"
 HOSTILE += " \x1b[31m\u202e\x00"
-VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-VOID |= {"path", "circle", "line", "rect", "use"}
 
 
 def path(*parts: str, **query: object) -> str:
@@ -150,39 +147,6 @@ FRAMES = {"frame": (frame(), hostile_frame()), "bare": (frame(user=""), frame(us
 CASES = [(page, around) for page in PAGES for around in FRAMES]
 
 
-@dataclass
-class Seen(HTMLParser):
-    """Elements of a page in their order, each with its attributes; what is open at the end."""
-
-    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-    inside: list[tuple[str, ...]] = field(default_factory=list)
-    texts: list[tuple[str, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(attrs) == len(dict(attrs)), f"an attribute twice: <{tag} {attrs}>"
-        self.elements.append((tag, dict(attrs)))
-        self.inside.append(tuple(self.open))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self.inside.append(tuple(self.open))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}>"
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append((self.open[-1] if self.open else "", data))
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-
 def render(name: str, around: str, hostile: bool = False) -> Seen:
     page, made = PAGES[name], environment()
     template = made.get_template(page.template) if page.template else made.from_string(BLOCKS_PAGE)
@@ -194,11 +158,7 @@ def render(name: str, around: str, hostile: bool = False) -> Seen:
 def whole(template: str, around: SimpleNamespace, **parts: str) -> Seen:
     """The parts of a page within what stands around them."""
     known = {"title": "", "heading": "", "main": "", "cluster": around.cluster, **parts}
-    seen = Seen()
-    seen.feed(environment().get_template(template).render(frame=around, **known))
-    seen.close()
-    assert seen.open == []
-    return seen
+    return parsed(environment().get_template(template).render(frame=around, **known))
 
 
 def shape(seen: Seen) -> list[tuple[str, frozenset[str]]]:
@@ -223,19 +183,7 @@ def test_no_text_becomes_an_element_or_an_attribute(name: str, around: str) -> N
 def test_a_page_keeps_its_own_policy(name: str, around: str, hostile: bool) -> None:
     """No inline script, style or handler; no address but of this server; ids are unique."""
     seen = render(name, around, hostile)
-    ids = Counter(attributes["id"] for _, attributes in seen.elements if "id" in attributes)
-    assert [each for each, count in ids.items() if count > 1] == []
-    assert seen.named("style") == []
-    for tag, attributes in seen.elements:
-        assert [each for each in attributes if each.startswith("on") or each in {"style", "srcdoc"}] == [], (
-            tag
-        )
-        assert [each for each in attributes if each.startswith(("hx-on", "hx-vals", "hx-vars"))] == [], tag
-        for each in ("href", "src", "action", "formaction", "data-live", "xlink:href"):
-            assert re.match(r"/(?!/)|#", attributes.get(each) or "/"), (tag, attributes)
-    for script in seen.named("script"):
-        assert (script["src"] or "").startswith("/assets/")
-    assert "".join(text for tag, text in seen.texts if tag == "script") == ""
+    check_policy(seen)
 
 
 @pytest.mark.parametrize("hostile", [False, True])
@@ -261,24 +209,7 @@ def test_forms_that_change_something_have_their_token(name: str, around: str) ->
 def test_a_page_can_be_heard(name: str, around: str) -> None:
     """One h1 and one main, names for fields, buttons, tables, regions and pictures."""
     seen = render(name, around)
-    assert len(seen.named("main")) == len(seen.named("h1")) == len(seen.named("title")) == 1
-    assert seen.named("html")[0]["lang"] == "en"
-    labelled = {each["for"] for each in seen.named("label")}
-    for each in seen.named("input"):
-        assert each.get("type") == "hidden" or each["id"] in labelled
-    for each in seen.named("th"):
-        assert each["scope"] in {"col", "row"}
-    for each in seen.named("svg"):
-        assert each["aria-hidden"] == "true"
-    assert len(seen.named("caption")) == len(seen.named("table"))
-    ids = {attributes.get("id") for _, attributes in seen.elements}
-    for tag, attributes in seen.elements:
-        for name_ in ("aria-labelledby", "aria-describedby"):
-            assert attributes.get(name_) in {None, *ids}, tag
-        if tag == "use":
-            assert (attributes["href"] or "")[1:] in ids
-        if tag == "a" and (attributes["href"] or "").startswith("#"):
-            assert (attributes["href"] or "")[1:] in ids
+    check_names(seen)
 
 
 def test_news_is_asked_for_only_where_there_is_some() -> None:
