@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import page_router
 
-router = page_router()
+router = page_router(open_to_all=True)
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 

@@ -14,7 +14,7 @@ from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, Panel
 from bai.web.panel.routes.page_route import error_page, page_router
 
-router = page_router()
+router = page_router(open_to_all=True)
 _ENDED = "Your login has ended, or your token was taken back."
 Text = Annotated[str, Query(max_length=2000)]
 

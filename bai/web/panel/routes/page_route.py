@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
@@ -17,7 +17,7 @@ from bai.render.humanize import iso_time
 from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.panel.access.cookies import set_cookie
-from bai.web.panel.access.visitor import LoginNeeded, Visitor
+from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, NavItem, Panel
@@ -76,8 +76,10 @@ class PageRoute(APIRoute):
         return handle
 
 
-def page_router() -> APIRouter:
-    return APIRouter(route_class=PageRoute, include_in_schema=False)
+def page_router(*, open_to_all: bool = False) -> APIRouter:
+    """Who is not logged in does not learn what there is, either."""
+    needed = () if open_to_all else (Depends(current_visitor),)
+    return APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=needed)
 
 
 def error_words(error: BaiError) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bai.web.panel import cluster_map as module
+from bai.web.panel.views import cluster_map as module
 from bai.web.panel.views.cluster_map import ClusterMap, NodeCell, cluster_map
 from bai.web.panel.views.node_drawing import fill_step
 from tests.bai.web.lab import Lab

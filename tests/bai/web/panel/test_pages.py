@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_a_token_is_asked_for_and_kept_in_a_cookie_that_only_this_server_reads(l
 def test_a_login_ends_with_its_token_its_time_and_its_key(lab: Lab) -> None:
     visitor, sealer = logged_in(lab), lab.app.state.panel.sealer
     assert visitor.get("/").status_code == 303
-    old = sealer._fernet.encrypt_at_time(b"viewer", lab_time() - LIFETIME - 60).decode()
+    old = sealer._fernet.encrypt_at_time(b"viewer", int(time.time()) - LIFETIME - 60).decode()
     for sealed in (old, CookieSealer().seal("viewer"), sealer.seal("taken-back"), "x", "\u00e4"):
         stale = browser(lab)
         answer = stale.get("/clusters/x", headers={"Cookie": f"bai={sealed}".encode()})
@@ -104,12 +105,6 @@ def test_a_login_ends_with_its_token_its_time_and_its_key(lab: Lab) -> None:
         assert 'bai=""; ' in answer.headers["set-cookie"] and "Max-Age=0" in answer.headers["set-cookie"]
     one, other = CookieSealer("k" * 32), CookieSealer("k" * 32)
     assert other.open(one.seal("t")) == "t"
-
-
-def lab_time() -> int:
-    import time
-
-    return int(time.time())
 
 
 @pytest.mark.parametrize(

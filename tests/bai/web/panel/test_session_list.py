@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bai.render.resources.status import SessionFacts, SessionRow, session_row
-from bai.web.panel import session_list as module
+from bai.web.panel.views import session_list as module
 from bai.web.panel.views.paging import PER_PAGE
 from bai.web.panel.views.session_list import SessionList, SessionListQuery, session_list
 from schemas.problems.errors.command import CommandError
