@@ -11,7 +11,16 @@ from sqlalchemy import text
 from reconciler.store import allocations
 from reconciler.store.database.engine import open_engine
 from reconciler.store.store import Store
-from reconciler.values.records import Allocation, Audit, Consumption, Event, Sample, SampleChange
+from reconciler.values.records import (
+    Allocation,
+    Audit,
+    Consumption,
+    Event,
+    PutRecord,
+    Recorded,
+    Sample,
+    SampleChange,
+)
 from tests.reconciler.store.samples import CLUSTER
 
 
@@ -39,6 +48,15 @@ def test_only_what_lies_in_the_time_is_read(store: Store) -> None:
     assert [each.started for each in found] == [3.0, 4.0, 5.0]
     assert store.holdings("elsewhere", 0.0, 99.0).ended == ()
     assert store.holdings(CLUSTER, 0.0, 99.0, "Session/p/y").ended == ()
+
+
+def test_of_one_session_only_its_record_is_read(store: Store) -> None:
+    lease = store.acquire(CLUSTER, "me", 60.0, 0.0)
+    names = ("Session/p/x", "Session/p/y")
+    store.write(lease, [PutRecord(Recorded(name, CLUSTER, 1, "d", phase="RUNNING")) for name in names])
+    assert set(store.holdings(CLUSTER, 0.0, 99.0).recorded) == set(names)
+    assert set(store.holdings(CLUSTER, 0.0, 99.0, "Session/p/y").recorded) == {"Session/p/y"}
+    assert store.holdings("elsewhere", 0.0, 99.0, "Session/p/y").recorded == {}
 
 
 def test_a_bounded_number_is_kept_and_the_loss_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
