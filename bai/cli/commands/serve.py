@@ -39,14 +39,7 @@ def serve(
             "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
         ),
     ] = "",
-    cookie_key: Annotated[
-        str,
-        typer.Option(
-            "--cookie-key",
-            metavar="REFERENCE",
-            help="Seals logins of browsers, one for all replicas: env:NAME or file:/path (new each time).",
-        ),
-    ] = "",
+    cookie_key: clients.CookieKey = "",
     max_connections: clients.MaxConnections = 512,
     max_connections_per_address: clients.MaxConnectionsPerAddress = 128,
     trusted_proxy: clients.TrustedProxy = None,

@@ -1,4 +1,4 @@
-"""Options of `bai serve` that bound what clients may take, and what they mean together."""
+"""Options of `bai serve` about its clients: what they may take, and how they stay logged in."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from bai.web.auth.networks import Network
     from bai.web.connection_limits import ConnectionLimits
 
+CookieKey = Annotated[
+    str,
+    typer.Option(
+        "--cookie-key",
+        metavar="REFERENCE",
+        help="Seals logins of browsers, one for all replicas: env:NAME or file:/path (new each time).",
+    ),
+]
 MaxConnections = Annotated[
     int,
     typer.Option(

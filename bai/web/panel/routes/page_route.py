@@ -152,6 +152,4 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
 
 def asked(view: PassView, query: models.Query) -> Printout:
     """What a command prints, without what is not theirs. Raises as the command does."""
-    if isinstance(query, models.CapacityQuery):
-        _ = view.study
     return redacted(view, answer(view, query))

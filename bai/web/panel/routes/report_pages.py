@@ -75,4 +75,5 @@ def usage(
 
 @router.get("/clusters/{cluster}/capacity")
 def capacity(request: Request, cluster: Cluster, visitor: PageViewer, group: Text = "") -> Response:
+    _ = PassView(cluster, visitor.principal).study  # Made before the page is, for which everybody else waits.
     return _report(request, cluster, visitor, models.CapacityQuery.of(group=group), "Capacity", group=group)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from bai.queries.models import SortOrder
 from bai.web.dependencies import Cluster
 from bai.web.panel.access.visitor import PageViewer
-from bai.web.panel.routes.page_route import PageNumber, Text, cluster_page, page_router
+from bai.web.panel.routes.page_route import Text, cluster_page, page_router
 from bai.web.panel.views.logs_page import logs_page
 from bai.web.panel.views.session_list import SessionListQuery, session_list
 from bai.web.panel.views.session_page import session_page
@@ -22,14 +21,16 @@ _SESSION = "/clusters/{cluster}/sessions/{project}/{name}"
 
 @router.get("/clusters/{cluster}/sessions")
 def sessions(
-    request: Request, cluster: Cluster, visitor: PageViewer, phase: Text = "", project: Text = "",
-    selector: Text = "", q: Text = "", sort: SortOrder = "", page: Annotated[PageNumber, Query()] = 1,
-) -> Response:  # fmt: skip
-    asked = SessionListQuery(phase, project, selector, q, sort, page)
+    request: Request, cluster: Cluster, visitor: PageViewer, asked: Annotated[SessionListQuery, Query()]
+) -> Response:
     return cluster_page(
-        request, cluster, visitor, "sessions.html", lambda view: {"list": session_list(view, asked)},
+        request,
+        cluster,
+        visitor,
+        "sessions.html",
+        lambda view: {"list": session_list(view, asked)},
         key=asked,
-    )  # fmt: skip
+    )
 
 
 @router.get(_SESSION)
@@ -41,6 +42,9 @@ def session(
     def make(view: PassView) -> dict[str, object]:
         return {"page": session_page(view, project, name, explain=explain)}
 
+    if explain:
+        # Made before the page is, for which everybody else waits.
+        _ = PassView(cluster, visitor.principal).study
     return cluster_page(request, cluster, visitor, "session.html", make, key=(project, name, explain))
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import BaseModel, Field
+
+from bai.queries.models import SortOrder
 from bai.queries.resources import session_document
 from bai.render.humanize import clean, format_milli, iso_time, size
 from bai.render.resources.session_filter import (
@@ -23,22 +26,23 @@ from bai.web.panel.views.paging import Paging, kept
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
-    from bai.queries.models import SortOrder
     from bai.render.resources.status import SessionFacts
     from bai.web.pass_view import PassView
 
 
-@dataclass(frozen=True, slots=True)
-class SessionListQuery:
-    """What is asked for; empty asks nothing. `phase` and `selector` as `bai get` has them; `q`: what stands
-    in `project/name`, in any case."""
+Text = Annotated[str, Field(max_length=300)]
 
-    phase: str = ""
-    project: str = ""
-    selector: str = ""
-    q: str = ""
+
+class SessionListQuery(BaseModel, frozen=True):
+    """What is asked for, as the address says it; empty asks nothing. `phase` and `selector` as `bai get` has
+    them; `q`: what stands in `project/name`, in any case."""
+
+    phase: Text = ""
+    project: Text = ""
+    selector: Text = ""
+    q: Text = ""
     sort: SortOrder = ""
-    page: int = 1
+    page: Annotated[int, Field(ge=1, le=100_000)] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class SessionList:
     def query(self, **changes: object) -> dict[str, object]:
         """Of a link that keeps what is asked for but for these changes: on its first page, if it is not one
         of pages."""
-        return kept({**asdict(self.asked), "page": "", **changes})
+        return kept({**self.asked.model_dump(), "page": "", **changes})
 
 
 def session_list(view: PassView, asked: SessionListQuery) -> SessionList:
