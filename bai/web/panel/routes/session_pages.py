@@ -8,7 +8,7 @@ from fastapi import Query, Request, Response
 
 from bai.web.dependencies import Cluster
 from bai.web.panel.access.visitor import PageViewer
-from bai.web.panel.routes.page_route import Text, cluster_page, page_router
+from bai.web.panel.routes.page_route import Text, Values, cluster_page, page_router
 from bai.web.panel.views.logs_page import logs_page
 from bai.web.panel.views.session_list import SessionListQuery, session_list
 from bai.web.panel.views.session_page import session_page
@@ -23,14 +23,10 @@ _SESSION = "/clusters/{cluster}/sessions/{project}/{name}"
 def sessions(
     request: Request, cluster: Cluster, visitor: PageViewer, asked: Annotated[SessionListQuery, Query()]
 ) -> Response:
-    return cluster_page(
-        request,
-        cluster,
-        visitor,
-        "sessions.html",
-        lambda view: {"list": session_list(view, asked)},
-        key=asked,
-    )
+    def make(view: PassView) -> Values:
+        return {"list": session_list(view, asked)}
+
+    return cluster_page(request, cluster, visitor, "sessions.html", make, key=asked)
 
 
 @router.get(_SESSION)
@@ -39,7 +35,7 @@ def session(
 ) -> Response:
     """`explain`: also how close each node comes."""
 
-    def make(view: PassView) -> dict[str, object]:
+    def make(view: PassView) -> Values:
         return {"page": session_page(view, project, name, explain=explain)}
 
     if explain:

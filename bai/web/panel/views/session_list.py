@@ -15,7 +15,6 @@ from bai.render.humanize import clean, format_milli, iso_time, size
 from bai.render.resources.session_filter import (
     PHASES,
     SessionFilter,
-    check_sort_order,
     choose_rows,
     parse_phases,
     parse_selector,
@@ -92,8 +91,7 @@ class SessionList:
 
 
 def session_list(view: PassView, asked: SessionListQuery) -> SessionList:
-    """Raises CommandError for a phase, selector or order that means nothing, and what looking raises."""
-    check_sort_order(asked.sort)
+    """Raises CommandError for a phase or selector that means nothing, and what looking raises."""
     phases, terms = parse_phases(asked.phase), parse_selector(asked.selector)
     everything = [
         each for each in session_facts(view.actual, view.desired.digests, view.now) if view.sees(each.id)

@@ -214,6 +214,8 @@ def test_news_is_counted_only_where_something_changed(lab: Lab) -> None:
 
 def test_what_is_not_there_is_said_on_a_page(lab: Lab) -> None:
     visitor, name = logged_in(lab), lab.workspace.cluster.name
+    for wrong in ("sort=colour", "page=0", "page=x", f"q={'q' * 301}"):
+        assert visitor.get(f"/clusters/{name}/sessions?{wrong}").status_code == 422
     for address in ("/clusters/none/nodes", f"/clusters/{name}/resources/Session/p/none"):
         answer = visitor.get(address)
         assert answer.status_code == 404 and "<h1>" in answer.text
