@@ -22,6 +22,7 @@ from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, NavItem, Panel
 from bai.web.pass_view import PassView
+from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.plan import PlanError
@@ -48,6 +49,7 @@ _TITLES = {
     422: "This cannot be read",
     503: "Not yet",
 }
+MOST_NOTES = 5
 Values = Mapping[str, Any]
 Text = Annotated[str, Query(max_length=300)]
 PageNumber = Annotated[int, Field(ge=1, le=100_000)]
@@ -133,7 +135,7 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         for part, label, key in _NAV
         if whole or part not in _OVERSEERS
     )
-    notes = latest.notes if latest is not None and whole else ()
+    notes = _notes(latest) if latest is not None and whole else ()
     if not cluster.loop.leads():
         notes = (f"This is what another replica saw last: {cluster.loop.leader() or 'nobody'} leads.", *notes)
     return Frame(
@@ -148,6 +150,14 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         commit=cluster.loop.workspace.commit,
         last_pass=iso_time(latest.ended) if latest is not None else "",
     )
+
+
+def _notes(done: ReconcileCycle) -> tuple[str, ...]:
+    """What is new of a pass, but for who waits, which the queue tells."""
+    waiting = {wait.session for wait in done.plan.waits} if done.plan is not None else frozenset()
+    found = [note for note in done.notes if note.partition(" waits: ")[0] not in waiting]
+    more = len(found) - MOST_NOTES
+    return (*found[:MOST_NOTES], *((f"and {more} more: `bai status`",) if more > 0 else ()))
 
 
 def asked(view: PassView, query: models.Query) -> Printout:

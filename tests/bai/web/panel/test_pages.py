@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from bai.web.panel.access.cookies import LIFETIME, CookieSealer
 from bai.web.panel.pages import POLICY
 from tests.bai.web.lab import Lab
+from tests.bai.web.panel.rendering import SECRET
 from tests.reconciler.lab import session
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -234,3 +235,30 @@ def test_files_are_kept_for_ever_under_their_contents_name(lab: Lab) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
     for wrong in ("/assets/panel.css", "/assets/..%2f..%2fapp.py", "/assets/%2e%2e/app.py"):
         assert visitor.get(wrong).status_code == 404
+
+
+def test_nothing_of_another_project_is_on_a_page(world: Lab) -> None:
+    visitor, name = logged_in(world, "ours"), world.workspace.cluster.name
+    pages = [page for page in PAGES if page not in ("plan", "review", "history")]
+    pages = [page.replace("p/ours", "p/own") for page in pages]
+    for page in (*pages, "sessions?q=run", "usage?by=session", "sessions/p/waiting?explain=1"):
+        for asks in ({}, {"HX-Request": "true"}):
+            shown = visitor.get(f"/clusters/{name}/{page}".rstrip("/"), headers=asks)
+            assert shown.status_code == 200, page
+            assert SECRET not in shown.text, page
+    theirs = f"/clusters/{name}/sessions/{SECRET}/{SECRET}-run"
+    for address in (
+        theirs,
+        f"{theirs}/logs",
+        f"{theirs}/log-text",
+        f"/clusters/{name}/resources/Project/{SECRET}",
+    ):
+        assert visitor.get(address).status_code == 404, address
+    seen = logged_in(world).get(f"/clusters/{name}/sessions")
+    assert SECRET in seen.text
+
+
+def test_who_waits_is_told_by_the_queue_and_not_above_every_page(world: Lab) -> None:
+    visitor, name = logged_in(world), world.workspace.cluster.name
+    assert any(" waits: " in note for note in world.hub.clusters[name].latest.notes)  # type: ignore[union-attr]
+    assert " waits: " not in visitor.get(f"/clusters/{name}/nodes").text
