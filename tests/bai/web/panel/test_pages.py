@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -20,9 +19,10 @@ from tests.reconciler.lab import session
 SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(tmp_path)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """With one session that runs; tests leave it as it is."""
+    made = Lab(tmp_path_factory.mktemp("site"))
     made.write("s", session("ours"))
     made.once()
     made.once()
@@ -63,20 +63,20 @@ PAGES = (
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_page_is_shown_to_who_is_logged_in_and_to_nobody_else(lab: Lab, page: str) -> None:
-    name = lab.workspace.cluster.name
+def test_each_page_is_shown_to_who_is_logged_in_and_to_nobody_else(site: Lab, page: str) -> None:
+    name = site.workspace.cluster.name
     address = f"/clusters/{name}/{page}".rstrip("/")
-    away = browser(lab).get(address)
+    away = browser(site).get(address)
     assert away.status_code == 303 and away.headers["location"].startswith("/login?next=")
-    shown = logged_in(lab).get(address)
+    shown = logged_in(site).get(address)
     assert shown.status_code == 200, shown.text
     assert shown.headers["content-security-policy"] == POLICY
     assert shown.headers["cache-control"] == "no-store"
     assert '<main id="main"' in shown.text and "viewer" in shown.text
 
 
-def test_a_token_is_asked_for_and_kept_in_a_cookie_that_only_this_server_reads(lab: Lab) -> None:
-    visitor = browser(lab)
+def test_a_token_is_asked_for_and_kept_in_a_cookie_that_only_this_server_reads(site: Lab) -> None:
+    visitor = browser(site)
     assert visitor.get("/").headers["location"] == "/login"
     assert visitor.get("/login").status_code == 200
     for wrong in ("", "nobody", "a.b.c"):
@@ -88,19 +88,19 @@ def test_a_token_is_asked_for_and_kept_in_a_cookie_that_only_this_server_reads(l
     cookie = kept.headers["set-cookie"]
     assert cookie.startswith("bai=") and "HttpOnly" in cookie and "SameSite=lax" in cookie
     assert "Secure" not in cookie and "viewer" not in cookie
-    assert visitor.get("/").headers["location"] == f"/clusters/{lab.workspace.cluster.name}"
-    secure = browser(lab).post(
+    assert visitor.get("/").headers["location"] == f"/clusters/{site.workspace.cluster.name}"
+    secure = browser(site).post(
         "/login", data={"credential": "viewer"}, headers={**SAME, "X-Forwarded-Proto": "https"}
     )
     assert secure.headers["set-cookie"].startswith("__Host-bai=") and "Secure" in secure.headers["set-cookie"]
 
 
-def test_a_login_ends_with_its_token_its_time_and_its_key(lab: Lab) -> None:
-    visitor, sealer = logged_in(lab), lab.app.state.panel.sealer
+def test_a_login_ends_with_its_token_its_time_and_its_key(site: Lab) -> None:
+    visitor, sealer = logged_in(site), site.app.state.panel.sealer
     assert visitor.get("/").status_code == 303
     old = sealer._fernet.encrypt_at_time(b"viewer", int(time.time()) - LIFETIME - 60).decode()
     for sealed in (old, CookieSealer().seal("viewer"), sealer.seal("taken-back"), "x", "\u00e4"):
-        stale = browser(lab)
+        stale = browser(site)
         answer = stale.get("/clusters/x", headers={"Cookie": f"bai={sealed}".encode()})
         assert answer.headers["location"] == "/login?next=%2Fclusters%2Fx&ended=1", sealed
         assert 'bai=""; ' in answer.headers["set-cookie"] and "Max-Age=0" in answer.headers["set-cookie"]
@@ -119,15 +119,15 @@ def test_a_login_ends_with_its_token_its_time_and_its_key(lab: Lab) -> None:
         {},
     ],
 )
-def test_what_another_site_sends_changes_nothing(lab: Lab, headers: dict[str, str]) -> None:
-    visitor = logged_in(lab)
+def test_what_another_site_sends_changes_nothing(site: Lab, headers: dict[str, str]) -> None:
+    visitor = logged_in(site)
     for address, fields in (
         ("/login", {"credential": "admin"}),
-        ("/logout", {"token": form_token(visitor, lab)}),
+        ("/logout", {"token": form_token(visitor, site)}),
     ):
         answer = visitor.post(address, data=fields, headers=headers)
         assert answer.status_code == 403 and "set-cookie" not in answer.headers
-    assert visitor.get(f"/clusters/{lab.workspace.cluster.name}/nodes").status_code == 200
+    assert visitor.get(f"/clusters/{site.workspace.cluster.name}/nodes").status_code == 200
 
 
 def form_token(visitor: TestClient, lab: Lab) -> str:
@@ -137,12 +137,12 @@ def form_token(visitor: TestClient, lab: Lab) -> str:
     return found[1]
 
 
-def test_logging_out_needs_the_form_of_this_very_login(lab: Lab) -> None:
-    visitor, other = logged_in(lab), logged_in(lab)
-    for wrong in ("", form_token(other, lab), "0" * 64):
+def test_logging_out_needs_the_form_of_this_very_login(site: Lab) -> None:
+    visitor, other = logged_in(site), logged_in(site)
+    for wrong in ("", form_token(other, site), "0" * 64):
         assert visitor.post("/logout", data={"token": wrong}, headers=SAME).status_code == 403
     done = visitor.post(
-        "/logout", data={"token": form_token(visitor, lab)}, headers={"Origin": "http://panel.test"}
+        "/logout", data={"token": form_token(visitor, site)}, headers={"Origin": "http://panel.test"}
     )
     assert done.headers["location"] == "/login"
     assert visitor.get("/").headers["location"] == "/login"
@@ -160,26 +160,26 @@ def test_logging_out_needs_the_form_of_this_very_login(lab: Lab) -> None:
         "javascript:1",
     ],
 )
-def test_a_login_leads_nowhere_else(lab: Lab, elsewhere: str) -> None:
-    visitor = browser(lab)
+def test_a_login_leads_nowhere_else(site: Lab, elsewhere: str) -> None:
+    visitor = browser(site)
     form = visitor.get("/login", params={"next": elsewhere}).text
     assert 'name="next" value="/"' in form
     answer = visitor.post("/login", data={"credential": "viewer", "next": elsewhere}, headers=SAME)
     assert answer.headers["location"] == "/"
 
 
-def test_the_api_takes_no_cookies_and_pages_no_headers(lab: Lab) -> None:
-    visitor = logged_in(lab, "admin")
+def test_the_api_takes_no_cookies_and_pages_no_headers(site: Lab) -> None:
+    visitor = logged_in(site, "admin")
     assert visitor.get("/api/v1/clusters").status_code == 401
-    name = lab.workspace.cluster.name
+    name = site.workspace.cluster.name
     assert visitor.put(f"/api/v1/clusters/{name}/suspend", headers=SAME).status_code in (401, 405)
-    nobody = browser(lab).get("/", headers={"Authorization": "Bearer viewer"})
+    nobody = browser(site).get("/", headers={"Authorization": "Bearer viewer"})
     assert nobody.headers["location"] == "/login"
 
 
-def test_roles_and_projects_are_those_of_the_api(lab: Lab) -> None:
-    name = lab.workspace.cluster.name
-    ours = logged_in(lab, "ours")
+def test_roles_and_projects_are_those_of_the_api(site: Lab) -> None:
+    name = site.workspace.cluster.name
+    ours = logged_in(site, "ours")
     for page in ("plan", "review", "history"):
         assert ours.get(f"/clusters/{name}/{page}").status_code == 403
     text = ours.get(f"/clusters/{name}/events").text
@@ -187,6 +187,7 @@ def test_roles_and_projects_are_those_of_the_api(lab: Lab) -> None:
 
 
 def test_a_page_that_is_open_gets_what_is_new_and_nothing_else(lab: Lab) -> None:
+    lab.once()
     visitor, name = logged_in(lab), lab.workspace.cluster.name
     address, asks = f"/clusters/{name}/resources", {"HX-Request": "true"}
     first = visitor.get(address, headers=asks)
@@ -213,8 +214,8 @@ def test_news_is_counted_only_where_something_changed(lab: Lab) -> None:
     assert news.count == before + 1
 
 
-def test_what_is_not_there_is_said_on_a_page(lab: Lab) -> None:
-    visitor, name = logged_in(lab), lab.workspace.cluster.name
+def test_what_is_not_there_is_said_on_a_page(site: Lab) -> None:
+    visitor, name = logged_in(site), site.workspace.cluster.name
     for wrong in ("sort=colour", "page=0", "page=x", f"q={'q' * 301}"):
         assert visitor.get(f"/clusters/{name}/sessions?{wrong}").status_code == 422
     for address in ("/clusters/none/nodes", f"/clusters/{name}/resources/Session/p/none"):
@@ -224,8 +225,8 @@ def test_what_is_not_there_is_said_on_a_page(lab: Lab) -> None:
     assert visitor.get("/api/v1/nothing").headers["content-type"] == "application/json"
 
 
-def test_files_are_kept_for_ever_under_their_contents_name(lab: Lab) -> None:
-    visitor = browser(lab)
+def test_files_are_kept_for_ever_under_their_contents_name(site: Lab) -> None:
+    visitor = browser(site)
     page = visitor.get("/login").text
     found = re.findall(r'(?:href|src)="(/assets/[^"#]+)', page)
     assert found
