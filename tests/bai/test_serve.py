@@ -36,6 +36,8 @@ def test_a_token_and_its_line(repo: Repo) -> None:
         (("--access", "/nowhere/access.yaml"), "/nowhere/access.yaml"),
         (("--stuck-after", "0s"), "--stuck-after"),
         (("--mode", "approve"), "--remote"),
+        (("--cookie-key", "env:BAI_NO_SUCH_KEY"), "env:BAI_NO_SUCH_KEY"),
+        (("--cookie-key", "env:HOME"), "fewer than 32 characters"),
         (("--trusted-proxy", "10.1"), "--trusted-proxy: '10.1'"),
         (("--header-timeout", "0s"), "--header-timeout: at least 1s"),
         (("--max-connections", "0"), "--max-connections"),
@@ -103,6 +105,10 @@ def test_a_server_from_beginning_to_end(repo: Repo) -> None:
 
         until(lambda: phases() == ["RUNNING"], "the session runs")
         assert client.get("/readyz").json() == {"status": "ok"}
+        browser = httpx.Client(base_url=found[0], follow_redirects=True, timeout=60)
+        login = {"credential": made["token"], "next": "/clusters/here/sessions"}
+        page = browser.post("/login", data=login, headers={"Origin": found[0]})
+        assert page.url.path == "/clusters/here/sessions" and "RUNNING" in page.text
         assert httpx.get(f"{found[0]}/api/v1/clusters", timeout=60).status_code == 401
         assert client.post("/api/v1/clusters/here/suspend", json={"why": "lunch"}).status_code == 200
         access.write_text("anonymous: viewer\n")
@@ -110,6 +116,8 @@ def test_a_server_from_beginning_to_end(repo: Repo) -> None:
             lambda: httpx.get(f"{found[0]}/api/v1/clusters", timeout=60).status_code == 200,
             "it is read again",
         )
+        assert browser.get("/").url.path == "/login", "the token is nobody's any more"
+        assert browser.get("/").url.path == "/clusters/here"
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     finally:
