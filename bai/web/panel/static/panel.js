@@ -274,7 +274,11 @@
       bar.append(this.count, label, this.state);
       this.place.classList.add("log");
       this.place.replaceChildren(bar, this.lines);
-      this.query.addEventListener("input", () => this.find());
+      let typed = 0;
+      this.query.addEventListener("input", () => {
+        clearTimeout(typed);
+        typed = window.setTimeout(() => this.find(), 200);
+      });
       this.query.addEventListener("keydown", (event) => {
         if (event.key === "Enter") this.step(event.shiftKey ? -1 : 1);
       });
@@ -377,7 +381,7 @@
       this.at = this.at < 0 ? (by > 0 ? 0 : count - 1) : (this.at + by + count) % count;
       this.follows.checked = false;
       this.hits[this.at].classList.add("now");
-      this.hits[this.at].scrollIntoView({ block: "center" });
+      this.lines.scrollTop = this.hits[this.at].offsetTop - this.lines.clientHeight / 2;
       this.tell();
     }
 
