@@ -36,6 +36,8 @@ def identity_path(cluster: str, identity: str) -> str:
 def linked_text(text: str, cluster: str) -> Markup:
     """A text in which identities of resources are links; everything else is escaped."""
     shown, found, at = clean(text), Markup(), 0
+    if "/" not in shown:
+        return escape(shown)
     for match in _IDENTITY.finditer(shown):
         if ref_of(match[0]).kind not in KINDS:
             continue

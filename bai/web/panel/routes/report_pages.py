@@ -10,6 +10,7 @@ from bai.queries import models
 from bai.web.dependencies import Cluster
 from bai.web.panel.access.visitor import PageOverseer, PageViewer, Visitor
 from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
+from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
 
 router = page_router()
@@ -34,6 +35,10 @@ def nodes(request: Request, cluster: Cluster, visitor: PageViewer) -> Response:
 
 @router.get("/clusters/{cluster}/resources")
 def resources(request: Request, cluster: Cluster, visitor: PageViewer, kind: Text = "") -> Response:
+    if not kind:
+        return cluster_page(
+            request, cluster, visitor, "kinds.html", lambda view: {"kinds": resource_kinds(view)}
+        )
     query = models.GetQuery.of(kind=kind)
     return _report(request, cluster, visitor, query, "Resources", kind=kind)
 

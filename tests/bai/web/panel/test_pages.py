@@ -55,6 +55,7 @@ PAGES = (
     "history",
     "nodes",
     "resources",
+    "resources?kind=Node",
     "audit",
     "events",
     "usage",
@@ -189,7 +190,7 @@ def test_roles_and_projects_are_those_of_the_api(site: Lab) -> None:
 def test_a_page_that_is_open_gets_what_is_new_and_nothing_else(lab: Lab) -> None:
     lab.once()
     visitor, name = logged_in(lab), lab.workspace.cluster.name
-    address, asks = f"/clusters/{name}/resources", {"HX-Request": "true"}
+    address, asks = f"/clusters/{name}/resources?kind=Session", {"HX-Request": "true"}
     first = visitor.get(address, headers=asks)
     assert first.text.count("<html") == 0 and '<main id="main"' in first.text and 'id="foot"' in first.text
     again = visitor.get(address, headers={**asks, "If-None-Match": first.headers["etag"]})
