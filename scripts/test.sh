@@ -146,6 +146,7 @@ have postgres postgresql "a store on a PostgreSQL server"
 have promtool prometheus "alert rules"
 have ssh-keygen openssh-client "nodes over SSH, signed commits"
 have gpg gnupg "signed commits"
+have chromium chromium "pages in a real browser"
 # PostgreSQL's package would make and start a server of its own; ours live as long as their test.
 if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; then
     mkdir -p /etc/postgresql-common

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lab.browser import chromium
 from tests.lab.compiled_statements import compiled_once
 from tests.lab.cosign import cosign
 from tests.lab.docker import engines
@@ -24,6 +25,7 @@ pytest_plugins = [
     "tests.harness.times",
 ]
 __all__ = [
+    "chromium",
     "compiled_once",
     "cosign",
     "engines",

@@ -27,8 +27,8 @@ LONGEST_FIRST = (
 """Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
 _MARKS = ("slow", "vm", "root", "xdist_group", "campaign")
 _FIXTURES = frozenset({
-    "engines", "gitea", "kubernetes", "kubernetes_lab", "nodes", "postgres", "postgres_lab", "registry",
-    "sshd_nodes", "vm",
+    "chromium", "engines", "gitea", "kubernetes", "kubernetes_lab", "nodes", "postgres", "postgres_lab",
+    "registry", "sshd_nodes", "vm",
 })  # fmt: skip
 _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",

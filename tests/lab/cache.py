@@ -39,6 +39,7 @@ PACKAGES = {
     "apt-ftparchive": "apt-utils",
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
+    "chromium": "chromium",
     "gpg": "gnupg",
     "gpgconf": "gnupg",
     "gpgv": "gpgv",

@@ -250,7 +250,7 @@
     /** @param {HTMLElement} place */
     constructor(place) {
       this.place = place;
-      this.lines = element("pre", { class: "log-lines", tabindex: "0", "aria-label": "Log" });
+      this.lines = element("pre", { class: "log-lines", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log" });
       this.state = element("span", { class: "state", role: "status" });
       this.count = element("span", { "aria-live": "polite" });
       this.query = /** @type {HTMLInputElement} */ (

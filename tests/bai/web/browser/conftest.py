@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bai.web.browser.site import Site, SpokenLogs
+from tests.bai.web.lab import Lab, serving
+from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
+from tests.lab.browser import Chromium
+
+
+def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
+    lab = Lab(folder, node=LABELLED_NODE)
+    logs = SpokenLogs(lab.world)
+    lab.workspace.provider = logs
+    two_projects(lab)
+    with serving(lab.app) as address:
+        yield Site(lab, address, logs, chromium)
+        logs.end()
+    lab.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, chromium: Chromium) -> Iterator[Site]:
+    """Two projects; tests leave it as it is."""
+    yield from _served(tmp_path_factory.mktemp("site"), chromium)
+
+
+@pytest.fixture
+def own_site(tmp_path: Path, chromium: Chromium) -> Iterator[Site]:
+    """The same, for a test that changes it."""
+    yield from _served(tmp_path, chromium)

@@ -1,0 +1,129 @@
+"""A served cluster, and pages of it in a browser that says what is wrong with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from playwright.sync_api import ConsoleMessage, Page, Request, Response, StorageState
+
+from providers.fake import FakeProvider, World
+from tests.bai.web.lab import Lab
+from tests.lab.browser import Chromium
+
+_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
+"""
+_LEFT = "net::ERR_ABORTED"
+"""What happens to streams of a page that is left."""
+
+
+class SpokenLogs(FakeProvider):
+    """Logs that go on as long as the test does."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._news, self._ended = threading.Condition(), False
+
+    def say(self, session: str, *lines: bytes) -> None:
+        """The session writes these lines."""
+        log = next(each.log for each in self.world.kernels.values() if each.spec.labels.resource == session)
+        with self._news:
+            log.extend(lines)
+            self._news.notify_all()
+
+    def end(self) -> None:
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        log = self.world.kernels[kernel_id].log
+        known = len(log)
+        yield from super().logs(kernel_id, tail=tail)
+        while follow and not self._ended:
+            with self._news:
+                while len(log) == known and not self._ended:
+                    self._news.wait()
+                fresh = log[known:]
+            known += len(fresh)
+            yield from fresh
+
+
+@dataclass
+class Visit:
+    """A page, and what went wrong on it so far."""
+
+    page: Page
+    address: str
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.add_init_script(_VIOLATIONS)
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.problems.append(f"{self.page.url}: {error}"))
+        self.page.on("requestfailed", self._on_failure)
+        self.page.on("response", self._on_response)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"{self.page.url}: {message.type}: {message.text}")
+
+    def _on_failure(self, request: Request) -> None:
+        if request.failure != _LEFT:
+            self.problems.append(f"{self.page.url}: {request.url}: {request.failure}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.problems.append(f"{self.page.url}: {response.url}: {response.status}")
+
+    def go(self, path: str) -> int:
+        """Opens a page of the server; gives the status of its answer."""
+        answer = self.page.goto(self.address + path)
+        assert answer is not None
+        return answer.status
+
+    def in_cluster(self, path: str) -> int:
+        return self.go(f"/clusters/here/{path}".rstrip("/"))
+
+    def type_token(self, token: str) -> None:
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Log in").click()
+
+    def log_in(self, token: str) -> None:
+        """Ends on the page of the cluster."""
+        self.go("/login")
+        self.type_token(token)
+        self.page.wait_for_url(f"{self.address}/clusters/here")
+
+    def waits_for_news(self) -> None:
+        self.page.locator("#live[data-state=live]").wait_for()
+
+
+@dataclass
+class Site:
+    """A lab with its server's address and its logs."""
+
+    lab: Lab
+    address: str
+    logs: SpokenLogs
+    chromium: Chromium
+
+    @cached_property
+    def logged_in(self) -> StorageState:
+        """What a browser keeps of who sees everything."""
+        visit = self.visit("viewer")
+        kept = visit.page.context.storage_state()
+        visit.page.context.close()
+        return kept
+
+    def visit(self, token: str = "", **options: Any) -> Visit:
+        """`options` of the browser's context; with a token, logged in."""
+        made = Visit(self.chromium.page(**options), self.address)
+        if token:
+            made.log_in(token)
+        return made

@@ -1,0 +1,82 @@
+"""What pages look like: rules of accessibility, narrow screens, and pictures of all of them for people.
+
+BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the test.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, ViewportSize
+
+from tests.bai.web.browser.site import Site
+
+pytestmark = pytest.mark.xdist_group("browser")
+PAGES = (
+    "/login",
+    "/clusters/here",
+    *(
+        f"/clusters/here/{each}"
+        for each in (
+            "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
+            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
+            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+        )
+    ),
+)  # fmt: skip
+WIDE, NARROW = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
+_COLOURS: Mapping[str, Any] = {"runOnly": ["color-contrast"]}
+"""Rules for what differs in the dark."""
+VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any]], ...] = (
+    ("light", "light", WIDE, {}),
+    ("dark", "dark", WIDE, _COLOURS),
+    ("narrow", "light", NARROW, {}),
+)
+"""Name, colours, size and rules of each."""
+GRAVE = ("serious", "critical")
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def violations(page: Page, **options: Any) -> list[str]:
+    """What breaks a rule gravely, and where."""
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    return [
+        f"{page.url}: {each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found
+        if each["impact"] in GRAVE
+        for node in each["nodes"]
+    ]
+
+
+def is_too_wide(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
+    visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
+    page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")
+    visit.go(address)
+    wrong = []
+    for view, scheme, size, rules in VIEWS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        page.screenshot(path=shots / f"{name}-{view}.png", full_page=True)
+        wrong += [f"{view}: {each}" for each in violations(page, **rules)]
+        if is_too_wide(page):
+            wrong.append(f"{view}: the page is wider than its window")
+    page.context.close()
+    assert not wrong, "\n".join(wrong)
