@@ -28,8 +28,11 @@ GRACE = 2.0
 
 
 @router.get("/clusters/{cluster}/live")
-async def live(request: Request, cluster: Cluster, visitor: PageViewer) -> EventSourceResponse:
-    """`changed` after each pass that changed what pages show."""
+async def live(
+    request: Request, cluster: Cluster, visitor: PageViewer, known: int = -1
+) -> EventSourceResponse:
+    """`changed` after each pass that changed what pages show, and at once where one did since the page was
+    made. `known`: the news that there was then."""
     panel: Panel = request.app.state.panel
     woken, stopping = asyncio.Event(), anyio.Event()
 
@@ -38,13 +41,13 @@ async def live(request: Request, cluster: Cluster, visitor: PageViewer) -> Event
         woken.set()
 
     return EventSourceResponse(
-        _messages(cluster, panel.news[cluster.name], woken, stopping), ping=ALIVE, sep="\n",
+        _messages(cluster, panel.news[cluster.name], known, woken, stopping), ping=ALIVE, sep="\n",
         data_sender_callable=wake_to_stop, shutdown_event=stopping, shutdown_grace_period=GRACE,
     )  # fmt: skip
 
 
 async def _messages(
-    cluster: ServedCluster, news: ClusterNews, woken: asyncio.Event, stopping: anyio.Event
+    cluster: ServedCluster, news: ClusterNews, known: int, woken: asyncio.Event, stopping: anyio.Event
 ) -> AsyncIterator[ServerSentEvent]:
     loop, end = asyncio.get_running_loop(), time.monotonic() + LONGEST
 
@@ -53,13 +56,12 @@ async def _messages(
 
     news.listeners.append(on_news)
     try:
-        known = news.count
         while time.monotonic() < end and not (stopping.is_set() or cluster.loop.halted):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), ALIVE)
-            woken.clear()
             if news.count != known:
                 known = news.count
                 yield ServerSentEvent("", event="changed", sep="\n")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), ALIVE)
+            woken.clear()
     finally:
         news.listeners.remove(on_news)

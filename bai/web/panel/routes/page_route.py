@@ -115,7 +115,9 @@ def cluster_page(
     """A page about a cluster; `key` has all that its values depend on, but for the cluster, and what somebody
     of these projects sees."""
     panel: Panel = request.app.state.panel
-    view, frame = PassView(cluster, visitor.principal), cluster_frame(request, cluster, visitor)
+    # What is counted as known is never newer than what is shown.
+    frame = cluster_frame(request, cluster, visitor)
+    view = PassView(cluster, visitor.principal)
     page = panel.kept_page(
         frame,
         (visitor.principal.projects, template, key),
@@ -144,7 +146,7 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         user=visitor.principal.name,
         role=visitor.role,
         nav=nav,
-        live=path("clusters", name, "live"),
+        live=path("clusters", name, "live", known=panel.news[name].count),
         form_token=panel.sealer.form_token(visitor.sealed),
         notes=tuple(notes),
         commit=cluster.loop.workspace.commit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.bai.web.browser.site import Site, Visit
 from tests.bai.web.lab import Lab, serving
@@ -39,6 +39,22 @@ def test_what_is_new_comes_by_itself_and_nothing_moves(own_site: Site) -> None:
     own_site.lab.once()
     expect(page.get_by_role("link", name="p/zz-later", exact=True)).to_have_count(0)
     assert page.evaluate("window.isSame")
+    assert not visit.problems
+    page.context.close()
+
+
+def test_what_changed_while_a_page_came_is_not_missed(own_site: Site) -> None:
+    visit = own_site.visit("viewer")
+    page = visit.page
+
+    def hold(route: Route) -> None:
+        own_site.lab.write("zz", session("zz-later"))
+        assert own_site.lab.once(), own_site.lab.lines
+        route.continue_()
+
+    page.route("**/live*", hold, times=1)
+    visit.in_cluster("sessions")
+    expect(page.get_by_role("link", name="p/zz-later", exact=True)).to_be_visible()
     assert not visit.problems
     page.context.close()
 

@@ -193,6 +193,8 @@ def test_a_page_that_is_open_gets_what_is_new_and_nothing_else(lab: Lab) -> None
     address, asks = f"/clusters/{name}/resources?kind=Session", {"HX-Request": "true"}
     first = visitor.get(address, headers=asks)
     assert first.text.count("<html") == 0 and '<main id="main"' in first.text and 'id="foot"' in first.text
+    main = re.compile(r"<main.*</main>", re.DOTALL)
+    assert main.findall(first.text) == main.findall(visitor.get(address).text)
     again = visitor.get(address, headers={**asks, "If-None-Match": first.headers["etag"]})
     assert again.status_code == 304 and not again.content
     other = logged_in(lab, "operator").get(address, headers=asks)
