@@ -16,6 +16,8 @@ from schemas.values.naturals import parse_natural
 from schemas.values.resource_ref import ref_of
 
 _SIGNALLED, _SIGNALS = 128, 64
+_TOLD_WITHIN = 60.0
+"""Seconds in which a kubelet has told of an end, and deleted what had to end."""
 _NEVER_STARTED = frozenset({
     "Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods",
     "Preempting", "Shutdown", "Terminated", "TopologyAffinityError", "UnexpectedAdmissionError",
@@ -145,10 +147,12 @@ def _was_taken_away(pod: Mapping[str, Any]) -> bool:
     until = parse_time(metadata.get("deletionTimestamp"))
     if until is None or labels.STOPPED in (metadata.get("annotations") or {}):
         return False
-    grace = parse_natural(str(metadata.get("deletionGracePeriodSeconds") or "")) or 0
+    if not metadata.get("finalizers"):
+        return True  # One that has ended already is gone with its deletion.
     ended = _terminated(kernel_container((pod.get("status") or {}).get("containerStatuses")))
     finished = parse_time(ended.get("finishedAt"))
-    return finished is None or finished.timestamp() >= until.timestamp() - grace
+    # The time is that of the last deletion: its kubelet's own, which comes once all has ended.
+    return finished is None or finished.timestamp() >= until.timestamp() - _TOLD_WITHIN
 
 
 def _exit_code(ended: Mapping[str, Any], told: Any = None) -> int | None:

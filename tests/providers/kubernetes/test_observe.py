@@ -25,7 +25,8 @@ AT = {"startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:05Z"}
 STOPPED = {"annotations": {own.LABELS: own.to_annotation(LABELS), own.STOPPED: "true"}}
 MOST = {"annotations": {own.LABELS: own.to_annotation(LABELS), own.RESTARTS: "2"}}
 AWAY = {"deletionTimestamp": "2026-01-01T12:00:33Z", "deletionGracePeriodSeconds": 30}
-LATE = {"deletionTimestamp": "2026-01-01T12:00:07Z", "deletionGracePeriodSeconds": 1}
+HELD = {"deletionTimestamp": "2026-01-01T12:00:09Z", "finalizers": ["a/b"]}
+LATE = {"deletionTimestamp": "2026-01-01T12:02:00Z", "finalizers": ["a/b"]}
 PULL = {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}}
 LOOP = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
 
@@ -65,8 +66,9 @@ def ended(code: int, reason: str = "Error") -> dict[str, Any]:
         # Deleted while it ran, however it ended then; and deleted after it had ended.
         (pod("Succeeded", ended(0, "Completed"), metadata=AWAY), "lost", None, "deleted"),
         (pod("Failed", ended(1), metadata=AWAY), "lost", None, "deleted"),
-        (pod("Failed", ended(137), metadata={**AWAY, "deletionGracePeriodSeconds": 28}), "lost", None,
+        (pod("Failed", ended(137), metadata={**AWAY, "deletionGracePeriodSeconds": 0}), "lost", None,
          "deleted"),
+        (pod("Succeeded", ended(0, "Completed"), metadata=HELD), "lost", None, "deleted"),
         (pod("Succeeded", ended(0, "Completed"), metadata=LATE), "exited", 0, "exit"),
         (pod("Failed", ended(143), metadata={**AWAY, **STOPPED}), "exited", 143, "stopped"),
         (pod("Failed", ended(137), reason="Evicted", message="low on memory"), "lost", None,
